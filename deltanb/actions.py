@@ -1,0 +1,554 @@
+"""The actions of the Delta log: small frozen values with JSON both ways.
+
+What lives here: one class an action, its wire names, the check of its types, and the encoding of paths.
+What it does not know: files, snapshots, transactions. A snapshot's files are an Arrow table; an action
+object exists for the handful that a commit holds.
+
+Fields that this library does not know are kept in ``extra`` and written back unchanged, as the protocol
+asks of writers (PROTOCOL.md, "Actions"). Absent fields are ``None`` and are left out of the JSON.
+
+>>> action = from_json('{"txn": {"appId": "etl", "version": 3, "shiny": true}}')
+>>> action.app_id, action.version, action.extra
+('etl', 3, {'shiny': True})
+>>> action.to_json()
+'{"txn":{"appId":"etl","version":3,"shiny":true}}'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from urllib.parse import quote, unquote
+
+from deltanb.display import Displayable
+from deltanb.errors import InvalidAction, InvalidTable
+from deltanb.options import options
+
+if TYPE_CHECKING:
+    from deltanb.log.schema import StructType
+
+__all__ = [
+    "Action", "AddCDCFile", "AddFile", "CheckpointMetadata", "CommitInfo", "DeletionVector",
+    "DomainMetadata", "FileAction", "Metadata", "Protocol", "RemoveFile", "SetTransaction",
+    "Sidecar", "UnknownAction", "decode_path", "encode_path", "from_dict", "from_json",
+]
+
+# RFC 2396 characters that a path in the log may hold as they are; all others are percent-encoded.
+_PATH_SAFE = "/:@!$&'()*+,;=-._~"
+
+_JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object",
+               list: "array", type(None): "null"}
+_A = TypeVar("_A", bound="Action")
+
+
+def decode_path(path: str) -> str:
+    """The file a log path means: percent-decoding only, relative stays relative.
+
+    >>> decode_path("day=a%20b/part%2525.parquet")
+    'day=a b/part%25.parquet'
+    """
+    return unquote(path)
+
+
+def encode_path(path: str) -> str:
+    """The form in which a path is written to the log (PROTOCOL.md, "Add File": an RFC 2396 URI).
+
+    >>> encode_path("day=a b/part%25.parquet")
+    'day=a%20b/part%2525.parquet'
+    """
+    return quote(path, safe=_PATH_SAFE)
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Action):
+        return value.to_value()
+    if isinstance(value, tuple):
+        return [_json_value(item) for item in value]
+    return value
+
+
+class Action(Displayable):
+    """Base of all actions. ``key`` is the name the log wraps the action in."""
+
+    key: ClassVar[str]
+    _checks: ClassVar[tuple[tuple[str, str, tuple[type, ...], bool], ...]] = ()
+    _wire: ClassVar[dict[str, str]] = {}
+    extra: dict[str, Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _BY_KEY[cls.__dict__.get("key", "")] = cls
+
+    def __post_init__(self) -> None:
+        for name, wire, types, required in self._checks:
+            value = getattr(self, name)
+            if value is None and not required:
+                continue
+            if not isinstance(value, types) or (bool not in types and isinstance(value, bool)):
+                expected = " or ".join(_JSON_NAMES.get(t, t.__name__) for t in types[:1])
+                found = _JSON_NAMES.get(type(value), type(value).__name__)
+                raise InvalidAction(
+                    f"{self.key}.{wire} must be of type {expected}, found {found}: {value!r:.80}",
+                    field=wire,
+                )
+
+    def to_value(self) -> dict[str, Any]:
+        """The JSON object inside the wrapper, without absent fields."""
+        out = {}
+        for name, wire in self._wire.items():
+            value = getattr(self, name)
+            if value is not None:
+                out[wire] = _json_value(value)
+        out.update(self.extra)
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{key: {...}}`` as one line of a commit holds it."""
+        return {self.key: self.to_value()}
+
+    def to_json(self) -> str:
+        """One line of a commit file."""
+        return json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_value(cls: type[_A], value: Mapping[str, Any]) -> _A:
+        """Build from the JSON object inside the wrapper.
+
+        Raises:
+            InvalidAction: a required field is absent or a field has the wrong type.
+        """
+        if not isinstance(value, Mapping):
+            raise InvalidAction(f"{cls.key} must be an object, found {value!r:.80}")
+        names = {wire: name for name, wire in cls._wire.items()}
+        known: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for wire, item in value.items():
+            if wire in names:
+                known[names[wire]] = _from_wire(item)
+            else:
+                extra[wire] = item
+        known = {k: v for k, v in known.items() if v is not None}
+        try:
+            return cls(**known, extra=extra)
+        except TypeError:
+            absent = [cls._wire[f.name] for f in fields(cls)  # type: ignore[arg-type]
+                      if _is_required(f) and f.name not in known]
+            raise InvalidAction(f"{cls.key} lacks {', '.join(absent)}") from None
+
+    def replace(self: _A, **changes: Any) -> _A:
+        """A copy with some fields changed."""
+        return replace(self, **changes)  # type: ignore[type-var]
+
+
+_BY_KEY: dict[str, type[Action]] = {}
+
+
+def _is_required(f: Field[Any]) -> bool:
+    from dataclasses import MISSING
+
+    return f.default is MISSING and f.default_factory is MISSING
+
+
+def _from_wire(item: Any) -> Any:
+    return tuple(item) if isinstance(item, list) else item
+
+
+_CHECKED: dict[str, tuple[type, ...]] = {
+    "str": (str,), "int": (int,), "bool": (bool,), "dict": (dict,), "Mapping": (dict,),
+    "tuple": (tuple, list), "Sequence": (tuple, list),
+}
+
+
+def _action(cls: type[_A]) -> type[_A]:
+    """Make a frozen value of the class and compile its wire names and type checks."""
+    made = dataclass(frozen=True, repr=False)(cls)
+    made.__hash__ = _hash  # type: ignore[method-assign]
+    wire: dict[str, str] = {}
+    checks = []
+    for f in fields(made):  # type: ignore[arg-type]
+        if f.name == "extra":
+            continue
+        wire[f.name] = f.metadata.get("wire", _camel(f.name))
+        base = str(f.type).split("|")[0].split("[")[0].strip()
+        if base in _CHECKED:
+            optional = "None" in str(f.type)
+            checks.append((f.name, wire[f.name], _CHECKED[base], not optional))
+    made._wire = wire
+    made._checks = tuple(checks)
+    return made
+
+
+def _hash(self: Action) -> int:
+    return hash(self.to_json())
+
+
+def _extra() -> Any:
+    return field(default_factory=dict)
+
+
+@_action
+class DeletionVector(Action):
+    """Where the deleted row positions of a file are (PROTOCOL.md, "Deletion Vector Descriptor Schema").
+
+    ``storage_type`` is ``u`` (relative, with a UUID), ``p`` (absolute path) or ``i`` (inline);
+    ``size_in_bytes`` and ``cardinality`` (rows deleted) are integers, ``offset`` is in bytes.
+    """
+
+    key = "deletionVector"
+
+    storage_type: str
+    path_or_inline_dv: str
+    size_in_bytes: int
+    cardinality: int
+    offset: int | None = None
+    max_row_index: int | None = None
+    extra: dict[str, Any] = _extra()
+
+    @property
+    def unique_id(self) -> str:
+        """``<storage type><path or data>[@offset]``: half of a logical file's key."""
+        start = f"{self.storage_type}{self.path_or_inline_dv}"
+        return start if self.offset is None else f"{start}@{self.offset}"
+
+
+class FileAction(Action):
+    """A change to the set of data files: add, remove or cdc."""
+
+    path: str
+    partition_values: dict[str, str | None] | None
+    size: int | None
+    data_change: bool
+    deletion_vector: DeletionVector | None = None
+
+    def __post_init__(self) -> None:
+        dv = self.deletion_vector
+        if isinstance(dv, Mapping):
+            object.__setattr__(self, "deletion_vector", DeletionVector.from_value(dv))
+        super().__post_init__()
+        for name, value in (self.partition_values or {}).items():
+            if value is not None and not isinstance(value, str):
+                raise InvalidAction(
+                    f"{self.key}.partitionValues.{name} must be a string or null, found {value!r}"
+                )
+
+    @property
+    def file_key(self) -> tuple[str, str | None]:
+        """(path, deletion vector id): what replay reconciles by (PROTOCOL.md, "Action Reconciliation")."""
+        return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
+
+    @property
+    def num_records(self) -> int | None:
+        """``numRecords`` of the statistics, physical rows; None where unknown."""
+        stats = getattr(self, "stats", None)
+        try:
+            number = json.loads(stats).get("numRecords") if stats else None
+        except (ValueError, AttributeError):
+            return None
+        return number if isinstance(number, int) else None
+
+
+@_action
+class AddFile(FileAction):
+    """A logical file becomes part of the table (PROTOCOL.md, "Add File and Remove File").
+
+    ``path`` is percent-encoded as in the log, ``size`` is in bytes, ``modification_time`` in epoch
+    milliseconds, ``partition_values`` maps physical column names to text or None, ``stats`` is JSON text.
+
+    >>> add = AddFile(path="part=1/a", partition_values={"part": "1"}, size=1, modification_time=1)
+    >>> add.remove(deletion_timestamp=4).to_json()[:60]
+    '{"remove":{"path":"part=1/a","deletionTimestamp":4,"dataChan'
+    """
+
+    key = "add"
+
+    path: str
+    partition_values: dict[str, str | None] = field(default_factory=dict)
+    size: int = 0
+    modification_time: int = 0
+    data_change: bool = True
+    stats: str | None = None
+    tags: dict[str, Any] | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+    extra: dict[str, Any] = _extra()
+
+    def remove(self, deletion_timestamp: int | None = None, data_change: bool = True) -> RemoveFile:
+        """The tombstone for this file; the time is the clock's unless given."""
+        return RemoveFile(
+            path=self.path,
+            deletion_timestamp=options.clock() if deletion_timestamp is None else deletion_timestamp,
+            data_change=data_change,
+            extended_file_metadata=True,
+            partition_values=self.partition_values,
+            size=self.size,
+            stats=self.stats,
+            tags=self.tags,
+            deletion_vector=self.deletion_vector,
+            base_row_id=self.base_row_id,
+            default_row_commit_version=self.default_row_commit_version,
+        )
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> AddFile:
+        """From a row of :attr:`Snapshot.files <deltanb.log.snapshot.Snapshot.files>` as a dict."""
+        known = {name: row[name] for name in cls._wire if row.get(name) is not None}
+        for name in ("partition_values", "tags"):
+            if name in known:
+                known[name] = dict(known[name])
+        if "deletion_vector" in known:
+            dv = {k: v for k, v in known["deletion_vector"].items() if v is not None}
+            known["deletion_vector"] = DeletionVector(**dv)
+        return cls(**known)
+
+
+@_action
+class RemoveFile(FileAction):
+    """A logical file leaves the table; the tombstone stays until it expires (PROTOCOL.md, as AddFile)."""
+
+    key = "remove"
+
+    path: str
+    deletion_timestamp: int | None = None
+    data_change: bool = True
+    extended_file_metadata: bool | None = None
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+    stats: str | None = None
+    tags: dict[str, Any] | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    extra: dict[str, Any] = _extra()
+
+
+@_action
+class AddCDCFile(FileAction):
+    """A file of row-level changes (PROTOCOL.md, "Add CDC File")."""
+
+    key = "cdc"
+
+    path: str
+    partition_values: dict[str, str | None] = field(default_factory=dict)
+    size: int = 0
+    data_change: bool = False
+    tags: dict[str, Any] | None = None
+    extra: dict[str, Any] = _extra()
+
+
+@_action
+class Metadata(Action):
+    """Name, schema, partitioning and properties of the table (PROTOCOL.md, "Change Metadata")."""
+
+    key = "metaData"
+
+    id: str
+    schema_string: str | None = None
+    partition_columns: tuple[str, ...] = ()
+    configuration: dict[str, str] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+    format: dict[str, Any] = field(
+        default_factory=lambda: {"provider": "parquet", "options": {}}
+    )
+    created_time: int | None = None
+    extra: dict[str, Any] = _extra()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "partition_columns", tuple(self.partition_columns))
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The table's logical schema.
+
+        Raises:
+            InvalidTable: the action carries no schema, or one that does not parse.
+        """
+        from deltanb.log.schema import StructType
+
+        if self.schema_string is None:
+            raise InvalidTable(
+                f"table {self.id} has no schemaString in its metaData action; it cannot be read. "
+                "Restore the metaData of an earlier version"
+            )
+        return StructType.from_json(self.schema_string)
+
+
+@_action
+class Protocol(Action):
+    """The versions and table features a client must support (PROTOCOL.md, "Protocol Evolution").
+
+    >>> Protocol(3, 7, ("deletionVectors",), ("deletionVectors",)).supports("deletionVectors")
+    True
+    """
+
+    key = "protocol"
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+    extra: dict[str, Any] = _extra()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("reader_features", "writer_features"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, tuple(value))
+
+    def has_reader_feature(self, name: str) -> bool:
+        """Listed among the reader features."""
+        return name in (self.reader_features or ())
+
+    def has_writer_feature(self, name: str) -> bool:
+        """Listed among the writer features."""
+        return name in (self.writer_features or ())
+
+    def supports(self, name: str) -> bool:
+        """Listed, or implied by the legacy versions (PROTOCOL.md, "Table Features")."""
+        from deltanb.log.protocol import supports
+
+        return supports(self, name)
+
+
+@_action
+class SetTransaction(Action):
+    """The latest version an application has written (PROTOCOL.md, "Transaction Identifiers")."""
+
+    key = "txn"
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+    extra: dict[str, Any] = _extra()
+
+
+@_action
+class DomainMetadata(Action):
+    """A named configuration; ``removed`` makes it a tombstone (PROTOCOL.md, "Domain Metadata")."""
+
+    key = "domainMetadata"
+
+    domain: str
+    configuration: str = ""
+    removed: bool = False
+    extra: dict[str, Any] = _extra()
+
+
+@_action
+class CommitInfo(Action):
+    """Where a commit came from (PROTOCOL.md, "Commit Provenance Information").
+
+    The protocol leaves its content free, so nothing in it is checked; writers disagree on types.
+    """
+
+    key = "commitInfo"
+
+    in_commit_timestamp: Any = None
+    timestamp: Any = None
+    user_id: Any = None
+    user_name: Any = None
+    operation: Any = None
+    operation_parameters: Any = None
+    job: Any = None
+    notebook: Any = None
+    cluster_id: Any = None
+    read_version: Any = None
+    isolation_level: Any = None
+    is_blind_append: Any = None
+    operation_metrics: Any = None
+    user_metadata: Any = None
+    tags: Any = None
+    engine_info: Any = None
+    txn_id: Any = None
+    extra: dict[str, Any] = _extra()
+
+
+@_action
+class CheckpointMetadata(Action):
+    """Version of a V2 checkpoint (PROTOCOL.md, "Checkpoint Metadata")."""
+
+    key = "checkpointMetadata"
+
+    version: int
+    tags: dict[str, Any] | None = None
+    extra: dict[str, Any] = _extra()
+
+
+@_action
+class Sidecar(Action):
+    """A file of a V2 checkpoint that holds file actions (PROTOCOL.md, "Sidecar File Information")."""
+
+    key = "sidecar"
+
+    path: str
+    size_in_bytes: int
+    modification_time: int
+    tags: dict[str, Any] | None = None
+    extra: dict[str, Any] = _extra()
+
+
+@dataclass(frozen=True, repr=False)
+class UnknownAction(Action):
+    """An action this library does not know: kept, written back, otherwise ignored."""
+
+    name: str
+    value: Any
+    extra: dict[str, Any] = _extra()
+    key = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The action as it was read."""
+        return {self.name: self.value}
+
+    def __hash__(self) -> int:
+        return _hash(self)
+
+
+def from_dict(wrapped: Mapping[str, Any]) -> Action:
+    """The action in one line of a commit, already parsed.
+
+    Raises:
+        InvalidAction: not an object with one action, or a field of the wrong type.
+    """
+    if not isinstance(wrapped, Mapping):
+        raise InvalidAction(f"an action is a JSON object, found {wrapped!r:.80}")
+    present = [(key, value) for key, value in wrapped.items() if value is not None]
+    if len(present) != 1:
+        raise InvalidAction(
+            f"an action is an object with one key, found {[key for key, _ in present]}"
+        )
+    key, value = present[0]
+    cls = _BY_KEY.get(key)
+    if cls is None or not key or cls is DeletionVector:
+        return UnknownAction(key, value)
+    return cls.from_value(value)
+
+
+def from_json(line: str | bytes) -> Action:
+    """The action in one line of a commit.
+
+    Raises:
+        InvalidAction: the text is no JSON, or no action.
+
+    >>> from_json('{"add": {"path": "a", "size": "1"}}')
+    Traceback (most recent call last):
+        ...
+    deltanb.errors.InvalidAction: add.size must be of type integer, found string: '1'
+    """
+    try:
+        wrapped = json.loads(line)
+    except ValueError as error:
+        raise InvalidAction(f"an action must be JSON: {error}") from None
+    return from_dict(wrapped)

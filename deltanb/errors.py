@@ -1,0 +1,292 @@
+"""The errors of deltanb, one tree.
+
+::
+
+    DeltaError
+    ├── TableNotFound                     nothing to open at this path
+    ├── TableAlreadyExists
+    ├── VersionNotFound                   before the first or after the last version that can be read
+    ├── InvalidTable                      the log or a file contradicts the protocol: which file, which line
+    ├── DataFileNotFound                  (also FileNotFoundError) the log names a file that is gone
+    ├── UnsupportedProtocol               the table asks for a feature this library does not have
+    ├── MissingDependency                 (also ImportError) an extra is not installed
+    ├── InvalidArgument                   (also ValueError)
+    │   ├── InvalidAction                 JSON or value that is no action
+    │   ├── InvalidPredicate              syntax, or a column that is not there
+    │   └── UnsupportedPredicate          valid SQL outside the subset that runs in the process
+    ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
+    ├── InvalidTransaction                (also AssertionError) actions no transaction may hold
+    │   ├── DuplicateActions              one file added or removed twice
+    │   ├── MetadataAbsent                a first commit without metadata
+    │   ├── PartitionMismatch             a file's partition values do not fit the table's columns
+    │   ├── AppendOnlyTable               a removal on an append-only table
+    │   ├── DeletionVectorMissingNumRecords
+    │   └── RowIdAssignmentWithoutStats   row ids need the file's numRecords
+    ├── SchemaMismatch                    data does not fit the table, difference by difference
+    ├── InvalidSchema                     a schema the table may not have
+    ├── ConstraintViolation               which constraint, which row
+    ├── MaxCommitRetriesExceeded
+    ├── CommitOutcomeUnknown              the store cannot say whether the commit landed
+    ├── FeatureDropConflict               a winner uses the feature this transaction drops
+    ├── RowTrackingBackfillRunningConcurrentlyWithUnbackfill
+    └── DeltaConcurrentModificationException     a winning commit contradicts this one; see ``.conflict``
+        ├── ConcurrentWriteException
+        ├── MetadataChangedException
+        ├── ProtocolChangedException
+        ├── ConcurrentTransactionException
+        ├── ConcurrentAppendException
+        ├── ConcurrentDeleteReadException
+        └── ConcurrentDeleteDeleteException
+
+A handler decides by class, by ``kind`` (a stable code; codes are only ever added), or by the data that
+each error carries as attributes. The concurrent family keeps the names of ``delta.exceptions``.
+
+>>> try:
+...     raise VersionNotFound("version 9 is not there", version=9, earliest=0, latest=3)
+... except DeltaError as error:
+...     error.kind, error.latest
+('VERSION_NOT_FOUND', 3)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from deltanb.transaction.conflicts import Conflict
+
+
+class DeltaError(Exception):
+    """Root of the tree.
+
+    Every keyword given to the constructor becomes an attribute: ``InvalidTable(..., file=f).file``.
+    """
+
+    kind: ClassVar[str] = "DELTA_ERROR"
+    sql_state: ClassVar[str | None] = None
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" not in cls.__dict__:
+            words = re.findall(r"[A-Z][a-z]*", cls.__name__.removesuffix("Exception"))
+            cls.kind = "_".join(words).upper()
+
+    def __getattr__(self, name: str) -> Any:
+        data = self.__dict__.get("data", {})
+        if name in data:
+            return data[name]
+        raise AttributeError(f"{type(self).__name__} carries no {name!r}")
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (type(self), self.message, self.data))
+
+
+def _rebuild(cls: type[DeltaError], message: str, data: dict[str, Any]) -> DeltaError:
+    return cls(message, **data)
+
+
+class TableNotFound(DeltaError):
+    """There is no Delta table at the path (``.path``)."""
+
+
+class TableAlreadyExists(DeltaError):
+    """A table is there already (``.path``)."""
+
+
+class VersionNotFound(DeltaError):
+    """The version or time asked for cannot be read (``.version``, ``.earliest``, ``.latest``)."""
+
+
+class InvalidTable(DeltaError):
+    """The table contradicts the protocol (``.path``, ``.file``, ``.line`` as far as known)."""
+
+
+class DataFileNotFound(DeltaError, FileNotFoundError):
+    """The log names a data file that does not exist (``.path``)."""
+
+
+class UnsupportedProtocol(DeltaError):
+    """The table needs protocol versions or features that are not supported (``.features``)."""
+
+
+class MissingDependency(DeltaError, ImportError):
+    """An optional dependency is absent (``.extra`` names what to install)."""
+
+
+class InvalidArgument(DeltaError, ValueError):
+    """An argument, option or table property has a value that cannot be used."""
+
+
+class InvalidAction(InvalidArgument):
+    """A value or JSON line is not a valid action."""
+
+
+class InvalidPredicate(InvalidArgument):
+    """A predicate cannot be parsed, or names a column the table does not have (``.predicate``)."""
+
+
+class UnsupportedPredicate(InvalidArgument):
+    """Valid SQL, but outside the subset evaluated in the process (``.predicate``)."""
+
+
+class IllegalStateError(DeltaError, RuntimeError):
+    """A call at a moment when it makes no sense."""
+
+
+class InvalidTransaction(DeltaError, AssertionError):
+    """The transaction holds something that may not be committed; nothing was written."""
+
+
+class DuplicateActions(InvalidTransaction):
+    """One file (path and deletion vector) is added or removed twice (``.path``)."""
+
+    kind = "DELTA_DUPLICATE_ACTIONS_FOUND"
+    sql_state = "2D521"
+
+
+class MetadataAbsent(InvalidTransaction):
+    """The first commit of a table carries no metadata."""
+
+
+class PartitionMismatch(InvalidTransaction):
+    """A file's partition values do not fit the table's partition columns (``.path``)."""
+
+
+class AppendOnlyTable(InvalidTransaction):
+    """The table has ``delta.appendOnly=true`` and the transaction removes data."""
+
+    kind = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
+
+
+class DeletionVectorMissingNumRecords(InvalidTransaction):
+    """A file with a deletion vector has no ``numRecords`` statistic (``.path``)."""
+
+
+class RowIdAssignmentWithoutStats(InvalidTransaction):
+    """Row ids cannot be assigned to a file without ``numRecords`` (``.path``)."""
+
+    kind = "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS"
+
+
+class SchemaMismatch(DeltaError):
+    """Data does not fit the table's schema (``.differences``: one line each)."""
+
+
+class InvalidSchema(DeltaError):
+    """A schema or partitioning that no table may have (``.column`` where one is to blame)."""
+
+
+class ConstraintViolation(DeltaError):
+    """A row violates a constraint (``.constraint``, ``.row``)."""
+
+
+class MaxCommitRetriesExceeded(DeltaError):
+    """The commit lost more races than the configured attempts allow."""
+
+    kind = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
+    sql_state = "40000"
+
+
+class CommitOutcomeUnknown(DeltaError):
+    """The store failed in a way that leaves open whether the commit landed (``.version``)."""
+
+
+class FeatureDropConflict(DeltaError):
+    """A winner left traces of the feature that this transaction drops (``.feature``)."""
+
+    kind = "DELTA_FEATURE_DROP_CONFLICT_REVALIDATION_FAIL"
+    sql_state = "40000"
+
+
+class RowTrackingBackfillRunningConcurrentlyWithUnbackfill(DeltaError):
+    """Row tracking is being filled in and taken out at the same time."""
+
+    kind = "DELTA_ROW_TRACKING_BACKFILL_RUNNING_CONCURRENTLY_WITH_UNBACKFILL"
+    sql_state = "22KD0"
+
+
+class DeltaConcurrentModificationException(DeltaError):
+    """A commit that landed meanwhile contradicts this transaction; nothing was written.
+
+    ``.conflict`` is the :class:`~deltanb.transaction.conflicts.Conflict` (rule, predicate, files, the
+    winner), ``.version`` the winner's version, ``.error_class`` Delta's error class.
+    """
+
+    kind = "CONCURRENT_MODIFICATION"
+    sql_state = "2D521"
+    error_class: str = "DELTA_CONCURRENT_MODIFICATION"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        conflict: Conflict | None = None,
+        version: int | None = None,
+        error_class: str | None = None,
+        **data: Any,
+    ) -> None:
+        super().__init__(message, **data)
+        self.conflict = conflict
+        self.version = version
+        if error_class is not None:
+            self.error_class = error_class
+        self.data = {
+            **data, "conflict": conflict, "version": version, "error_class": self.error_class
+        }
+
+    def _render_traceback_(self) -> list[str]:
+        """One stable line for IPython, with the conflict's picture below where it can be drawn."""
+        from deltanb.notebook import bundle
+
+        return bundle.render_traceback(self)
+
+
+class ConcurrentWriteException(DeltaConcurrentModificationException):
+    """The version was taken and this kind of commit is not checked against winners."""
+
+    error_class = "DELTA_CONCURRENT_WRITE"
+
+
+class MetadataChangedException(DeltaConcurrentModificationException):
+    """A winner changed the table's metadata in a way this transaction cannot adopt."""
+
+    error_class = "DELTA_METADATA_CHANGED"
+
+
+class ProtocolChangedException(DeltaConcurrentModificationException):
+    """A winner changed the protocol and this transaction cannot adopt it."""
+
+    error_class = "DELTA_PROTOCOL_CHANGED"
+
+
+class ConcurrentTransactionException(DeltaConcurrentModificationException):
+    """A winner wrote the application id or metadata domain that this transaction depends on."""
+
+    error_class = "DELTA_CONCURRENT_TRANSACTION"
+
+
+class ConcurrentAppendException(DeltaConcurrentModificationException):
+    """A winner added files that this transaction would have read."""
+
+    error_class = "DELTA_CONCURRENT_APPEND"
+
+
+class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    """A winner removed a file that this transaction read."""
+
+    error_class = "DELTA_CONCURRENT_DELETE_READ"
+
+
+class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    """A winner removed a file that this transaction removes too."""
+
+    error_class = "DELTA_CONCURRENT_DELETE_DELETE"
