@@ -1,0 +1,180 @@
+"""The command line: ``deltanb lab``, ``deltanb history PATH``, ``deltanb describe PATH``.
+
+What lives here: arguments, folders of tutorials, exit codes. 0 is success; 2 is an error that one
+line explains, on the error stream.
+What it does not know: the log, the views. It prints what a table says of itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from deltanb.errors import DeltaError, InvalidArgument, MissingDependency
+
+FIRST_TUTORIAL = "01-first-commit.ipynb"
+TUTORIALS_FOLDER = "deltanb-tutorials"
+HISTORY_LIMIT = 20  # commits; a screenful
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    Args:
+        arguments: as typed after ``deltanb``; by default those of the process.
+
+    >>> main(["history", "no/such/table"])
+    2
+    """
+    parser = _parser()
+    known, rest = parser.parse_known_args(arguments)
+    if rest and known.command != "lab":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    try:
+        if known.command == "lab":
+            return _lab(known.folder, rest)
+        command: Callable[[argparse.Namespace], None] = known.run
+        command(known)
+    except (DeltaError, OSError) as error:
+        print(f"deltanb: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="deltanb", description="Delta Lake tables, and every commit visible."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    lab = commands.add_parser(
+        "lab",
+        help="open the tutorials in JupyterLab",
+        description="Open the tutorials in JupyterLab. Any further option goes to JupyterLab, "
+        "for instance --no-browser or --port 8889.",
+    )
+    lab.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        metavar="DIR",
+        help=f"where your copy of the tutorials goes (by default ./{TUTORIALS_FOLDER}; "
+        "a checkout's own notebooks are opened where they are)",
+    )
+
+    history = commands.add_parser("history", help="list the commits of a table, newest first")
+    history.add_argument("path", metavar="PATH", help="the table's folder")
+    history.add_argument(
+        "--limit", type=_positive, default=HISTORY_LIMIT, help="how many (default %(default)s)"
+    )
+    history.set_defaults(run=_history)
+
+    describe = commands.add_parser("describe", help="show what a table is at its newest version")
+    describe.add_argument("path", metavar="PATH", help="the table's folder")
+    describe.set_defaults(run=_describe)
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _history(arguments: argparse.Namespace) -> None:
+    from deltanb.table import DeltaTable
+
+    print(DeltaTable.for_path(arguments.path).history(limit=arguments.limit))
+
+
+def _describe(arguments: argparse.Namespace) -> None:
+    from deltanb.table import DeltaTable
+
+    print(DeltaTable.for_path(arguments.path))
+
+
+def _lab(folder: Path | None, rest: list[str]) -> int:
+    if find_spec("jupyterlab") is None:
+        raise MissingDependency(
+            "JupyterLab is not installed; pip install 'deltanb[lab]'", extra="lab"
+        )
+    shipped, in_place = _shipped_tutorials()
+    if folder is None and in_place:
+        folder = shipped
+    else:
+        folder = folder or Path(TUTORIALS_FOLDER)
+        copy_tutorials(shipped, folder)
+    _trust(folder, shipped)
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}"]
+    if (folder / FIRST_TUTORIAL).exists():
+        command.append(f"--LabApp.default_url=/lab/tree/{FIRST_TUTORIAL}")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        # JupyterLab refuses to start for root, who is the only user in many containers.
+        command.append("--allow-root")
+    command += rest
+    print(f"deltanb: the tutorials are in {folder.resolve()}", flush=True)
+    if os.name == "posix":
+        os.execv(sys.executable, command)  # this process becomes JupyterLab: signals reach it
+    return subprocess.call(command)
+
+
+def _shipped_tutorials() -> tuple[Path, bool]:
+    """The folder the tutorials came in, and whether it is a checkout's own."""
+    package = Path(__file__).resolve().parent
+    checkout = package.parent / "notebooks"
+    if (package.parent / "pyproject.toml").exists() and any(checkout.glob("*.ipynb")):
+        return checkout, True
+    return package / "tutorials", False
+
+
+def copy_tutorials(source: Path, folder: Path) -> list[Path]:
+    """Copy the notebooks of ``source`` into ``folder``; a notebook that is there already stays.
+
+    Returns:
+        The notebooks that were copied.
+
+    Raises:
+        InvalidArgument: ``source`` holds no notebooks, or ``folder`` is a file.
+
+    >>> import tempfile
+    >>> source, target = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
+    >>> _ = (source / "01-first-commit.ipynb").write_text("{}")
+    >>> [path.name for path in copy_tutorials(source, target)]
+    ['01-first-commit.ipynb']
+    >>> copy_tutorials(source, target)
+    []
+    """
+    notebooks = sorted(source.glob("*.ipynb"))
+    if not notebooks:
+        raise InvalidArgument(f"no tutorials in {source}; install deltanb again")
+    if folder.exists() and not folder.is_dir():
+        raise InvalidArgument(f"{folder} is a file; name a folder for the tutorials")
+    folder.mkdir(parents=True, exist_ok=True)
+    copied = []
+    for notebook in notebooks:
+        if not (folder / notebook.name).exists():
+            shutil.copyfile(notebook, folder / notebook.name)
+            copied.append(folder / notebook.name)
+    return copied
+
+
+def _trust(folder: Path, shipped: Path) -> None:
+    """Sign the notebooks that are still as shipped, so that their stored pictures show at once."""
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    notary = NotebookNotary()
+    for original in shipped.glob("*.ipynb"):
+        copy = folder / original.name
+        if copy.exists() and copy.read_bytes() == original.read_bytes():
+            notary.sign(nbformat.read(copy, as_version=4))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""What every test may ask for: the shared data, a Spark session, settings put back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltanb.options import Options, options
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the golden files anew instead of comparing with them",
+    )
+
+
+def pytest_report_header() -> str:
+    """Say once, at the top, whether the tables and scenarios kept beside the project are there."""
+    return f"shared data: {'present' if SHARED.is_dir() else f'absent ({SHARED}), its tests skip'}"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of tables and scenarios beside the project."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no {SHARED}: the tables and scenarios kept beside the project are not here")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One quiet local Spark session for all tests of a worker."""
+    pytest.importorskip("pyspark")
+    import deltanb
+
+    session = deltanb.spark()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be written instead of compared."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(autouse=True)
+def _settings_put_back() -> Iterator[None]:
+    """A test that changes the clock, the ids or any other setting changes them for itself only."""
+    before = {field.name: getattr(options, field.name) for field in fields(Options)}
+    yield
+    for name, value in before.items():
+        setattr(options, name, value)

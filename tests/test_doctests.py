@@ -1,0 +1,34 @@
+"""The examples in docstrings are run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted((ROOT / "deltanb").rglob("*.py"))
+    if ">>> " in path.read_text("utf-8") and path.name != "__init__.py"
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    """Each module's examples give what they show, in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    if name.startswith("deltanb.spark"):
+        request.getfixturevalue("spark")
+    result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    assert result.failed == 0, f"\n{capsys.readouterr().out}"
+    assert result.attempted > 0

@@ -1,0 +1,83 @@
+"""Rules of the house that a script can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "deltanb").rglob("*.py"))
+MAX_LINES = 600  # more is two modules
+MAX_MEDIAN_LINES = 250
+MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:work|root|home|Users)/\w")
+TEXT_SUFFIXES = {".py", ".md", ".toml", ".cfg", ".css", ".ipynb", ".txt", ".yml", ".json", ".html"}
+
+
+def test_modules_are_small() -> None:
+    sizes = {name: len((ROOT / name).read_text("utf-8").splitlines()) for name in MODULES}
+    assert {name: size for name, size in sizes.items() if size > MAX_LINES} == {}
+    assert median(sizes.values()) <= MAX_MEDIAN_LINES
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_names_are_documented(name: str) -> None:
+    tree = ast.parse((ROOT / name).read_text("utf-8"))
+    missing = [label for label, node in documented_nodes(tree) if not ast.get_docstring(node)]
+    assert missing == []
+
+
+def documented_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """The module, its public functions and classes, and the public methods of those classes."""
+    if tree.body:
+        yield "module", tree
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name.startswith("_"):
+            continue
+        yield node.name, node
+        if isinstance(node, ast.ClassDef):
+            inherits = bool(node.bases)
+            for member in node.body:
+                if (
+                    isinstance(member, ast.FunctionDef)
+                    and not member.name.startswith("_")
+                    and not inherits  # an overriding method's contract is where it was first made
+                ):
+                    yield f"{node.name}.{member.name}", member
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MODULES if name.startswith(("deltanb/log/", "deltanb/transaction/"))]
+)
+def test_core_modules_say_what_they_do_not_know(name: str) -> None:
+    tree = ast.parse((ROOT / name).read_text("utf-8"))
+    if not tree.body:
+        return
+    rule_block = " ".join((ast.get_docstring(tree) or "").lower().split())
+    assert "lives here" in rule_block
+    assert "not know" in rule_block
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    found = []
+    for path in tracked_files():
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            if MACHINE_PATH.search(line) and "MACHINE_PATH" not in line:
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert found == []
+
+
+def tracked_files() -> list[Path]:
+    """The project's text files: those git knows, or all where there is no git."""
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listing.returncode == 0 and listing.stdout:
+        paths = [ROOT / name for name in listing.stdout.splitlines()]
+    else:
+        paths = [p for part in ("deltanb", "tests", "notebooks") for p in (ROOT / part).rglob("*")]
+        paths += list(ROOT.glob("*.*"))
+    return [path for path in paths if path.is_file() and path.suffix in TEXT_SUFFIXES]
