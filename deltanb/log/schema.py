@@ -1,0 +1,375 @@
+"""Delta's schema types, their JSON form, and their Arrow counterparts.
+
+What lives here: the types of PROTOCOL.md ("Schema Serialization Format") as values, both ways to JSON
+and to Arrow. Types that this library does not know parse (a log with them must still replay); they
+are refused by name when an Arrow schema is asked for.
+What it does not know: column mapping, statistics, files.
+
+>>> schema = StructType([StructField("id", PrimitiveType("long")), StructField("tags", ArrayType(STRING))])
+>>> StructType.from_json(schema.to_json()) == schema
+True
+>>> to_arrow(schema).field("tags").type
+ListType(list<element: string>)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from deltanb.errors import InvalidSchema, InvalidTable, UnsupportedProtocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_CHARACTERS = re.compile(r"(var)?char\(\s*\d+\s*\)|string( collate .*)?")
+
+
+@dataclass(frozen=True)
+class PrimitiveType:
+    """A type that is written as a string, e.g. ``long`` or ``decimal(10,2)``."""
+
+    name: str
+
+    @property
+    def is_decimal(self) -> bool:
+        """``decimal`` with or without precision."""
+        return self.name.startswith("decimal")
+
+    @property
+    def precision(self) -> int:
+        """Digits of a decimal; 10 where the schema does not say."""
+        match = _DECIMAL.fullmatch(self.name)
+        return int(match[1]) if match else 10
+
+    @property
+    def scale(self) -> int:
+        """Digits after the point of a decimal; 0 where the schema does not say."""
+        match = _DECIMAL.fullmatch(self.name)
+        return int(match[2]) if match else 0
+
+    def to_dict(self) -> str:
+        """The JSON form: the name."""
+        return self.name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """A list of one element type."""
+
+    element_type: DataType
+    contains_null: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"type": "array", "elementType": self.element_type.to_dict(),
+                "containsNull": self.contains_null}
+
+    def __str__(self) -> str:
+        return f"array<{self.element_type}>"
+
+
+@dataclass(frozen=True)
+class MapType:
+    """A map from a key type to a value type."""
+
+    key_type: DataType
+    value_type: DataType
+    value_contains_null: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"type": "map", "keyType": self.key_type.to_dict(),
+                "valueType": self.value_type.to_dict(),
+                "valueContainsNull": self.value_contains_null}
+
+    def __str__(self) -> str:
+        return f"map<{self.key_type},{self.value_type}>"
+
+
+@dataclass(frozen=True)
+class StructField:
+    """A column or nested field; ``metadata`` holds JSON values (comment, column mapping, …)."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"name": self.name, "type": self.type.to_dict(), "nullable": self.nullable,
+                "metadata": self.metadata}
+
+    def replace(self, **changes: Any) -> StructField:
+        """A copy with some parts changed."""
+        return replace(self, **changes)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}"
+
+
+@dataclass(frozen=True)
+class StructType:
+    """An ordered list of fields: a table's schema, or a nested struct."""
+
+    fields: tuple[StructField, ...] = ()
+
+    def __init__(self, fields: Any = ()) -> None:
+        object.__setattr__(self, "fields", tuple(fields))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Field names in order."""
+        return [f.name for f in self.fields]
+
+    @cached_property
+    def _lower(self) -> dict[str, StructField]:
+        return {f.name.lower(): f for f in reversed(self.fields)}
+
+    def get(self, name: str) -> StructField | None:
+        """The field of that name: the exact one, else the one that differs in case, else None."""
+        found = self._lower.get(name.lower())
+        if found is not None and found.name != name:
+            return next((f for f in self.fields if f.name == name), found)
+        return found
+
+    def field(self, name: str) -> StructField:
+        """The field of that name, as :meth:`get`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"type": "struct", "fields": [f.to_dict() for f in self.fields]}
+
+    def to_json(self) -> str:
+        """The text that ``metaData.schemaString`` holds."""
+        return json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> StructType:
+        """Parse ``metaData.schemaString``.
+
+        Raises:
+            InvalidTable: the text is no schema.
+        """
+        try:
+            parsed = parse_type(json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidTable(f"the table's schemaString is no schema ({error}): {text[:80]!r}") \
+                from None
+        if not isinstance(parsed, StructType):
+            raise InvalidTable(f"the table's schemaString is no struct: {text[:80]!r}")
+        return parsed
+
+    def to_arrow(self) -> pa.Schema:
+        """As :func:`to_arrow`."""
+        return to_arrow(self)
+
+    def __iter__(self) -> Iterator[StructField]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __str__(self) -> str:
+        return f"struct<{', '.join(str(f) for f in self.fields)}>"
+
+
+DataType = PrimitiveType | ArrayType | MapType | StructType
+STRING = PrimitiveType("string")
+
+
+def parse_type(value: Any) -> DataType:
+    """The type in its JSON form.
+
+    Raises:
+        ValueError, KeyError: not a type.
+    """
+    if isinstance(value, str):
+        return PrimitiveType(value)
+    if not isinstance(value, Mapping):
+        raise ValueError(f"no type: {value!r:.80}")
+    match value["type"]:
+        case "struct":
+            return StructType(_parse_field(item) for item in value["fields"])
+        case "array":
+            return ArrayType(parse_type(value["elementType"]), value.get("containsNull", True))
+        case "map":
+            return MapType(parse_type(value["keyType"]), parse_type(value["valueType"]),
+                           value.get("valueContainsNull", True))
+        case other:
+            raise ValueError(f"no type: {other!r:.80}")
+
+
+def _parse_field(item: Mapping[str, Any]) -> StructField:
+    if not isinstance(item["name"], str):
+        raise ValueError(f"a field's name is no string: {item['name']!r:.80}")
+    return StructField(item["name"], parse_type(item["type"]), item.get("nullable", True),
+                       dict(item.get("metadata") or {}))
+
+
+# ---------------------------------------------------------------------------- Arrow
+
+
+def to_arrow(schema: StructType) -> pa.Schema:
+    """The Arrow schema in which rows of a table are held; nullability kept, metadata not.
+
+    Timestamps are microseconds in UTC, ``timestamp_ntz`` without a zone; a variant is the struct of its
+    two binaries.
+
+    Raises:
+        UnsupportedProtocol: a type that this library does not know, with its column.
+    """
+    import pyarrow as pa
+
+    return pa.schema([arrow_field(f, f.name) for f in schema.fields])
+
+
+def arrow_field(f: StructField, path: str | None = None) -> pa.Field:
+    """One field of :func:`to_arrow`; ``path`` names the column in errors."""
+    import pyarrow as pa
+
+    return pa.field(f.name, arrow_type(f.type, path or f.name), f.nullable)
+
+
+def arrow_type(data_type: DataType, path: str = "") -> pa.DataType:
+    """The Arrow type of a Delta type, as :func:`to_arrow`."""
+    import pyarrow as pa
+
+    match data_type:
+        case StructType():
+            return pa.struct([arrow_field(f, f"{path}.{f.name}") for f in data_type.fields])
+        case ArrayType():
+            element = arrow_type(data_type.element_type, f"{path}.element")
+            return pa.list_(pa.field("element", element, data_type.contains_null))
+        case MapType():
+            value = arrow_type(data_type.value_type, f"{path}.value")
+            return pa.map_(arrow_type(data_type.key_type, f"{path}.key"),
+                           pa.field("value", value, data_type.value_contains_null))
+        case PrimitiveType(name):
+            found = _primitives().get(name)
+            if found is not None:
+                return found
+            if data_type.is_decimal and 1 <= data_type.precision <= 38:
+                return pa.decimal128(data_type.precision, data_type.scale)
+            if _CHARACTERS.fullmatch(name):
+                return pa.string()
+    raise UnsupportedProtocol(
+        f"column {path!r} has type {data_type}, which this version of deltanb cannot hold; "
+        "read the other columns with columns=[...]",
+        features=(str(data_type),), column=path,
+    )
+
+
+_PRIMITIVES: dict[str, pa.DataType] = {}
+
+
+def _primitives() -> dict[str, pa.DataType]:
+    if not _PRIMITIVES:
+        import pyarrow as pa
+
+        variant = pa.struct([pa.field("metadata", pa.binary(), False),
+                             pa.field("value", pa.binary(), False)])
+        _PRIMITIVES.update({
+            "string": pa.string(), "long": pa.int64(), "integer": pa.int32(), "short": pa.int16(),
+            "byte": pa.int8(), "float": pa.float32(), "double": pa.float64(),
+            "boolean": pa.bool_(), "binary": pa.binary(), "date": pa.date32(),
+            "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+            "void": pa.null(), "null": pa.null(), "variant": variant,
+        })
+    return _PRIMITIVES
+
+
+def from_arrow(schema: pa.Schema) -> StructType:
+    """The Delta schema that holds rows of an Arrow schema.
+
+    Unsigned integers take the next larger signed type, dictionaries their values' type, times in
+    nanoseconds or milliseconds become microseconds; zoned timestamps become ``timestamp``, unzoned
+    ``timestamp_ntz``. Nullability is kept. Field metadata under ``comment`` is kept.
+
+    Raises:
+        InvalidSchema: a type with no Delta counterpart, with its column.
+    """
+    return StructType(_from_arrow_field(f, f.name) for f in schema)
+
+
+def _from_arrow_field(f: pa.Field, path: str) -> StructField:
+    comment = (f.metadata or {}).get(b"comment")
+    metadata = {"comment": comment.decode()} if comment else {}
+    return StructField(f.name, from_arrow_type(f.type, path), f.nullable, metadata)
+
+
+def from_arrow_type(data_type: pa.DataType, path: str = "") -> DataType:
+    """The Delta type of an Arrow type, as :func:`from_arrow`."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_dictionary(data_type):
+        return from_arrow_type(data_type.value_type, path)
+    if isinstance(data_type, pa.BaseExtensionType):
+        return from_arrow_type(data_type.storage_type, path)
+    if data_type.equals(_primitives()["variant"]):
+        return PrimitiveType("variant")
+    if t.is_struct(data_type):
+        return StructType(_from_arrow_field(f, f"{path}.{f.name}") for f in data_type)
+    if t.is_map(data_type):
+        return MapType(from_arrow_type(data_type.key_type, f"{path}.key"),
+                       from_arrow_type(data_type.item_type, f"{path}.value"),
+                       data_type.item_field.nullable)
+    if (t.is_list(data_type) or t.is_large_list(data_type) or t.is_fixed_size_list(data_type)
+            or _is_list_view(data_type)):
+        return ArrayType(from_arrow_type(data_type.value_type, f"{path}.element"),
+                         data_type.value_field.nullable)
+    if t.is_decimal(data_type):
+        if data_type.precision <= 38 and 0 <= data_type.scale <= data_type.precision:
+            return PrimitiveType(f"decimal({data_type.precision},{data_type.scale})")
+    elif t.is_timestamp(data_type):
+        return PrimitiveType("timestamp" if data_type.tz else "timestamp_ntz")
+    else:
+        for test, name in _from_arrow_tests():
+            if test(data_type):
+                return PrimitiveType(name)
+    raise InvalidSchema(
+        f"column {path!r} has Arrow type {data_type}, which Delta has no type for; "
+        "cast the column before writing it",
+        column=path,
+    )
+
+
+def _is_list_view(data_type: pa.DataType) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_list_view(data_type) or t.is_large_list_view(data_type))
+
+
+def _from_arrow_tests() -> list[tuple[Any, str]]:
+    import pyarrow.types as t
+
+    return [
+        (t.is_boolean, "boolean"), (t.is_int8, "byte"), (t.is_int16, "short"),
+        (t.is_uint8, "short"), (t.is_int32, "integer"), (t.is_uint16, "integer"),
+        (t.is_int64, "long"), (t.is_uint32, "long"), (t.is_float16, "float"),
+        (t.is_float32, "float"), (t.is_float64, "double"), (t.is_date, "date"),
+        (t.is_string, "string"), (t.is_large_string, "string"), (t.is_string_view, "string"),
+        (t.is_binary, "binary"), (t.is_large_binary, "binary"), (t.is_binary_view, "binary"),
+        (t.is_fixed_size_binary, "binary"), (t.is_null, "void"),
+    ]
