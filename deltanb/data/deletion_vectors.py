@@ -1,0 +1,234 @@
+"""Deletion vectors: which rows of a data file are gone (PROTOCOL.md, "Deletion Vectors").
+
+What lives here: the three places a vector can be in (inline, a file beside the table, a file anywhere),
+its bytes both ways, and every check that tells a damaged vector from a good one. A vector is a
+``pyroaring.BitMap64`` of row positions, counted from zero over the whole Parquet file.
+What it does not know: Parquet, snapshots, commits.
+
+Rows that come back from the dead, or go missing, are silent corruption; so a vector is only believed when
+its size, its checksum and its cardinality all agree, and anything else is ``InvalidTable``.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyroaring import BitMap64
+
+from deltanb.actions import DeletionVector, decode_path
+from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
+from deltanb.options import options
+
+if TYPE_CHECKING:
+    from deltanb.log.store import LogStore
+
+__all__ = ["decode", "encode", "inline", "load", "relative_path", "write_file", "z85_decode", "z85_encode"]
+
+MAGIC = 1681511377  # of the one format that is written: portable roaring, little endian
+FILE_VERSION = 1  # first byte of a deletion vector file
+_UUID_CHARACTERS = 20  # a 16-byte UUID in Z85: 4 bytes to 5 characters
+_HEADER = struct.pack("<I", MAGIC)
+_SHORTEST = 8  # magic number and the count of an empty old form
+# An older form, counted one lower: Spark still reads it, and PROTOCOL.md's inline example is one.
+_OLD_MAGIC = {struct.pack("<I", MAGIC - 1): "<", struct.pack(">I", MAGIC - 1): ">"}
+_FRAME = struct.Struct(">i")  # dataSize and checksum of a vector in a file, big endian
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_Z85_VALUE = {character: value for value, character in enumerate(_Z85)}
+
+
+def load(store: LogStore, vector: DeletionVector | Mapping[str, Any], *, data_file: str = "") -> BitMap64:
+    """The row positions that ``vector`` removes, wherever it is stored.
+
+    ``vector`` is an action's ``DeletionVector`` or the ``deletion_vector`` struct of a files row.
+    ``data_file`` only names the data file in errors.
+
+    Raises ``InvalidTable`` when the vector is damaged or its fields contradict each other, and
+    ``DataFileNotFound`` when its file is gone.
+
+    >>> dv = DeletionVector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, 6)
+    >>> list(load(None, dv))
+    [3, 4, 7, 11, 18, 29]
+    """
+    dv = vector if isinstance(vector, DeletionVector) else _from_row(vector)
+    where = f"the deletion vector {dv.unique_id!r}" + (f" of {data_file!r}" if data_file else "")
+    if dv.storage_type == "i":
+        data = z85_decode(dv.path_or_inline_dv, dv.size_in_bytes, where)
+    elif dv.storage_type in ("u", "p"):
+        data = _read_from_file(store, dv, where)
+    else:
+        raise _invalid(f"{where} has the storage type {dv.storage_type!r}; 'i', 'u' and 'p' exist")
+    rows = decode(data, where)
+    if len(rows) != dv.cardinality:
+        raise _invalid(f"{where} removes {len(rows)} rows where the log says {dv.cardinality}",
+                       path=data_file)
+    return rows
+
+
+def decode(data: bytes, where: str = "the deletion vector") -> BitMap64:
+    """Row positions from the serialized form ("Deletion Vector Format").
+
+    >>> list(decode(encode(BitMap64([1, 2**33]))))
+    [1, 8589934592]
+    """
+    if len(data) < _SHORTEST:
+        raise _invalid(f"{where} has {len(data)} bytes; the shortest has {_SHORTEST}")
+    if data[:4] in _OLD_MAGIC:
+        bitmap = _from_old_form(data, _OLD_MAGIC[data[:4]], where)
+    elif data[:4] == _HEADER:
+        bitmap = data[4:]
+    else:
+        raise _invalid(f"{where} begins with the bytes {data[:4].hex()}; the format known here "
+                       f"begins with {_HEADER.hex()}")
+    try:
+        return BitMap64.deserialize(bitmap)
+    except (ValueError, IndexError) as error:
+        raise _invalid(f"{where} is no roaring bitmap: {error}") from error
+
+
+def encode(rows: BitMap64) -> bytes:
+    """The serialized form of row positions: magic number, then the portable 64-bit roaring bitmap.
+
+    >>> len(encode(BitMap64([3, 4, 7, 11, 18, 29])))
+    44
+    """
+    compact = rows.copy()
+    compact.run_optimize()
+    return _HEADER + bytes(compact.serialize())
+
+
+def inline(rows: BitMap64) -> DeletionVector:
+    """A vector that lives in the log itself; meant for few rows.
+
+    >>> list(load(None, inline(BitMap64([7]))))
+    [7]
+    """
+    data = encode(rows)
+    return DeletionVector("i", z85_encode(data), len(data), len(rows))
+
+
+def write_file(
+    store: LogStore, vectors: Sequence[BitMap64], *, new_id: Callable[[], str] | None = None
+) -> list[DeletionVector]:
+    """Write one deletion vector file at the table's root; one descriptor for each of ``vectors``.
+
+    ``new_id`` gives the file's UUID (default: ``options.new_id``).
+    """
+    name = uuid.UUID((new_id or options.new_id)())
+    text = z85_encode(name.bytes)
+    content, result = bytearray([FILE_VERSION]), []
+    for rows in vectors:
+        data = encode(rows)
+        result.append(DeletionVector("u", text, len(data), len(rows), offset=len(content)))
+        content += _FRAME.pack(len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    store.put(f"deletion_vector_{name}.bin", bytes(content))
+    return result
+
+
+def relative_path(path_or_inline_dv: str) -> str:
+    """The file of a vector with storage type ``u``, relative to the table ("Derived Fields").
+
+    >>> relative_path("ab^-aqEH.-t@S}K{vb[*k^")
+    'ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'
+    """
+    prefix, text = path_or_inline_dv[:-_UUID_CHARACTERS], path_or_inline_dv[-_UUID_CHARACTERS:]
+    if len(text) != _UUID_CHARACTERS:
+        raise _invalid(f"the deletion vector path {path_or_inline_dv!r} is shorter than a UUID in Z85")
+    name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(text, 16))}.bin"
+    return f"{prefix}/{name}" if prefix else name
+
+
+def z85_encode(data: bytes) -> str:
+    """Z85 (ZeroMQ RFC 32), padded with zero bytes to a multiple of four.
+
+    >>> z85_encode(bytes.fromhex("864FD26FB559F75B"))
+    'HelloWorld'
+    """
+    padded = data + b"\0" * (-len(data) % 4)
+    characters = []
+    for (number,) in struct.iter_unpack(">I", padded):
+        group = []
+        for _ in range(5):
+            number, digit = divmod(number, 85)
+            group.append(_Z85[digit])
+        characters.extend(reversed(group))
+    return "".join(characters)
+
+
+def z85_decode(text: str, size: int, where: str = "the text") -> bytes:
+    """The first ``size`` bytes of a Z85 text; the bytes behind them are padding.
+
+    >>> z85_decode("HelloWorld", 8).hex()
+    '864fd26fb559f75b'
+    """
+    if len(text) % 5 or not 0 <= size <= len(text) // 5 * 4:
+        raise _invalid(f"{where}: {len(text)} characters of Z85 cannot hold {size} bytes")
+    out = bytearray()
+    for start in range(0, len(text), 5):
+        number = 0
+        for character in text[start:start + 5]:
+            if character not in _Z85_VALUE:
+                raise _invalid(f"{where}: {character!r} is no Z85 character")
+            number = number * 85 + _Z85_VALUE[character]
+        if number >> 32:
+            raise _invalid(f"{where}: {text[start:start + 5]!r} is no Z85 group")
+        out += number.to_bytes(4, "big")
+    return bytes(out[:size])
+
+
+def _read_from_file(store: LogStore, dv: DeletionVector, where: str) -> bytes:
+    """The bytes of a stored vector, after its length and its checksum were found right."""
+    text = dv.path_or_inline_dv
+    path = relative_path(text) if dv.storage_type == "u" else decode_path(text)
+    target, name = store.resolve(path)
+    try:
+        with target.open_input(name) as file:
+            file.seek(dv.offset or 0)
+            frame = file.read(_FRAME.size + dv.size_in_bytes + 4)
+    except FileNotFoundError as error:
+        raise DataFileNotFound(
+            f"{where} should be in {path!r}, which does not exist: without it deleted rows would come "
+            "back. Restore the file, or read a version before the deletion.", path=path) from error
+    if len(frame) != _FRAME.size + dv.size_in_bytes + 4:
+        raise _invalid(f"{where} ends early: {path!r} has {len(frame)} of the "
+                       f"{dv.size_in_bytes + 8} bytes behind offset {dv.offset or 0}", file=path)
+    (size,) = _FRAME.unpack_from(frame)
+    if size != dv.size_in_bytes:
+        raise _invalid(f"{where} has {size} bytes in {path!r} where the log says {dv.size_in_bytes}",
+                       file=path)
+    data = bytes(frame[_FRAME.size:-4])
+    (checksum,) = struct.unpack(">I", frame[-4:])
+    if zlib.crc32(data) != checksum:
+        raise _invalid(f"{where} is damaged: its checksum in {path!r} does not fit", file=path)
+    return data
+
+
+def _from_old_form(data: bytes, order: str, where: str) -> bytes:
+    """The older form (count, then size and 32-bit bitmap of each key in turn) as a portable bitmap."""
+    number = struct.Struct(order + "I")
+    (count,) = number.unpack_from(data, 4)
+    out, position = bytearray(struct.pack("<Q", count)), 8
+    for key in range(count):
+        if position + number.size > len(data):
+            raise _invalid(f"{where} ends early")
+        (size,) = number.unpack_from(data, position)
+        position += number.size
+        out += struct.pack("<I", key) + data[position:position + size]
+        position += size
+    return bytes(out)
+
+
+def _from_row(row: Mapping[str, Any]) -> DeletionVector:
+    names = ("storage_type", "path_or_inline_dv", "size_in_bytes", "cardinality")
+    missing = [name for name in names if row.get(name) is None]
+    if missing:
+        raise InvalidArgument(f"a deletion vector needs {', '.join(missing)}")
+    return DeletionVector(*(row[name] for name in names), offset=row.get("offset"))
+
+
+def _invalid(message: str, **data: Any) -> InvalidTable:
+    return InvalidTable(message + ". Restore the file from a copy, or read an older version.", **data)

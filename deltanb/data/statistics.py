@@ -1,0 +1,460 @@
+"""Per-file statistics: the JSON that lets a reader skip a file without opening it.
+
+What lives here: which columns are described (:func:`indexed_leaves`), how bounds are taken from Arrow
+data (:class:`Collector`) or from a Parquet footer (:func:`from_footer`), and how they are written.
+Both sources give the same text for the same rows (PROTOCOL.md, "Per-file Statistics").
+What it does not know: files, stores, the log.
+
+Bounds are exact or absent, never wrong: a float column's maximum is left out when the file holds a NaN
+(engines order it above every number, Parquet writers disagree), infinities and years that ISO 8601
+cannot say are left out, booleans and binaries have a null count only, as Delta writes them.
+
+>>> import pyarrow as pa
+>>> from deltanb.actions import Metadata
+>>> from deltanb.log import schema
+>>> table = pa.table({"id": [3, 1], "name": ["b", None]})
+>>> fields = schema.from_arrow(table.schema)
+>>> from_table(table, fields, Metadata(id="t", schema_string=fields.to_json()))
+'{"numRecords":2,"minValues":{"id":1,"name":"b"},"maxValues":{"id":3,"name":"b"},"nullCount":{"id":0,"name":1}}'
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltanb.actions import Metadata
+from deltanb.log import properties
+from deltanb.log.schema import DataType, PrimitiveType, StructType
+
+STRING_PREFIX = 32
+"""Characters kept of a string bound, as Delta does: enough to skip by, small enough for the log."""
+
+_ORDINALS = {"byte", "short", "integer", "long"}
+_FLOATS = {"float", "double"}
+_TIMES = {"timestamp", "timestamp_ntz"}
+_ASCII_MAX = "\x7f"
+_UNICODE_MAX = "\U0010ffff"
+_EPOCH = date(1970, 1, 1)
+_US_PER_DAY = 86_400_000_000
+_EXACT = Context(prec=76)  # twice the widest decimal, so that rescaling never rounds
+# Writers whose footers hold whole strings or none; others may cut a bound and mark it inexact in a
+# flag that pyarrow does not show.
+_WHOLE_STRINGS = ("parquet-mr", "parquet-cpp")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A described column: physical path, type, and whether it has bounds beside its null count."""
+
+    path: tuple[str, ...]
+    type: DataType
+    bounds: bool
+
+    @property
+    def kind(self) -> str:
+        return self.type.name if isinstance(self.type, PrimitiveType) else "nested"
+
+
+def from_table(
+    table: pa.Table,
+    schema: StructType,
+    metadata: Metadata,
+    *,
+    tight_bounds: bool = False,
+    clustering: Iterable[Sequence[str]] = (),
+) -> str:
+    """The statistics of the rows of ``table``, as JSON.
+
+    Args:
+        table: rows as they stand in the file: physical column names, no partition columns needed.
+        schema: the table's logical schema.
+        metadata: for the column mapping, the partition columns and the ``delta.dataSkipping…``
+            properties.
+        tight_bounds: write ``tightBounds``: true where the table supports deletion vectors.
+        clustering: physical paths of clustering columns, which are described whatever their position.
+    """
+    collector = Collector(indexed_leaves(schema, metadata, clustering), tight_bounds)
+    collector.update(table)
+    return collector.to_json()
+
+
+def from_footer(
+    footer: pq.FileMetaData,
+    schema: StructType,
+    metadata: Metadata,
+    *,
+    read: Callable[[list[str]], pa.Table] | None = None,
+    tight_bounds: bool = False,
+    clustering: Iterable[Sequence[str]] = (),
+) -> str:
+    """The statistics of a Parquet file from its footer, as JSON equal to :func:`from_table`'s.
+
+    Args:
+        footer: ``pyarrow.parquet.read_metadata(file)``.
+        read: given top-level physical column names, the file's rows with these columns. It is called
+            at most once, for columns whose footer cannot answer: null counts of arrays and maps, long
+            strings, INT96 timestamps, floats that may hold NaN. Without it these values are left out.
+        schema, metadata, tight_bounds, clustering: as in :func:`from_table`.
+    """
+    leaves = indexed_leaves(schema, metadata, clustering)
+    facts = _Footer(footer)
+    collector = Collector(leaves, tight_bounds)
+    collector.rows = footer.num_rows
+    unknown = []
+    for leaf in leaves:
+        state = facts.state(leaf)
+        if state is None:
+            unknown.append(leaf)
+            state = _State(known=False)
+        collector.states[leaf.path] = state
+    if unknown and read is not None:
+        names = list(dict.fromkeys(leaf.path[0] for leaf in unknown))
+        rest = Collector(unknown)
+        rest.update(read(names))
+        collector.states.update(rest.states)
+    return collector.to_json()
+
+
+# --- which columns --------------------------------------------------------------------------------
+
+def indexed_leaves(
+    schema: StructType, metadata: Metadata, clustering: Iterable[Sequence[str]] = ()
+) -> list[Leaf]:
+    """The columns to describe, in schema order.
+
+    ``delta.dataSkippingStatsColumns`` names them (a struct stands for its fields); else the first
+    ``delta.dataSkippingNumIndexedCols`` leaves count (32; -1 is all), an array or map as one.
+    """
+    configuration = metadata.configuration
+    mapped = properties.get(configuration, "delta.columnMapping.mode") != "none"
+    partitions = {name.lower() for name in metadata.partition_columns}
+    leaves = []
+    for field in schema.fields:
+        if field.name.lower() not in partitions:
+            leaves += _leaves(field, (), (), mapped)
+    wanted = properties.get(configuration, "delta.dataSkippingStatsColumns")
+    forced = {tuple(path) for path in clustering}
+    if wanted is not None:
+        prefixes = [_column_path(name) for name in wanted]
+        keep = [any(logical[:len(p)] == p for p in prefixes) for logical, _ in leaves]
+    else:
+        limit = int(properties.get(configuration, "delta.dataSkippingNumIndexedCols"))
+        keep = [limit < 0 or place < limit for place in range(len(leaves))]
+    return [leaf for (_, leaf), kept in zip(leaves, keep, strict=True)
+            if kept or leaf.path in forced]
+
+
+def _leaves(
+    field: Any, logical: tuple[str, ...], physical: tuple[str, ...], mapped: bool
+) -> list[tuple[tuple[str, ...], Leaf]]:
+    logical = (*logical, field.name.lower())
+    name = field.metadata.get("delta.columnMapping.physicalName", field.name)
+    physical = (*physical, name if mapped else field.name)
+    if isinstance(field.type, StructType):
+        return [leaf for child in field.type.fields
+                for leaf in _leaves(child, logical, physical, mapped)]
+    return [(logical, Leaf(physical, field.type, _has_bounds(field.type)))]
+
+
+def _has_bounds(type_: DataType) -> bool:
+    if not isinstance(type_, PrimitiveType):
+        return False
+    name = type_.name
+    return name in _ORDINALS | _FLOATS | _TIMES | {"string", "date"} or name.startswith("decimal")
+
+
+def _column_path(text: str) -> tuple[str, ...]:
+    """A dotted name as a lower-case path; backticks quote, a doubled one stands for itself.
+
+    >>> _column_path("a.`b.c`")
+    ('a', 'b.c')
+    """
+    parts = re.findall(r"`(?:[^`]|``)*`|[^.`]+", text.strip().lower())
+    return tuple(part[1:-1].replace("``", "`") if part[0] == "`" else part for part in parts)
+
+
+# --- bounds from data -----------------------------------------------------------------------------
+
+@dataclass
+class _State:
+    """What is known of one column: ordinals for numbers, days and microseconds; text; decimals."""
+
+    nulls: int = 0
+    low: Any = None
+    high: Any = None
+    nan: bool = False
+    known: bool = True
+
+    def widen(self, low: Any, high: Any) -> None:
+        if low is not None:
+            self.low = low if self.low is None else min(self.low, low)
+        if high is not None:
+            self.high = high if self.high is None else max(self.high, high)
+
+
+class Collector:
+    """Statistics of rows that arrive in pieces.
+
+    >>> leaf = Leaf(("x",), PrimitiveType("long"), True)
+    >>> collector = Collector([leaf])
+    >>> collector.update(pa.table({"x": [5]})); collector.update(pa.table({"x": [2, None]}))
+    >>> collector.to_json()
+    '{"numRecords":3,"minValues":{"x":2},"maxValues":{"x":5},"nullCount":{"x":1}}'
+    """
+
+    def __init__(self, leaves: Sequence[Leaf], tight_bounds: bool = False) -> None:
+        self.leaves = list(leaves)
+        self.tight_bounds = tight_bounds
+        self.rows = 0
+        self.states = {leaf.path: _State() for leaf in leaves}
+
+    def update(self, table: pa.Table | pa.RecordBatch) -> None:
+        """Take in more rows (physical column names)."""
+        self.rows += table.num_rows
+        names = set(table.schema.names)
+        for leaf in self.leaves:
+            state = self.states[leaf.path]
+            if leaf.path[0] not in names:  # a column newer than the file reads as NULL
+                state.nulls += table.num_rows
+                continue
+            column = table.column(leaf.path[0])
+            for name in leaf.path[1:]:
+                if column.type.get_field_index(name) < 0:
+                    column = pa.nulls(table.num_rows)
+                    break
+                column = pc.struct_field(column, [name])
+            state.nulls += column.null_count
+            if leaf.bounds and column.null_count < len(column):
+                _measure(column, leaf, state)
+
+    def to_json(self) -> str:
+        """The statistics, keys in Delta's order, numbers exact."""
+        low: dict[str, Any] = {}
+        high: dict[str, Any] = {}
+        nulls: dict[str, Any] = {}
+        for leaf in self.leaves:
+            state = self.states[leaf.path]
+            if not state.known:
+                continue
+            _put(nulls, leaf.path, str(state.nulls))
+            if leaf.bounds:
+                _put(low, leaf.path, _bound(state.low, leaf.kind, is_max=False))
+                _put(high, leaf.path, None if state.nan else _bound(state.high, leaf.kind, True))
+        whole: dict[str, Any] = {"numRecords": str(self.rows)}
+        whole |= {"minValues": low, "maxValues": high, "nullCount": nulls}
+        if self.tight_bounds:
+            whole["tightBounds"] = "true"
+        return _dump({key: value for key, value in whole.items() if value})
+
+
+def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: _State) -> None:
+    kind = leaf.kind
+    if kind in _FLOATS:
+        not_a_number = pc.is_nan(column)
+        if pc.any(not_a_number).as_py():
+            state.nan = True
+            column = pc.filter(column, pc.invert(not_a_number))
+    elif kind == "date":
+        column = column.cast(pa.date32()).cast(pa.int32())
+    elif kind in _TIMES:
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if kind.startswith("decimal"):
+        low, high = _rescale(low, leaf), _rescale(high, leaf)
+    state.widen(low, high)
+
+
+def _rescale(value: Any, leaf: Leaf) -> Decimal | None:
+    if value is None:
+        return None
+    return Decimal(value).quantize(Decimal(1).scaleb(-leaf.type.scale), context=_EXACT)
+
+
+# --- bounds from a footer -------------------------------------------------------------------------
+
+class _Footer:
+    """Answers per leaf from the row groups of a footer, or ``None`` where it cannot be sure."""
+
+    def __init__(self, footer: pq.FileMetaData) -> None:
+        self.footer = footer
+        self.writer = footer.created_by or ""
+        self.groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+        names = footer.schema.to_arrow_schema().names
+        self.ambiguous = any("." in name for name in names)  # paths are joined by dots below
+        self.paths: dict[str, int] = {}
+        for i in range(len(footer.schema)):
+            path = footer.schema.column(i).path
+            self.ambiguous |= path in self.paths
+            self.paths[path] = i
+
+    def state(self, leaf: Leaf) -> _State | None:
+        if self.ambiguous or any("." in part for part in leaf.path):
+            return None
+        path = ".".join(leaf.path)
+        below = [i for p, i in self.paths.items() if p == path or p.startswith(path + ".")]
+        if not below:
+            return _State(nulls=self.footer.num_rows)
+        if leaf.kind == "variant":
+            below = [self.paths[path + ".metadata"]] if path + ".metadata" in self.paths else below
+        chunks = [(group.num_rows, group.column(below[0])) for group in self.groups]
+        state = _State()
+        for rows, chunk in chunks:
+            found = chunk.statistics
+            if found is None or not found.has_null_count:
+                return None
+            if leaf.kind == "nested":
+                if found.null_count:  # nulls, empties and null elements are one number here
+                    return None
+                continue
+            state.nulls += found.null_count
+            if leaf.bounds and found.null_count < rows and not self._widen(state, found, leaf):
+                return None
+        return state
+
+    def _widen(self, state: _State, found: Any, leaf: Leaf) -> bool:
+        """Take one chunk's bounds; false where they are absent or not to be trusted."""
+        if not found.has_min_max:
+            return False
+        kind = leaf.kind
+        if kind == "date" or kind in _TIMES:
+            factor = _microseconds(found, leaf)
+            if factor is None:
+                return False
+            low, high = (math.floor(raw * factor) for raw in (found.min_raw, found.max_raw))
+        else:
+            low, high = found.min, found.max
+        if kind in _FLOATS:
+            # parquet-mr lets a NaN win the maximum; other writers skip it silently.
+            if not self.writer.startswith("parquet-mr") or math.isnan(low) or math.isnan(high):
+                return False
+            low, high = float(low), float(high)
+        elif kind == "string":
+            if not self.writer.startswith(_WHOLE_STRINGS):
+                return False
+            if isinstance(low, bytes):
+                low, high = low.decode(), high.decode()
+        elif kind.startswith("decimal"):
+            low, high = _rescale(low, leaf), _rescale(high, leaf)
+        state.widen(low, high)
+        return True
+
+
+def _microseconds(found: Any, leaf: Leaf) -> float | int | None:
+    """What one unit of the chunk's integers is worth: days for a date, else microseconds."""
+    if found.physical_type not in ("INT32", "INT64"):
+        return None
+    logical = json.loads(found.logical_type.to_json())
+    if logical["Type"] == "Date":
+        return 1 if leaf.kind == "date" else _US_PER_DAY
+    units = {"milliseconds": 1000, "microseconds": 1, "nanoseconds": Decimal("0.001")}
+    return units.get(logical.get("timeUnit")) if leaf.kind in _TIMES else None  # type: ignore[return-value]
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], token: str | None) -> None:
+    if token is None:
+        return
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = token
+
+
+def _dump(tree: dict[str, Any]) -> str:
+    """JSON of a tree whose leaves are JSON tokens already, so that no number is rounded."""
+    items = (json.dumps(key, ensure_ascii=False) + ":"
+             + (_dump(value) if isinstance(value, dict) else value)
+             for key, value in tree.items())
+    return "{" + ",".join(items) + "}"
+
+
+def _bound(value: Any, kind: str, is_max: bool) -> str | None:
+    """The JSON token of a bound, or ``None`` where it cannot be said exactly."""
+    if value is None:
+        return None
+    if kind in _FLOATS:
+        return _float_text(value, kind)
+    if kind == "date":
+        day = _day(value)
+        return day and f'"{day}"'
+    if kind in _TIMES:
+        return _time_text(value, "Z" if kind == "timestamp" else "")
+    if kind == "string":
+        text = truncate_max(value) if is_max else value[:STRING_PREFIX]
+        return None if text is None else json.dumps(text, ensure_ascii=False)
+    return str(value)  # integers, and decimals with their scale
+
+
+def _float_text(value: float, kind: str) -> str | None:
+    if not math.isfinite(value):
+        return None
+    value = value + 0.0  # Parquet signs its zeros, data may not: one spelling for both
+    if kind == "double":
+        return repr(value)
+    for digits in range(6, 10):  # the shortest text that reads back as the same 32-bit number
+        text = float(f"{value:.{digits}g}")
+        if abs(text) <= 3.4028235e38 and struct.pack("f", text) == struct.pack("f", value):
+            return repr(text)
+    return repr(value)
+
+
+def _day(days: int) -> str | None:
+    try:
+        return (_EPOCH + timedelta(days=days)).isoformat()
+    except OverflowError:
+        return None
+
+
+def _time_text(microseconds: int, zone: str) -> str | None:
+    """ISO 8601 cut to milliseconds, downwards, as the protocol says; readers add one to a maximum."""
+    day, rest = divmod(microseconds, _US_PER_DAY)
+    day_text = _day(day)
+    if day_text is None:
+        return None
+    seconds, fraction = divmod(rest // 1000, 1000)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f'"{day_text}T{hour:02}:{minute:02}:{second:02}.{fraction:03}{zone}"'
+
+
+def truncate_max(text: str, prefix: int = STRING_PREFIX) -> str | None:
+    """A string of about ``prefix`` characters that is not below ``text``, or ``None``.
+
+    A cut string gets a character that sorts above whatever was cut off: ``\\x7f`` where that was
+    smaller ASCII, else the largest code point. Where the cut itself falls on such characters the
+    prefix grows, up to twice its length. Lengths count UTF-16 units, as Delta's do.
+
+    >>> truncate_max("a" * 40) == "a" * 32 + "\\x7f"
+    True
+    """
+    units = [2 if ord(char) > 0xFFFF else 1 for char in text]
+    if sum(units) <= prefix:
+        return text
+    taken = length = 0
+    while length < prefix:
+        length += units[taken]
+        taken += 1
+    while length <= 2 * prefix:
+        if taken >= len(text):
+            return text
+        if text[taken] == _UNICODE_MAX:
+            length += units[taken]
+            taken += 1
+        elif text[taken] < _ASCII_MAX:
+            return text[:taken] + _ASCII_MAX
+        else:
+            return text[:taken] + _UNICODE_MAX
+    return None
