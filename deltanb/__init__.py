@@ -1,0 +1,66 @@
+"""deltanb: Delta Lake tables whose transactions can be seen.
+
+Every public name is loaded when it is first used, so that ``import deltanb`` costs little and starts
+nothing: no pyarrow, no pandas, no Spark.
+
+>>> import deltanb as dn
+>>> dn.Operation("DELETE", {"predicate": ["month = 12"]}).changes_data
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from deltanb import actions as actions
+    from deltanb import errors as errors
+    from deltanb import testing as testing
+    from deltanb.commands.create import create as create
+    from deltanb.errors import DeltaError as DeltaError
+    from deltanb.log.delta_log import DeltaLog as DeltaLog
+    from deltanb.log.snapshot import Snapshot as Snapshot
+    from deltanb.options import set_options as set_options
+    from deltanb.options import teaching as teaching
+    from deltanb.table import DeltaTable as DeltaTable
+    from deltanb.table import open as open
+    from deltanb.transaction.conflicts import Conflict as Conflict
+    from deltanb.transaction.operations import Operation as Operation
+    from deltanb.transaction.transaction import OptimisticTransaction as OptimisticTransaction
+
+_NAMES = {
+    "Conflict": "deltanb.transaction.conflicts",
+    "DeltaError": "deltanb.errors",
+    "DeltaLog": "deltanb.log.delta_log",
+    "DeltaTable": "deltanb.table",
+    "Operation": "deltanb.transaction.operations",
+    "OptimisticTransaction": "deltanb.transaction.transaction",
+    "Snapshot": "deltanb.log.snapshot",
+    "create": "deltanb.commands.create",
+    "open": "deltanb.table",
+    "set_options": "deltanb.options",
+    "teaching": "deltanb.options",
+}
+"""public name -> the module that holds it."""
+
+_MODULES = ("actions", "errors", "log", "options", "spark", "testing", "transaction")
+"""Submodules reachable as attributes; ``deltanb.spark`` is also the function that gives a session."""
+
+__all__ = sorted([*_NAMES, *(m for m in _MODULES if m not in ("log", "transaction"))])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"deltanb.{name}")
+    raise AttributeError(f"module 'deltanb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
