@@ -31,4 +31,5 @@ def test_examples(
         request.getfixturevalue("spark")
     result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
     assert result.failed == 0, f"\n{capsys.readouterr().out}"
-    assert result.attempted > 0
+    if not result.attempted:
+        pytest.skip("every example is marked +SKIP")
