@@ -1,0 +1,355 @@
+"""The log of one table: opens it, follows it, reads its commits.
+
+What lives here: :class:`DeltaLog`, one for a table and process, which holds the newest snapshot known
+and brings it up to date by the new commits alone.
+What it does not know: what a commit may contain, conflicts, data. Transactions start here and live in
+``deltanb.transaction``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from deltanb.actions import Action
+from deltanb.display import Displayable
+from deltanb.errors import DeltaError, InvalidTable, TableNotFound, VersionNotFound
+from deltanb.log import segment as segments
+from deltanb.log.replay import Delta, feed, feed_actions, parse_commit
+from deltanb.log.segment import LogSegment, commit_name
+from deltanb.log.snapshot import EMPTY, Snapshot, State
+from deltanb.log.store import FileStatus, LogStore, store_for
+
+if TYPE_CHECKING:
+    from deltanb.log.history import HistoryEntry
+
+__all__ = ["DeltaLog"]
+
+MAX_CACHED_LOGS = 32
+"""Logs kept alive though nobody holds them: a notebook that opens one path again and again."""
+
+_R = TypeVar("_R")
+_logs: weakref.WeakValueDictionary[str, DeltaLog] = weakref.WeakValueDictionary()
+_recent: OrderedDict[str, DeltaLog] = OrderedDict()
+_logs_lock = threading.Lock()
+
+
+class DeltaLog(Displayable):
+    """The log of one table.
+
+    A place without a table has a log too, whose snapshot has version -1: so tables are created.
+
+    >>> from deltanb.testing import MemoryStore
+    >>> log = DeltaLog.for_table(MemoryStore())
+    >>> log.exists, log.snapshot.version
+    (False, -1)
+    """
+
+    def __init__(self, store: LogStore) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._snapshot: Snapshot | None = None
+        self._seen: FileStatus | None = None
+        self._versions: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
+
+    @classmethod
+    def for_table(cls, table: str | os.PathLike[str] | LogStore) -> DeltaLog:
+        """The log of a table given by path, URI or store; the same object for the same table.
+
+        Raises:
+            InvalidArgument: a URI that no store serves.
+        """
+        store = store_for(table)
+        key = _identity(store)
+        with _logs_lock:
+            log = _logs.get(key)
+            if log is None or (log.store is not store and not isinstance(table, str | os.PathLike)):
+                log = _logs[key] = cls(store)
+            _recent[key] = log
+            _recent.move_to_end(key)
+            while len(_recent) > MAX_CACHED_LOGS:
+                _recent.popitem(last=False)
+            return log
+
+    @staticmethod
+    def clear_cache() -> None:
+        """Forget all logs; handles that people hold go on working."""
+        with _logs_lock:
+            _logs.clear()
+            _recent.clear()
+
+    @property
+    def path(self) -> str:
+        """The table's root as the store names it."""
+        return self.store.root
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a table; looks at the store."""
+        return self.update().version >= 0
+
+    # -- snapshots ------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot this process knows; read at first use, moved by :meth:`update`.
+
+        Raises:
+            InvalidTable: the log contradicts the protocol.
+            UnsupportedProtocol: the table needs a newer reader.
+        """
+        found = self._snapshot
+        return self.update() if found is None else found
+
+    def update(self) -> Snapshot:
+        """The newest snapshot there is, from the one held and the commits after it.
+
+        Raises:
+            InvalidTable: the log contradicts the protocol.
+            UnsupportedProtocol: the table needs a newer reader.
+        """
+        held, seen = self._snapshot, self._seen
+        if held is None or held.version < 0 or seen is None or self._status(held.version) != seen:
+            return self._install(self._load(None), fresh=True)
+        state = self._follow(held._state)
+        return held if state is held._state else self._install(state)
+
+    def advance(self, version: int, actions: Sequence[Action]) -> Snapshot:
+        """Install the snapshot after a commit of our own, without reading it back.
+
+        Falls back to :meth:`update` where the commit does not follow the snapshot held.
+        """
+        held = self._snapshot
+        if held is None or held.version != version - 1 or (version > 0 and self._seen is None):
+            return self.update() if held is None or held.version < version else held
+        delta = Delta()
+        feed_actions(delta, actions)
+        return self._install(held._state.after(delta, version))
+
+    def snapshot_at(self, version: int) -> Snapshot:
+        """The table as it was at a version.
+
+        Raises:
+            VersionNotFound: before the first or after the last version that can be read.
+            InvalidTable: the log contradicts the protocol.
+        """
+        held = self._snapshot
+        if held is not None and held.version == version and self._status(version) == self._seen:
+            return held
+        known = self._versions.get(version)
+        if known is not None and self._seen is not None and self.update().version >= version:
+            again = self._versions.get(version)
+            if again is known:
+                return known
+        state = self._load(version)
+        if state.version < 0:
+            raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
+        found = Snapshot(self, state)
+        self._versions[version] = found
+        return found
+
+    def snapshot_as_of(self, timestamp: int | str | dt.datetime) -> Snapshot:
+        """The last version committed at or before a time: epoch ms, a datetime, or ISO 8601 text.
+
+        Text and datetimes without a zone are taken as UTC.
+
+        Raises:
+            VersionNotFound: before the first or after the last commit that can be read.
+            InvalidArgument: a time that cannot be understood.
+        """
+        from deltanb.log import history
+
+        return self.snapshot_at(history.version_as_of(self, timestamp))
+
+    def earliest_version(self) -> int:
+        """The first version that can be read: 0, or that of the oldest checkpoint.
+
+        Raises:
+            TableNotFound: there is no table.
+        """
+        names = self.store.list_names(segments.LOG_FOLDER + "/")
+        found = segments.earliest_version(names)
+        if found is None:
+            raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
+        return found
+
+    # -- commits --------------------------------------------------------------------------------
+
+    def read_commit(self, version: int) -> list[Action]:
+        """The actions of one commit, in their order.
+
+        Raises:
+            VersionNotFound: no such commit in the log.
+            InvalidTable: a line that is no action, naming file and line.
+        """
+        name = commit_name(version)
+        try:
+            data = self.store.read(name)
+        except FileNotFoundError:
+            raise VersionNotFound(
+                f"{self.path} has no commit {name}: version {version} was never written, or its "
+                "file was cleaned up",
+                version=version, earliest=None, latest=None,
+            ) from None
+        return parse_commit(data, name, self.path)
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The commits, newest first: who did what when; at most ``limit`` of them.
+
+        Raises:
+            TableNotFound: there is no table.
+        """
+        from deltanb.log import history
+
+        return history.read(self, limit)
+
+    # -- transactions and upkeep ----------------------------------------------------------------
+
+    def start_transaction(self, **settings: Any) -> Any:
+        """A new :class:`~deltanb.transaction.transaction.OptimisticTransaction` on this table."""
+        from deltanb.transaction.transaction import OptimisticTransaction
+
+        return OptimisticTransaction(self, **settings)
+
+    def with_new_transaction(self, work: Callable[[Any], _R]) -> _R:
+        """Run ``work(txn)`` with a new transaction that is the thread's active one meanwhile.
+
+        Raises:
+            IllegalStateError: the thread has an active transaction already.
+        """
+        from deltanb.transaction.transaction import OptimisticTransaction
+
+        txn = self.start_transaction()
+        OptimisticTransaction.set_active(txn)
+        try:
+            return work(txn)
+        finally:
+            OptimisticTransaction.clear_active()
+
+    def checkpoint(self, version: int | None = None) -> Any:
+        """Write a checkpoint of a version, the newest one by default.
+
+        Raises:
+            TableNotFound: there is no table.
+        """
+        from deltanb.log import checkpoint
+
+        snapshot = self.update() if version is None else self.snapshot_at(version)
+        if snapshot.version < 0:
+            raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
+        return checkpoint.write_checkpoint(self.store, snapshot)
+
+    def clean_up(self) -> Any:
+        """Delete log files older than ``delta.logRetentionDuration`` that no kept version needs."""
+        from deltanb.log import cleanup
+
+        return cleanup.clean_up(self)
+
+    # -- loading --------------------------------------------------------------------------------
+
+    def _install(self, state: State, fresh: bool = False) -> Snapshot:
+        """Make a state the newest one, unless another thread brought a newer one meanwhile."""
+        seen = self._status(state.version) if state.version >= 0 else None
+        found = Snapshot(self, state)
+        with self._lock:
+            held = self._snapshot
+            if not fresh and held is not None and held.version >= state.version:
+                return held
+            if fresh:
+                self._versions.clear()
+            self._snapshot, self._seen = found, seen
+            self._versions[state.version] = found
+            return found
+
+    def _status(self, version: int) -> FileStatus | None:
+        return self.store.status(commit_name(version))
+
+    def _follow(self, state: State) -> State:
+        """The state after the commits that came since; one missing read ends the search.
+
+        Versions have no gaps (PROTOCOL.md, "Delta Log Entries"), so there is nothing to list.
+        """
+        delta, version = Delta(), state.version
+        while True:
+            name = commit_name(version + 1)
+            try:
+                data = self.store.read(name)
+            except FileNotFoundError:
+                return state if version == state.version else state.after(delta, version)
+            feed(delta, data, name, self.path)
+            version += 1
+
+    def _load(self, version: int | None) -> State:
+        """The state of a version from the files alone."""
+        skip: frozenset[str] = frozenset()
+        failure: DeltaError | None = None
+        while True:
+            try:
+                found = segments.find(self.store, version, self._hint() if not skip else None, skip)
+            except (InvalidTable, VersionNotFound):
+                if failure is not None:
+                    raise failure from None
+                raise
+            if found is None:
+                if failure is not None:
+                    raise failure
+                return EMPTY
+            try:
+                base = self._read_checkpoint(found)
+            except InvalidTable as error:  # damaged: an older one, or all commits, may serve
+                failure, skip = failure or error, skip | frozenset(found.checkpoint)
+                continue
+            return self._replay(base, found)
+
+    def _hint(self) -> int | None:
+        from deltanb.log.checkpoint import read_last_checkpoint
+
+        last = read_last_checkpoint(self.store)
+        return None if last is None else last.version
+
+    def _read_checkpoint(self, found: LogSegment) -> State:
+        if found.checkpoint_version is None:
+            return EMPTY
+        from deltanb.log.checkpoint import open_checkpoint
+
+        parts = open_checkpoint(self.store, list(found.checkpoint))
+        return State.of_checkpoint(found.checkpoint_version, parts)
+
+    def _replay(self, base: State, found: LogSegment) -> State:
+        delta = Delta()
+        read = self.store.read
+        for first, last, name in found.files:
+            if first == last:
+                feed(delta, read(name), name, self.path)
+            else:
+                self._replay_compaction(delta, found, first, last, name)
+        return base.after(delta, found.version)
+
+    def _replay_compaction(
+        self, delta: Delta, found: LogSegment, first: int, last: int, name: str
+    ) -> None:
+        """A compaction, or the commits it stands for where it is damaged and they are all there."""
+        data = self.store.read(name)
+        one = Delta()
+        try:
+            feed(one, data, name, self.path)
+        except InvalidTable:
+            commits = [found.commits.get(v) for v in range(first, last + 1)]
+            if None in commits:
+                raise
+            one = Delta()
+            for commit in commits:
+                assert commit is not None
+                feed(one, self.store.read(commit), commit, self.path)
+        delta.extend(one)
+
+
+def _identity(store: LogStore) -> str:
+    """What makes two stores the same table: the real folder, or else the store object itself."""
+    local = store.local_path("")
+    return os.path.realpath(local) if local is not None else f"{store.root}#{id(store)}"

@@ -1,0 +1,267 @@
+"""The files of a version as layers of Arrow tables, each hidden in part by the ones above it.
+
+What lives here: :class:`FileSet`, an immutable set of files and tombstones made of a checkpoint's
+columns and the deltas after it. Columns are read when asked for and shared by all versions that rest
+on the same checkpoint; a new version costs a look for its few keys in the layers below.
+What it does not know: how commits are parsed, where files lie, what a snapshot is.
+
+>>> from deltanb.log.replay import Delta, feed
+>>> delta = Delta()
+>>> feed(delta, b'{"add":{"path":"a","size":3}}', "0")
+>>> older = FileSet().extended(delta)
+>>> delta = Delta()
+>>> feed(delta, b'{"remove":{"path":"a"}}', "1")
+>>> newer = older.extended(delta)
+>>> older.num_files, newer.num_files, newer.tombstones().num_rows
+(1, 0, 1)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.log.replay import (
+    FILES_SCHEMA,
+    CheckpointParts,
+    Delta,
+    canonical_paths,
+    files_table,
+    key_array,
+    tombstones_table,
+)
+
+__all__ = ["FileSet"]
+
+MAX_LAYERS = 8
+"""Deltas kept apart; beyond that they are merged, so that reading stays a walk over few tables."""
+MAX_HOLES = 256
+"""Up to so many hidden rows a layer is cut into slices, which copies nothing; above, it is filtered."""
+
+
+class _Layer:
+    """Rows of one origin: a checkpoint, or a run of commits. Columns are kept once read."""
+
+    def __init__(self, source: CheckpointParts | None, adds: pa.Table | None, removes: pa.Table | None):
+        self._source = source
+        self._removes = removes
+        self._columns: dict[str, pa.ChunkedArray] = {}
+        self._size_in_bytes: int | None = None
+        if adds is not None:
+            self._columns = dict(zip(adds.column_names, adds.columns, strict=True))
+        self.in_memory = source is None
+
+    @classmethod
+    def of_delta(cls, delta: Delta) -> _Layer:
+        return cls(None, files_table(delta.adds.values()), tombstones_table(delta.removes.values()))
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        absent = [name for name in columns if name not in self._columns]
+        if absent:
+            assert self._source is not None, absent
+            read = self._source.read_adds(absent)
+            for name in absent:
+                column = read.column(name)
+                if name in _TYPES and column.type != _TYPES[name]:
+                    column = column.cast(_TYPES[name])
+                self._columns[name] = column
+        return pa.table({name: self._columns[name] for name in columns})
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        return self.read([name]).column(0)
+
+    def removes(self) -> pa.Table:
+        if self._removes is None:
+            assert self._source is not None
+            self._removes = self._source.read_removes()
+        return self._removes
+
+    @property
+    def size_in_bytes(self) -> int:
+        if self._size_in_bytes is None:
+            self._size_in_bytes = pc.sum(self.column("size")).as_py() or 0
+        return self._size_in_bytes
+
+    def keys_of(self, rows: pa.Table | None = None) -> pa.ChunkedArray:
+        """Keys of all rows of this layer, adds and removes."""
+        adds = key_array(self.column("path"), self.column("deletion_vector"))
+        removes = self.removes()
+        gone = key_array(removes.column("path"), removes.column("deletion_vector"))
+        return pa.chunked_array([*adds.chunks, *gone.chunks], pa.string())
+
+    def paths(self) -> pa.ChunkedArray:
+        adds = canonical_paths(self.column("path"))
+        gone = canonical_paths(self.removes().column("path"))
+        return pa.chunked_array([*adds.chunks, *gone.chunks], pa.string())
+
+
+_TYPES = {f.name: f.type for f in FILES_SCHEMA}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A layer and which of its adds still stand: ``keep`` is None for all of them."""
+
+    layer: _Layer
+    keep: pa.ChunkedArray | None
+    num_files: int
+    size_in_bytes: int | None = None
+
+    @classmethod
+    def whole(cls, layer: _Layer) -> _Part:
+        return cls(layer, None, len(layer.column("path")))
+
+    def hidden_by(self, above: _Layer) -> _Part:
+        hit = _named_by(self.layer, above)
+        if hit is None:
+            return self
+        keep = pc.invert(hit)
+        if self.keep is not None:
+            keep = pc.and_(self.keep, keep)
+        return _Part(self.layer, keep, pc.sum(keep).as_py() or 0)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        table = self.layer.read(columns)
+        if self.keep is None:
+            return table
+        if len(self.keep) - self.num_files > MAX_HOLES:
+            return table.filter(self.keep)
+        return pa.concat_tables(table.slice(a, b - a) for a, b in self._runs()) if self.num_files \
+            else table.slice(0, 0)
+
+    def _runs(self) -> list[tuple[int, int]]:
+        """The stretches of rows between the hidden ones."""
+        gone = np.flatnonzero(~np.asarray(self.keep)).tolist()
+        edges = zip([-1, *gone], [*gone, len(self.keep)], strict=True)
+        return [(before + 1, after) for before, after in edges if after > before + 1]
+
+    def bytes(self) -> int:
+        if self.keep is None:
+            return self.layer.size_in_bytes
+        if len(self.keep) - self.num_files > MAX_HOLES:
+            return pc.sum(self.layer.column("size").filter(self.keep)).as_py() or 0
+        gone = self.layer.column("size").filter(pc.invert(self.keep))
+        return self.layer.size_in_bytes - (pc.sum(gone).as_py() or 0)
+
+
+def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
+    """Which adds of a layer another one decides anew; None for none.
+
+    Paths first: they are at hand. Deletion vectors are read only where a path was met.
+    """
+    hit = _among(canonical_paths(below.column("path")), above.paths())
+    if hit is None:
+        return None
+    vectors = below.column("deletion_vector")
+    if vectors.null_count == len(vectors) and not _has_vectors(above):
+        return hit
+    return _among(key_array(below.column("path"), vectors), above.keys_of())
+
+
+def _has_vectors(layer: _Layer) -> bool:
+    columns = layer.column("deletion_vector"), layer.removes().column("deletion_vector")
+    return any(column.null_count < len(column) for column in columns)
+
+
+def _among(values: pa.ChunkedArray, named: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    if not len(named) or not len(values):
+        return None
+    hit = pc.is_in(values, value_set=named)
+    return hit if pc.any(hit).as_py() else None
+
+
+class FileSet:
+    """The files and tombstones of one version; see the module's words on layers.
+
+    Work is put off: an extended set that nobody looks into costs nothing but its delta.
+    """
+
+    def __init__(self, checkpoint: CheckpointParts | None = None) -> None:
+        self._checkpoint = checkpoint
+        self._parts: tuple[_Part, ...] | None = () if checkpoint is None else None
+        self._below: FileSet | None = None
+        self._delta: Delta | None = None
+        self._lock = threading.Lock()
+
+    def extended(self, delta: Delta) -> FileSet:
+        """This set after one more run of commits."""
+        if not delta.adds and not delta.removes:
+            return self
+        above = FileSet()
+        above._parts, above._below, above._delta = None, self, delta
+        return above
+
+    @property
+    def num_files(self) -> int:
+        """Files, without reading more than paths."""
+        return sum(part.num_files for part in self.parts())
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Sum of the files' sizes in bytes."""
+        return sum(part.bytes() for part in self.parts())
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """The named columns of every file, oldest layer first."""
+        schema = pa.schema([FILES_SCHEMA.field(name) for name in columns])
+        tables = [part.read(columns).cast(schema) for part in self.parts() if part.num_files]
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def tombstones(self) -> pa.Table:
+        """The removes that no later action took back, by TOMBSTONES_SCHEMA."""
+        layers = [part.layer for part in self.parts()]
+        tables = []
+        for index, layer in enumerate(layers):
+            removes = layer.removes()
+            for above in layers[index + 1 :]:
+                removes = _without(removes, above)
+            tables.append(removes)
+        return pa.concat_tables(tables) if tables else tombstones_table(())
+
+    def parts(self) -> tuple[_Part, ...]:
+        """The layers with what stands of each; worked out at the first call."""
+        with self._lock:
+            if self._parts is None:
+                self._parts = self._settle()
+                self._below = self._delta = self._checkpoint = None
+            return self._parts
+
+    def _settle(self) -> tuple[_Part, ...]:
+        if self._checkpoint is not None:
+            return (_Part.whole(_Layer(self._checkpoint, None, None)),)
+        deltas = []
+        at: FileSet = self
+        while at._parts is None and (below := at._below) is not None:
+            deltas.append(at._delta)
+            at = below
+        parts = at.parts()
+        merged = Delta()
+        for delta in reversed(deltas):
+            assert delta is not None
+            merged.absorb(delta)
+        layer = _Layer.of_delta(merged)
+        parts = (*(part.hidden_by(layer) for part in parts), _Part.whole(layer))
+        return _merged(parts) if len(parts) > MAX_LAYERS else parts
+
+
+def _without(removes: pa.Table, above: _Layer) -> pa.Table:
+    keys = key_array(removes.column("path"), removes.column("deletion_vector"))
+    hit = _among(keys, above.keys_of())
+    return removes if hit is None else removes.filter(pc.invert(hit))
+
+
+def _merged(parts: tuple[_Part, ...]) -> tuple[_Part, ...]:
+    """One layer in place of all those in memory."""
+    first = next(i for i, part in enumerate(parts) if part.layer.in_memory)
+    upper = parts[first:]
+    names = FILES_SCHEMA.names
+    adds = pa.concat_tables(part.read(names) for part in upper).combine_chunks()
+    own = FileSet()
+    own._parts = upper
+    layer = _Layer(None, adds, own.tombstones().combine_chunks())
+    return (*parts[:first], _Part.whole(layer))

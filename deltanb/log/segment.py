@@ -1,0 +1,212 @@
+"""Which files of ``_delta_log`` make up a version: the log segment.
+
+What lives here: the names of log files, and the choice of checkpoint, compactions and commits that
+together cover every version up to the one wanted. A version that nothing covers is named.
+What it does not know: what the files hold. Nothing is parsed but names.
+
+Names that match no pattern (temporary files, ``.crc`` files, ``_staged_commits``, files of other
+tools) are not part of the log.
+
+>>> names = [commit_name(v) for v in (3, 4)] + ["_delta_log/%020d.checkpoint.parquet" % 3]
+>>> segment = choose(names)
+>>> segment.version, segment.checkpoint, segment.files
+(4, ('_delta_log/00000000000000000003.checkpoint.parquet',), ((4, 4, '_delta_log/00000000000000000004.json'),))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from deltanb.errors import InvalidTable, VersionNotFound
+from deltanb.log.checkpoint_files import CheckpointFiles, complete_checkpoints, parse_name
+from deltanb.log.store import LogStore
+
+__all__ = ["LOG_FOLDER", "LogSegment", "choose", "commit_name", "find", "version_of"]
+
+LOG_FOLDER = "_delta_log"
+_LOG_START = LOG_FOLDER + "/"
+MAX_VERSION = 2**63 - 1  # a long, in every implementation
+# PROTOCOL.md, "Delta Log Entries": the version zero-padded to 20 digits.
+_COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
+_COMPACTED = re.compile(r"_delta_log/(\d{20})\.(\d{20})\.compacted\.json")
+
+
+@dataclass(frozen=True)
+class LogSegment:
+    """The files to replay for one version, oldest first.
+
+    ``files`` holds (first version, last version, name): one version for a commit, several for a
+    compaction. ``checkpoint`` is empty when replay starts at version 0.
+    """
+
+    version: int
+    checkpoint_version: int | None
+    checkpoint: tuple[str, ...]
+    files: tuple[tuple[int, int, str], ...]
+    commits: dict[int, str] = field(compare=False, repr=False, default_factory=dict)
+
+
+def commit_name(version: int) -> str:
+    """The file of a commit.
+
+    >>> commit_name(7)
+    '_delta_log/00000000000000000007.json'
+    """
+    return f"{_LOG_START}{version:020}.json"
+
+
+def version_of(name: str) -> int | None:
+    """The version whose commit a name is, or None."""
+    match = _COMMIT.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def find(
+    store: LogStore,
+    version: int | None = None,
+    hint: int | None = None,
+    skip: frozenset[str] = frozenset(),
+) -> LogSegment | None:
+    """The segment of a version (the latest one by default), or None where there is no log.
+
+    ``hint`` is the version of ``_last_checkpoint``: the listing then starts there. A wrong hint costs
+    a second listing and nothing else. Checkpoints with a file in ``skip`` are left out.
+
+    Raises:
+        VersionNotFound: the version is beyond the log, or was cleaned up.
+        InvalidTable: a commit is missing that no checkpoint or compaction stands for.
+    """
+    if hint is not None and (version is None or hint <= version):
+        listed = store.list_names(f"{_LOG_START}{hint:020}.")
+        if any(found.version == hint for found in _checkpoints(listed)):
+            with suppress(VersionNotFound, InvalidTable):
+                return choose(listed, version, store.root, skip)
+    return choose(store.list_names(_LOG_START), version, store.root, skip)
+
+
+def choose(
+    names: Iterable[str],
+    version: int | None = None,
+    root: str = "",
+    skip: frozenset[str] = frozenset(),
+) -> LogSegment | None:
+    """The segment among listed names, as :func:`find` chooses it."""
+    names = [name for name in names if name not in skip]
+    commits = _commits(names)
+    checkpoints = _checkpoints(names)
+    if not commits and not checkpoints:
+        _refuse_incomplete(names, root)
+        return None
+    latest = max([*commits, *(found.version for found in checkpoints)])
+    wanted = latest if version is None else version
+    base = next((found for found in checkpoints if found.version <= wanted), None)
+    start = 0 if base is None else base.version + 1
+    if not 0 <= wanted <= latest:
+        raise _not_found(wanted, commits, checkpoints, latest)
+    try:
+        covered = _cover(names, commits, start, wanted, root)
+    except InvalidTable:
+        if version is not None and base is None and version < _earliest(commits, checkpoints):
+            raise _not_found(version, commits, checkpoints, latest) from None
+        raise
+    if base is None:
+        return LogSegment(wanted, None, (), covered, commits)
+    return LogSegment(wanted, base.version, base.names, covered, commits)
+
+
+def earliest_version(names: Iterable[str]) -> int | None:
+    """The first version that can be read: 0, or that of the oldest complete checkpoint."""
+    names = list(names)
+    commits = _commits(names)
+    checkpoints = _checkpoints(names)
+    return _earliest(commits, checkpoints) if commits or checkpoints else None
+
+
+def _commits(names: Iterable[str]) -> dict[int, str]:
+    return {int(name[11:31]): name for name in names if len(name) == 36 and _COMMIT.fullmatch(name)}
+
+
+def _earliest(commits: dict[int, str], checkpoints: list[CheckpointFiles]) -> int:
+    if 0 in commits:
+        return 0
+    return min((found.version for found in checkpoints), default=min(commits, default=0))
+
+
+def _not_found(
+    wanted: int,
+    commits: dict[int, str],
+    checkpoints: list[CheckpointFiles],
+    latest: int,
+) -> VersionNotFound:
+    earliest = _earliest(commits, checkpoints)
+    return VersionNotFound(
+        f"version {wanted} cannot be read: the log holds versions {earliest} to {latest}",
+        version=wanted, earliest=earliest, latest=latest,
+    )
+
+
+def _cover(
+    names: list[str], commits: dict[int, str], start: int, wanted: int, root: str
+) -> tuple[tuple[int, int, str], ...]:
+    """Commits and compactions for start..wanted; the longest compaction that fits comes first."""
+    compactions: dict[int, tuple[int, str]] = {}
+    for name in names:
+        match = _COMPACTED.fullmatch(name)
+        if match:
+            first, last = int(match[1]), int(match[2])
+            if first >= start and first < last <= wanted and last > compactions.get(first, (0,))[0]:
+                compactions[first] = last, name
+    covered = []
+    at = start
+    while at <= wanted:
+        if at in compactions:
+            last, name = compactions[at]
+            covered.append((at, last, name))
+            at = last + 1
+        elif at in commits:
+            covered.append((at, at, commits[at]))
+            at += 1
+        else:
+            raise _missing(at, start, wanted, names, root)
+    return tuple(covered)
+
+
+def _missing(at: int, start: int, wanted: int, names: list[str], root: str) -> InvalidTable:
+    message = (
+        f"the log of {root or 'the table'} has no version {at}: {commit_name(at)} is missing, and no "
+        f"checkpoint covers it up to version {wanted}"
+    )
+    broken = _incomplete(names, at, wanted)
+    if broken:
+        message += f"; the checkpoint of {', '.join(broken)} is incomplete"
+    way_out = "Restore the file from a backup or copy of the table"
+    if at > start:
+        way_out += f", or read an earlier version with snapshot_at({at - 1})"
+    return InvalidTable(f"{message}. {way_out}", path=root, file=commit_name(at), version=at)
+
+
+def _refuse_incomplete(names: list[str], root: str) -> None:
+    """A folder that holds parts of checkpoints and nothing else was a table once."""
+    broken = _incomplete(names, 0, MAX_VERSION)
+    if broken:
+        raise InvalidTable(
+            f"the log of {root or 'the table'} holds only an incomplete checkpoint "
+            f"({', '.join(broken)}). Restore its missing parts or the commits from a backup",
+            path=root, file=broken[0],
+        )
+
+
+def _checkpoints(names: Iterable[str]) -> list[CheckpointFiles]:
+    """The whole checkpoints, best first; multi-part ones that lack a part do not count."""
+    return complete_checkpoints(name for name in names if ".checkpoint" in name)
+
+
+def _incomplete(names: Iterable[str], first: int, last: int) -> list[str]:
+    """Files of checkpoints in a range of versions that lack a part."""
+    whole = {name for found in _checkpoints(names) for name in found.names}
+    rest = [name for name in names if ".checkpoint" in name and name not in whole]
+    parsed = ((name, parse_name(name)) for name in sorted(rest))
+    return [name for name, found in parsed if found and first <= found.version <= last]

@@ -1,0 +1,248 @@
+"""One version of a table, as its log says it is.
+
+What lives here: :class:`Snapshot`, immutable, and the small actions it rests on. File lists are Arrow
+tables, read by column when asked for.
+What it does not know: the rows of data files, transactions, how versions follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from deltanb.display import Displayable
+from deltanb.errors import InvalidTable, UnsupportedProtocol
+from deltanb.log.file_set import FileSet
+from deltanb.log.replay import FILES_SCHEMA, CheckpointParts, Delta
+from deltanb.log.segment import commit_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.schema import StructType
+
+__all__ = ["Snapshot", "State"]
+
+TABLE_FEATURES_READER = 3  # the highest reader version the protocol defines
+
+
+@dataclass(frozen=True)
+class State:
+    """What replay knows at one version; :meth:`after` gives the next one and leaves this as it is."""
+
+    version: int
+    files: FileSet
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    txns: Mapping[str, SetTransaction] = field(default_factory=dict)
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+    commit_info: bytes | None = None
+    checkpoint_version: int | None = None
+
+    @classmethod
+    def of_checkpoint(cls, version: int, parts: CheckpointParts) -> State:
+        """The state that a checkpoint holds."""
+        domains = {name: domain for name, domain in parts.domains.items() if not domain.removed}
+        return cls(version, FileSet(parts), parts.protocol, parts.metadata, parts.txns, domains,
+                   checkpoint_version=version)
+
+    def after(self, delta: Delta, version: int) -> State:
+        """The state at ``version``, the commits up to which ``delta`` sums up."""
+        domains = self.domains
+        if delta.domains:
+            both = {**domains, **delta.domains}
+            domains = {name: domain for name, domain in both.items() if not domain.removed}
+        return State(
+            version,
+            self.files.extended(delta),
+            delta.protocol or self.protocol,
+            delta.metadata or self.metadata,
+            {**self.txns, **delta.txns} if delta.txns else self.txns,
+            domains,
+            delta.commit_info,
+            self.checkpoint_version,
+        )
+
+
+EMPTY = State(-1, FileSet())
+
+
+class Snapshot(Displayable):
+    """A table at one version. Immutable; opening one reads no file list.
+
+    >>> from deltanb.testing import MemoryStore, TableBuilder
+    >>> from deltanb.log.delta_log import DeltaLog
+    >>> table = TableBuilder(MemoryStore()).create("id long").commit({"add": {
+    ...     "path": "a", "partitionValues": {}, "size": 3, "modificationTime": 1, "dataChange": True}})
+    >>> snapshot = DeltaLog.for_table(table.store).snapshot
+    >>> snapshot.version, snapshot.num_files, snapshot.size_in_bytes, snapshot.schema.names
+    (1, 1, 3, ['id'])
+    """
+
+    def __init__(self, log: DeltaLog, state: State) -> None:
+        self.log = log
+        self._state = state
+        self._stats: dict[Any, Any] = {}
+        if state.version >= 0:
+            self._check()
+
+    def _check(self) -> None:
+        """Every version has one protocol and one metaData (PROTOCOL.md, "Action Reconciliation")."""
+        root, version = self.log.path, self.version
+        for name, action in (("protocol", self._state.protocol), ("metaData", self._state.metadata)):
+            if action is None:
+                raise InvalidTable(
+                    f"the log of {root} has no {name} action up to version {version}; the state of "
+                    "the table cannot be known. Restore the first commits of the log from a backup",
+                    path=root, file=commit_name(0), missing=name,
+                )
+        if not 1 <= self.protocol.min_reader_version <= TABLE_FEATURES_READER:
+            self._refuse_version()
+
+    def _refuse_version(self) -> None:
+        """An undefined reader version is refused at once; features, when data is asked for."""
+        from deltanb.log.protocol import check_readable
+
+        try:
+            check_readable(self.protocol, self.log.path)
+        except UnsupportedProtocol as error:
+            if not error.features:
+                raise
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The version; -1 where there is no table yet."""
+        return self._state.version
+
+    @cached_property
+    def timestamp(self) -> int:
+        """When the version was committed, in epoch milliseconds.
+
+        The in-commit timestamp on tables that have them, else the modification time of the commit.
+        """
+        from deltanb.log import history
+
+        return history.timestamp_of(self)
+
+    @property
+    def metadata(self) -> Metadata:
+        """Name, schema and properties.
+
+        Raises:
+            InvalidTable: the snapshot of a table that does not exist.
+        """
+        return self._present("metaData", self._state.metadata)
+
+    @property
+    def protocol(self) -> Protocol:
+        """Versions and features a client must support."""
+        return self._present("protocol", self._state.protocol)
+
+    def _present(self, name: str, action: Any) -> Any:
+        if action is None:
+            raise InvalidTable(f"{self.log.path} is no table yet and has no {name}", path=self.log.path)
+        return action
+
+    @property
+    def schema(self) -> StructType:
+        """The logical schema.
+
+        Raises:
+            InvalidTable: the metadata carries none that can be read.
+        """
+        return self.metadata.schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names of the partition columns, in order."""
+        return self.metadata.partition_columns
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties, ``metaData.configuration``."""
+        return self.metadata.configuration
+
+    @property
+    def txns(self) -> Mapping[str, SetTransaction]:
+        """The latest ``txn`` action of every application."""
+        return MappingProxyType(dict(self._state.txns))
+
+    @property
+    def set_transactions(self) -> dict[str, int]:
+        """The latest version every application has written."""
+        return {app: txn.version for app, txn in self._state.txns.items()}
+
+    @property
+    def domain_metadata(self) -> dict[str, DomainMetadata]:
+        """The metadata domains that are not removed."""
+        return dict(self._state.domains)
+
+    @property
+    def checkpoint_version(self) -> int | None:
+        """The version of the checkpoint this state was read from, None if from version 0."""
+        return self._state.checkpoint_version
+
+    # -- files ----------------------------------------------------------------------------------
+
+    @property
+    def num_files(self) -> int:
+        """Logical files in the table."""
+        return self._state.files.num_files
+
+    @cached_property
+    def size_in_bytes(self) -> int:
+        """Sum of their sizes."""
+        return self._state.files.size_in_bytes
+
+    @property
+    def files(self) -> pa.Table:
+        """All files with every column of FILES_SCHEMA; :meth:`select_files` is cheaper."""
+        return self._state.files.read(FILES_SCHEMA.names)
+
+    def select_files(self, columns: Sequence[str]) -> pa.Table:
+        """All files, only the named columns of FILES_SCHEMA, in the order of :attr:`files`.
+
+        Raises:
+            KeyError: a name that is not in FILES_SCHEMA.
+        """
+        return self._state.files.read(list(columns))
+
+    @property
+    def tombstones(self) -> pa.Table:
+        """Removed files that the log still names, expired or not, by TOMBSTONES_SCHEMA."""
+        return self._state.files.tombstones()
+
+    def files_for_scan(self, *predicates: str) -> pa.Table:
+        """The files that may hold rows for which all predicates are true; FILES_SCHEMA.
+
+        Files are left out by their partition values and by their statistics, never wrongly.
+
+        Raises:
+            InvalidPredicate: syntax, or a column the table does not have.
+            UnsupportedProtocol: a reader feature that this library does not have.
+        """
+        self.check_readable()
+        if not predicates:
+            return self.files
+        from deltanb.log import predicates as language
+        from deltanb.log import skipping
+
+        parsed = [language.parse(predicate, self.schema) for predicate in predicates]
+        return skipping.prune(self, parsed)
+
+    def check_readable(self) -> None:
+        """Refuse what this library cannot read; called before data is.
+
+        Raises:
+            UnsupportedProtocol: naming the features.
+        """
+        from deltanb.log.protocol import check_readable
+
+        check_readable(self.protocol, self.log.path)
