@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltanb.actions import Metadata
+from deltanb.actions import Metadata, Protocol
 from deltanb.log import properties
 from deltanb.log.schema import DataType, PrimitiveType, StructType
 
@@ -72,7 +72,7 @@ def from_table(
     schema: StructType,
     metadata: Metadata,
     *,
-    tight_bounds: bool = False,
+    protocol: Protocol | None = None,
     clustering: Iterable[Sequence[str]] = (),
 ) -> str:
     """The statistics of the rows of ``table``, as JSON.
@@ -82,10 +82,10 @@ def from_table(
         schema: the table's logical schema.
         metadata: for the column mapping, the partition columns and the ``delta.dataSkipping…``
             properties.
-        tight_bounds: write ``tightBounds``: true where the table supports deletion vectors.
+        protocol: the table's; where it supports deletion vectors ``tightBounds`` is written.
         clustering: physical paths of clustering columns, which are described whatever their position.
     """
-    collector = Collector(indexed_leaves(schema, metadata, clustering), tight_bounds)
+    collector = collector_for(schema, metadata, protocol, clustering)
     collector.update(table)
     return collector.to_json()
 
@@ -96,7 +96,7 @@ def from_footer(
     metadata: Metadata,
     *,
     read: Callable[[list[str]], pa.Table] | None = None,
-    tight_bounds: bool = False,
+    protocol: Protocol | None = None,
     clustering: Iterable[Sequence[str]] = (),
 ) -> str:
     """The statistics of a Parquet file from its footer, as JSON equal to :func:`from_table`'s.
@@ -106,14 +106,13 @@ def from_footer(
         read: given top-level physical column names, the file's rows with these columns. It is called
             at most once, for columns whose footer cannot answer: null counts of arrays and maps, long
             strings, INT96 timestamps, floats that may hold NaN. Without it these values are left out.
-        schema, metadata, tight_bounds, clustering: as in :func:`from_table`.
+        schema, metadata, protocol, clustering: as in :func:`from_table`.
     """
-    leaves = indexed_leaves(schema, metadata, clustering)
     facts = _Footer(footer)
-    collector = Collector(leaves, tight_bounds)
+    collector = collector_for(schema, metadata, protocol, clustering)
     collector.rows = footer.num_rows
     unknown = []
-    for leaf in leaves:
+    for leaf in collector.leaves:
         state = facts.state(leaf)
         if state is None:
             unknown.append(leaf)
@@ -127,10 +126,24 @@ def from_footer(
     return collector.to_json()
 
 
+def collector_for(
+    schema: StructType,
+    metadata: Metadata,
+    protocol: Protocol | None = None,
+    clustering: Iterable[Sequence[str]] = (),
+) -> Collector:
+    """An empty :class:`Collector` for the table, for data that arrives in pieces."""
+    tight = protocol is not None and protocol.supports("deletionVectors")
+    return Collector(indexed_leaves(schema, metadata, clustering, protocol), tight)
+
+
 # --- which columns --------------------------------------------------------------------------------
 
 def indexed_leaves(
-    schema: StructType, metadata: Metadata, clustering: Iterable[Sequence[str]] = ()
+    schema: StructType,
+    metadata: Metadata,
+    clustering: Iterable[Sequence[str]] = (),
+    protocol: Protocol | None = None,
 ) -> list[Leaf]:
     """The columns to describe, in schema order.
 
@@ -138,7 +151,8 @@ def indexed_leaves(
     ``delta.dataSkippingNumIndexedCols`` leaves count (32; -1 is all), an array or map as one.
     """
     configuration = metadata.configuration
-    mapped = properties.get(configuration, "delta.columnMapping.mode") != "none"
+    mapped = properties.get(configuration, "delta.columnMapping.mode") != "none" and (
+        protocol is None or protocol.supports("columnMapping"))
     partitions = {name.lower() for name in metadata.partition_columns}
     leaves = []
     for field in schema.fields:

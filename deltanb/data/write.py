@@ -1,0 +1,330 @@
+"""Writing rows as Parquet files: Arrow in, :class:`~deltanb.actions.AddFile` out.
+
+What lives here: the splitting of rows by partition, the cutting into row groups and files, their names
+and their removal when anything fails. Rows pass schema enforcement and constraints on the way; the
+statistics are taken from what is written.
+What it does not know: transactions and versions. Files exist before a commit names them; nobody sees
+them until then.
+
+Files lie in Hive folders (``month=1/part-00000-<uuid>-c000.snappy.parquet``), or under a random prefix
+where columns are mapped or ``delta.randomizeFilePrefixes`` is on, as Delta Spark lays them out.
+Partition columns are in the path and the log, not in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltanb.actions import AddFile, Metadata, Protocol, encode_path
+from deltanb.data import column_mapping, inputs, statistics
+from deltanb.data.constraints import Check, Checker
+from deltanb.data.enforce import Enforcer, nullable
+from deltanb.errors import InvalidArgument, InvalidSchema
+from deltanb.log import partitions, properties
+from deltanb.log.schema import StructType
+from deltanb.log.store import LogStore
+from deltanb.options import options
+
+ROW_GROUP_BYTES = 64 * 1024 * 1024
+"""Arrow bytes of a row group: a reader's unit of memory and of parallel work."""
+ROW_GROUP_ROWS = 1 << 20
+"""Rows of a row group, for narrow tables: what pyarrow and parquet readers expect at most."""
+MAX_BUFFERED_BYTES = 256 * 1024 * 1024
+"""Rows held back in all partitions together before the largest is written out early."""
+MAX_OPEN_FILES = 64
+"""Partitions with a file begun and not ended; beyond it the one idle longest is ended."""
+RANDOM_PREFIX_LENGTH = 2
+"""Characters of a random folder where ``delta.randomPrefixLength`` does not say, as in Delta."""
+
+
+def write_files(
+    store: LogStore,
+    metadata: Metadata,
+    protocol: Protocol,
+    data: Any,
+    *,
+    target_file_size: int | None = None,
+    data_change: bool = True,
+    checks: Sequence[Check] = (),
+    clustering: Iterable[Sequence[str]] = (),
+) -> list[AddFile]:
+    """Write the data as files of the table and describe them; commit nothing.
+
+    Args:
+        store: rooted at the table.
+        metadata, protocol: the table's, as they will be when the files are committed.
+        data: anything :func:`deltanb.data.inputs.source` takes.
+        target_file_size: bytes at which a file is ended; ``delta.targetFileSize`` or
+            ``options.target_file_size`` unless given.
+        data_change: False for rows that only move, as in a compaction.
+        checks: conditions beside the table's own constraints.
+        clustering: physical paths of clustering columns, described in the statistics in any case.
+
+    Returns:
+        One action a file; none for data without rows.
+
+    Raises:
+        SchemaMismatch: the columns, or a value, do not fit; every difference is named.
+        ConstraintViolation: a row breaks a constraint; both are named.
+        InvalidArgument: data of a kind that cannot be read.
+
+    After an error of any kind the files begun are gone.
+
+    >>> from deltanb.log.schema import from_arrow
+    >>> from deltanb.log.store import LocalStore
+    >>> rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    >>> table = Metadata("t", from_arrow(rows.schema).to_json(), partition_columns=("p",))
+    >>> files = write_files(LocalStore("t"), table, Protocol(1, 2), rows)
+    >>> [(file.partition_values, file.num_records) for file in files]
+    [({'p': 'a'}, 1), ({'p': 'b'}, 1)]
+    """
+    incoming = inputs.source(data)
+    size = target_file_size
+    if size is None:
+        size = properties.get(metadata.configuration, "delta.targetFileSize")
+    size = options.target_file_size if size is None else size
+    if size < 1:
+        raise InvalidArgument(f"target_file_size={size} must be at least 1 byte")
+    writer = _TableWriter(store, metadata, protocol, incoming.schema, size, checks, clustering)
+    try:
+        for batch in incoming.batches():
+            writer.write(batch)
+        return writer.finish(data_change)
+    except BaseException:
+        writer.abort()
+        raise
+
+
+# --- a table --------------------------------------------------------------------------------------
+
+class _TableWriter:
+    """Takes batches, keeps one buffer a partition, and knows every file it has begun."""
+
+    def __init__(
+        self, store: LogStore, metadata: Metadata, protocol: Protocol, incoming: pa.Schema,
+        target_file_size: int, checks: Sequence[Check], clustering: Iterable[Sequence[str]],
+    ) -> None:
+        self.store, self.metadata, self.target = store, metadata, target_file_size
+        schema = metadata.schema
+        self.mode = column_mapping.mode_of(metadata, protocol)
+        self.schema = nullable(schema)
+        self.partition_by = [schema.field(name) for name in metadata.partition_columns]
+        self.kept = _columns_in_files(self.schema, metadata)
+        self.file_schema = column_mapping.physical_arrow(self.kept, self.mode)
+        self.enforcer = Enforcer(incoming, schema, metadata.partition_columns)
+        self.checker = Checker(schema, metadata, checks)
+        self.collector: Callable[[], statistics.Collector] = (
+            lambda: statistics.collector_for(schema, metadata, protocol, clustering))
+        self.rows = 0
+        self.number = 0
+        self.begun: list[str] = []
+        self.done: list[tuple[_Key, str, int, str]] = []
+        self.buffers: dict[_Key, _Buffer] = {}
+        self.buffered = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Check the rows and put them into their partitions' buffers."""
+        for start in range(0, batch.num_rows, inputs.BATCH_ROWS):
+            rows = self.enforcer.apply(batch.slice(start, inputs.BATCH_ROWS), self.rows)
+            rows = self._without_blank_partitions(rows)
+            self.checker.check(rows, self.rows)
+            self.rows += rows.num_rows
+            for key, part in self._split(rows):
+                self._buffer(key, part.select(self.kept.names))
+
+    def _without_blank_partitions(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """An empty string is NULL as a partition value (PROTOCOL.md, "Partition Value Serialization")."""
+        for column in self.partition_by:
+            place = rows.schema.get_field_index(column.name)
+            values = rows.column(place)
+            if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+                blank = pc.equal(pc.binary_length(values), 0)
+                if pc.any(blank).as_py():
+                    null = pa.scalar(None, values.type)
+                    rows = rows.set_column(place, rows.schema.field(place),
+                                           pc.if_else(pc.fill_null(blank, True), null, values))
+        return rows
+
+    def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[_Key, pa.RecordBatch]]:
+        """(partition values in the log's form, its rows in their order), for each partition."""
+        if not self.partition_by:
+            yield (), rows
+            return
+        codes = None
+        for column in self.partition_by:
+            found = pc.dictionary_encode(rows.column(column.name), null_encoding="encode")
+            own = found.indices.cast(pa.int64())
+            if codes is not None:  # encoded anew each time, so that the product never overflows
+                own = pc.add(pc.multiply(codes, len(found.dictionary)), own)
+                own = pc.dictionary_encode(own).indices.cast(pa.int64())
+            codes = own
+        order = pc.sort_indices(codes)
+        runs = pc.run_end_encode(codes.take(order), run_end_type=pa.int64())
+        start = 0
+        for end in runs.run_ends.to_pylist():
+            part = rows if len(runs.run_ends) == 1 else rows.take(order.slice(start, end - start))
+            start = end
+            yield tuple(
+                partitions.format_value(part.column(column.name)[0].as_py(), column.type)
+                for column in self.partition_by
+            ), part
+
+    def _buffer(self, key: _Key, part: pa.RecordBatch) -> None:
+        buffer = self.buffers.pop(key, None) or _Buffer()
+        self.buffers[key] = buffer  # the last one touched stands last
+        self.buffered += buffer.add(column_mapping.to_physical(part, self.kept, self.mode))
+        if buffer.bytes >= min(ROW_GROUP_BYTES, self.target) or buffer.rows >= ROW_GROUP_ROWS:
+            self._flush(key)
+        elif self.buffered > MAX_BUFFERED_BYTES:
+            self._flush(max(self.buffers, key=lambda k: self.buffers[k].bytes))
+
+    def _flush(self, key: _Key) -> None:
+        """Write a buffer as a row group; end its file when the next group would overshoot."""
+        buffer = self.buffers[key]
+        if buffer.file is None:
+            buffer.file = self._open(key)
+        self.buffered -= buffer.bytes
+        before = buffer.file.size()
+        buffer.file.write(buffer.take(self.file_schema))
+        after = buffer.file.size()
+        if after + (after - before) // 2 >= self.target:
+            self._end(key)
+            return
+        open_keys = [k for k, b in self.buffers.items() if b.file is not None]
+        if len(open_keys) > MAX_OPEN_FILES:
+            self._end(open_keys[0])
+
+    def _open(self, key: _Key) -> _File:
+        name = f"part-{self.number:05d}-{options.new_id()}-c000.snappy.parquet"
+        self.number += 1
+        folder = self._folder(key)
+        name = f"{folder}/{name}" if folder else name
+        self.begun.append(name)
+        return _File(name, self.store, self.file_schema, self.collector())
+
+    def _folder(self, key: _Key) -> str:
+        configuration = self.metadata.configuration
+        if self.mode != "none" or properties.get(configuration, "delta.randomizeFilePrefixes"):
+            length = int(configuration.get("delta.randomPrefixLength", RANDOM_PREFIX_LENGTH))
+            return options.new_id().replace("-", "")[:length]
+        return partitions.hive_path(self._values(key)) if key else ""
+
+    def _values(self, key: _Key) -> dict[str, str | None]:
+        names = [column_mapping.physical_name(column, self.mode) for column in self.partition_by]
+        return dict(zip(names, key, strict=True))
+
+    def _end(self, key: _Key) -> None:
+        buffer = self.buffers[key]
+        assert buffer.file is not None
+        size = buffer.file.close()
+        self.done.append((key, buffer.file.name, size, buffer.file.collector.to_json()))
+        buffer.file = None
+
+    def finish(self, data_change: bool) -> list[AddFile]:
+        """Write what is buffered, end all files, and give their actions in the order of their names."""
+        for key in list(self.buffers):
+            if self.buffers[key].rows:
+                self._flush(key)
+            if self.buffers[key].file is not None:
+                self._end(key)
+        order = {name: place for place, name in enumerate(self.begun)}
+        now = options.clock()
+        return [
+            AddFile(path=encode_path(name), partition_values=self._values(key), size=size,
+                    modification_time=now, data_change=data_change, stats=stats)
+            for key, name, size, stats in sorted(self.done, key=lambda found: order[found[1]])
+        ]
+
+    def abort(self) -> None:
+        """Remove every file begun; what cannot be removed is left for VACUUM."""
+        for buffer in self.buffers.values():
+            if buffer.file is not None:
+                buffer.file.drop()
+        delete_files(self.store, self.begun)
+
+
+_Key = tuple[str | None, ...]
+"""Partition values in the log's form, in the order of the partition columns."""
+
+
+def delete_files(store: LogStore, names: Iterable[str]) -> None:
+    """Remove files that no commit will name; one that cannot be removed is left for VACUUM."""
+    for name in names:
+        with suppress(OSError):
+            store.delete(name)
+
+
+def _columns_in_files(schema: StructType, metadata: Metadata) -> StructType:
+    partition_columns = {name.lower() for name in metadata.partition_columns}
+    kept = StructType(f for f in schema.fields
+                      if f.name.lower() not in partition_columns and str(f.type) != "void")
+    if not kept.fields:
+        raise InvalidSchema(
+            "every column of the table is a partition column (or void); a data file needs at least "
+            "one other column"
+        )
+    return kept
+
+
+# --- a partition and a file -----------------------------------------------------------------------
+
+@dataclass
+class _Buffer:
+    """Rows of one partition that are not written yet, and its open file."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+    file: _File | None = None
+
+    def add(self, batch: pa.RecordBatch) -> int:
+        """Hold the rows, and say how many bytes they are."""
+        size = int(batch.nbytes)
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+        self.bytes += size
+        return size
+
+    def take(self, schema: pa.Schema) -> pa.Table:
+        table = pa.Table.from_batches(self.batches, schema)
+        self.batches, self.rows, self.bytes = [], 0, 0
+        return table
+
+
+class _File:
+    """One Parquet file being written, with its statistics."""
+
+    def __init__(
+        self, name: str, store: LogStore, schema: pa.Schema, collector: statistics.Collector
+    ) -> None:
+        self.name, self.collector = name, collector
+        self.sink = store.open_output(name)
+        # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
+        self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy", store_schema=False)
+
+    def write(self, table: pa.Table) -> None:
+        self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self.collector.update(table)
+
+    def size(self) -> int:
+        return int(self.sink.tell())
+
+    def close(self) -> int:
+        """End the file and return its size in bytes."""
+        self.writer.close()
+        size = self.size()
+        self.sink.close()
+        return size
+
+    def drop(self) -> None:
+        """Let go of the file without regard to its content."""
+        for end in (self.writer.close, self.sink.close):
+            with suppress(Exception):
+                end()
