@@ -337,7 +337,7 @@ class DeltaLog(Displayable):
         data = self.store.read(name)
         one = Delta()
         try:
-            feed(one, data, name, self.path)
+            feed(one, data, name, self.path, newest_first=True)
         except InvalidTable:
             commits = [found.commits.get(v) for v in range(first, last + 1)]
             if None in commits:

@@ -217,8 +217,13 @@ class Delta:
             self.commit_info = json.dumps(action.to_value()).encode()
 
 
-def feed(delta: Delta, data: bytes, name: str, root: str = "") -> None:
-    """Add the actions of one commit (or compaction), in their order.
+def feed(
+    delta: Delta, data: bytes, name: str, root: str = "", newest_first: bool = False
+) -> None:
+    """Add the actions of one commit, in their order.
+
+    Compactions are read with ``newest_first``: some writers only join the commits, the newest in
+    front, so the first word on a file is the last one.
 
     Raises:
         InvalidTable: a line that is no action, naming file and line.
@@ -228,7 +233,7 @@ def feed(delta: Delta, data: bytes, name: str, root: str = "") -> None:
         lines = _lines(data)
         if not lines:
             raise ValueError("no actions")
-        for line in lines:
+        for line in reversed(lines) if newest_first else lines:
             if (add := line.add) is not None:
                 key = add.path
                 if key[0:1] == "/" or key[0:5] == "file:" or add.deletion_vector is not None:

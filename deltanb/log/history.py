@@ -1,0 +1,273 @@
+"""When and why each version came to be: commit times, history, and the version of a time.
+
+What lives here: the rules by which a commit gets its time (in-commit timestamps, else modification
+times made to rise), the list of commits, and the search for the version of a time.
+What it does not know: the state of the table at those versions.
+
+PROTOCOL.md, "In-Commit Timestamps": from ``delta.inCommitTimestampEnablementVersion`` on a commit's
+time is its ``inCommitTimestamp``; before that version, and without the feature, it is the
+modification time of its file.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from deltanb.display import Displayable
+from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
+from deltanb.log import segment as segments
+from deltanb.log.replay import explain
+from deltanb.log.segment import commit_name, version_of
+from deltanb.log.store import LogStore
+
+if TYPE_CHECKING:
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.snapshot import Snapshot
+
+__all__ = ["HistoryEntry", "read", "timestamp_of", "to_milliseconds", "version_as_of"]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+@dataclass(frozen=True, repr=False)
+class HistoryEntry(Displayable):
+    """One commit: its version, its time in epoch milliseconds, and what its commitInfo says.
+
+    Fields are None where the writer left them out. Types are the writer's: Delta Spark writes metrics
+    and parameters as text, others as numbers. ``extra`` keeps what has no field here.
+    """
+
+    version: int
+    timestamp: int
+    operation: Any = None
+    operation_parameters: Any = None
+    read_version: Any = None
+    isolation_level: Any = None
+    is_blind_append: Any = None
+    operation_metrics: Any = None
+    user_metadata: Any = None
+    engine_info: Any = None
+    user_name: Any = None
+    user_id: Any = None
+    txn_id: Any = None
+    cluster_id: Any = None
+    job: Any = None
+    notebook: Any = None
+    tags: Any = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def time(self) -> dt.datetime:
+        """The timestamp as a datetime in UTC."""
+        return _EPOCH + dt.timedelta(milliseconds=self.timestamp)
+
+
+# Wire names in the order of HistoryEntry's fields after the first two.
+_WIRE = (
+    "operation", "operationParameters", "readVersion", "isolationLevel", "isBlindAppend",
+    "operationMetrics", "userMetadata", "engineInfo", "userName", "userId", "txnId", "clusterId",
+    "job", "notebook", "tags",
+)
+_NOT_EXTRA = frozenset((*_WIRE, "timestamp", "version"))
+
+
+def read(log: DeltaLog, limit: int | None = None) -> list[HistoryEntry]:
+    """The commits that are still in the log, newest first.
+
+    Raises:
+        TableNotFound: there is no table.
+        InvalidArgument: a limit below 1.
+        InvalidTable: a damaged commit, naming file and line.
+
+    >>> from deltanb.testing import MemoryStore, TableBuilder
+    >>> table = TableBuilder(MemoryStore()).create()
+    >>> _ = table.commit({"commitInfo": {"operation": "OPTIMIZE", "readVersion": 0}})
+    >>> [(entry.version, entry.operation) for entry in read(table.log)]
+    [(1, 'OPTIMIZE'), (0, None)]
+    """
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise InvalidArgument(f"limit={limit!r} must be a whole number of commits, 1 or more")
+    snapshot = _existing(log)
+    times = _file_times(log.store)
+    switched_on = _enablement(snapshot)
+    entries = []
+    for version in sorted(times, reverse=True)[:limit]:
+        info = _read_info(log.store, version, log.path)
+        timestamp = times[version]
+        if switched_on is not None and version >= switched_on[0]:
+            timestamp = _in_commit(info, timestamp)
+        values = [info.get(name) for name in _WIRE]
+        extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
+        entries.append(HistoryEntry(version, timestamp, *values, extra))
+    return entries
+
+
+def timestamp_of(snapshot: Snapshot) -> int:
+    """The time of a snapshot's version in epoch milliseconds; -1 where there is no table."""
+    version = snapshot.version
+    if version < 0:
+        return -1
+    store = snapshot.log.store
+    status = store.status(commit_name(version))
+    if status is None:  # cleaned up: the checkpoint that stands for it is the next best witness
+        status = next(iter(store.list_from(f"{segments.LOG_FOLDER}/{version:020}.")), None)
+    modified = status.modification_time if status is not None else -1
+    switched_on = _enablement(snapshot)
+    if switched_on is None or version < switched_on[0]:
+        return modified
+    raw = snapshot._state.commit_info
+    if raw is not None:
+        info = json.loads(raw)
+        return _in_commit(info if isinstance(info, dict) else {}, modified)
+    try:
+        return _in_commit(_read_info(store, version, snapshot.log.path), modified)
+    except FileNotFoundError:
+        return modified
+
+
+def version_as_of(log: DeltaLog, when: int | str | dt.datetime) -> int:
+    """The last version committed at or before a time, among those that can be read.
+
+    Raises:
+        VersionNotFound: before the first or after the last of them; the message names both.
+        InvalidArgument: a time that cannot be understood.
+        TableNotFound: there is no table.
+    """
+    wanted = to_milliseconds(when)
+    snapshot = _existing(log)
+    times = _file_times(log.store)
+    first = log.earliest_version()
+    versions = sorted(v for v in times if first <= v <= snapshot.version)
+    switched_on = _enablement(snapshot)
+    older = [v for v in versions if switched_on is None or v < switched_on[0]]
+    newer = versions[len(older) :]
+
+    def time_of(version: int) -> int:
+        if version not in newer_set:
+            return times[version]
+        return _in_commit(_read_info(log.store, version, log.path), times[version])
+
+    newer_set = frozenset(newer)
+    if switched_on is not None and newer and wanted >= (switched_on[1] or time_of(newer[0])):
+        candidates = newer
+    else:
+        candidates = older
+    if versions and candidates and time_of(candidates[0]) <= wanted:
+        found = candidates[bisect_right(candidates, wanted, key=time_of) - 1]
+        if found != versions[-1] or wanted == time_of(found):
+            return found
+    earliest, latest = (versions[0], versions[-1]) if versions else (first, snapshot.version)
+    bounds = [(v, time_of(v)) for v in (earliest, latest) if v in times]
+    raise VersionNotFound(
+        f"{log.path} has no version for {_iso(wanted)}: "
+        + "; ".join(
+            f"the {word} commit that can be read, version {v}, is of {_iso(at)}"
+            for word, (v, at) in zip(("first", "last"), bounds, strict=False)
+        )
+        + ". Ask for a time between them, or for a version by number",
+        version=None, earliest=earliest, latest=latest, timestamp=wanted,
+    )
+
+
+def to_milliseconds(when: int | str | dt.datetime) -> int:
+    """Epoch milliseconds of a time; without a zone it is taken as UTC.
+
+    >>> to_milliseconds("1970-01-01T00:00:01Z"), to_milliseconds("1970-01-02"), to_milliseconds(5)
+    (1000, 86400000, 5)
+    """
+    if isinstance(when, int) and not isinstance(when, bool):
+        return when
+    if isinstance(when, str):
+        try:
+            when = dt.datetime.fromisoformat(when.strip().replace("Z", "+00:00"))
+        except ValueError:
+            raise InvalidArgument(
+                f"{when!r} is no time; write it like '2026-11-20T10:00:00Z' or '2026-11-20'"
+            ) from None
+    if not isinstance(when, dt.datetime):
+        raise InvalidArgument(
+            f"a time is given in epoch milliseconds, as a datetime or as ISO 8601 text, not {when!r}"
+        )
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=dt.timezone.utc)
+    return (when - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def _iso(milliseconds: int) -> str:
+    try:
+        moment = _EPOCH + dt.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _existing(log: DeltaLog) -> Snapshot:
+    snapshot = log.update()
+    if snapshot.version < 0:
+        raise TableNotFound(f"there is no Delta table at {log.path}", path=log.path)
+    return snapshot
+
+
+def _file_times(store: LogStore) -> dict[int, int]:
+    """Modification times by version, raised where a later file is older than an earlier one."""
+    times: dict[int, int] = {}
+    before = None
+    for status in store.list_from(segments.LOG_FOLDER + "/"):
+        version = version_of(status.name)
+        if version is not None:
+            at = status.modification_time
+            times[version] = before = at if before is None or at > before else before + 1
+    return times
+
+
+def _enablement(snapshot: Snapshot) -> tuple[int, int | None] | None:
+    """(first version with in-commit timestamps, its time or None); None where they are off."""
+    properties = snapshot.properties
+    if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":
+        return None
+    try:
+        version = int(properties.get("delta.inCommitTimestampEnablementVersion", 0))
+        time = properties.get("delta.inCommitTimestampEnablementTimestamp")
+        return version, None if time is None else int(time)
+    except ValueError:
+        return 0, None
+
+
+def _in_commit(info: Mapping[str, Any], otherwise: int) -> int:
+    value = info.get("inCommitTimestamp")
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+
+# -- commitInfo --------------------------------------------------------------------------------
+
+
+class _InfoLine(msgspec.Struct, gc=False):
+    commitInfo: Any = None
+
+
+_info_line = msgspec.json.Decoder(_InfoLine).decode
+_info_lines = msgspec.json.Decoder(_InfoLine).decode_lines
+
+
+def _read_info(store: LogStore, version: int, root: str) -> dict[str, Any]:
+    """The commitInfo of a commit, {} if it has none. Only its own line is parsed where it is found."""
+    name = commit_name(version)
+    data = store.read(name)
+    start = data.find(b'{"commitInfo"')
+    try:
+        if start >= 0 and (start == 0 or data[start - 1] == 0x0A):
+            end = data.find(b"\n", start)
+            info = _info_line(data[start : end if end >= 0 else len(data)]).commitInfo
+        else:
+            found = (line.commitInfo for line in _info_lines(data))
+            info = next((one for one in found if one is not None), None)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise explain(data, name, root, error) from None
+    return info if isinstance(info, dict) else {}
