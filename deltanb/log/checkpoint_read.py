@@ -334,12 +334,12 @@ class _ParquetPart(_Part):
         table: dict[str, pa.ChunkedArray | pa.Array] = {}
         for column in columns:
             if column in schema.names:
-                stored = column in wanted
-                table[column] = (
-                    _column(rows, column, schema.field(column).type, self._stats_of(wanted.get(column)))
-                    if stored
-                    else _absent(column, schema.field(column).type, num_rows)
-                )
+                kind_of = schema.field(column).type
+                if column in wanted:
+                    make = self._stats_of(wanted[column])
+                    table[column] = _column(rows, column, kind_of, make)
+                else:
+                    table[column] = _absent(column, kind_of, num_rows)
             elif column.split(".")[0] in wanted and "stats_parsed" not in table:
                 table["stats_parsed"] = _chunked([_child(row, "stats_parsed") for row in rows])
         return pa.table(table)
@@ -357,9 +357,9 @@ class _ParquetPart(_Part):
                 found.setdefault(column.split(".")[0], []).append(stored)
         return found
 
-    def _stats_of(self, stored: list[str] | None) -> Callable[[pa.StructArray], pa.Array] | None:
+    def _stats_of(self, stored: list[str]) -> Callable[[pa.StructArray], pa.Array] | None:
         """How to make the stats column when it is stored as typed columns only."""
-        if stored and stored[0].endswith(".stats_parsed"):
+        if stored[0].endswith(".stats_parsed"):
             return lambda row: stats_as_json(_child(row, "stats_parsed"))
         return None
 
@@ -402,7 +402,8 @@ def _column(
     chunks = [_child(row, wire_name(column)) for row in rows]
     if column == "deletion_vector":
         chunks = [_deletion_vector(chunk) for chunk in chunks]
-    return _chunked([chunk if chunk.type == wanted else chunk.cast(wanted) for chunk in chunks], wanted)
+    chunks = [chunk if chunk.type == wanted else chunk.cast(wanted) for chunk in chunks]
+    return _chunked(chunks, wanted)
 
 
 def _deletion_vector(chunk: pa.StructArray) -> pa.StructArray:
@@ -412,7 +413,8 @@ def _deletion_vector(chunk: pa.StructArray) -> pa.StructArray:
         index = chunk.type.get_field_index(name)
         stored = pa.nulls(len(chunk), field.type) if index < 0 else chunk.field(index)
         children.append(stored.cast(field.type))
-    return pa.StructArray.from_arrays(children, fields=list(DELETION_VECTOR_TYPE), mask=chunk.is_null())
+    fields = list(DELETION_VECTOR_TYPE)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=chunk.is_null())
 
 
 def _absent(column: str, wanted: pa.DataType, num_rows: int) -> pa.Array:

@@ -1,11 +1,11 @@
 """File statistics between their two stored forms: JSON text and typed columns.
 
-Lives here: the schema of ``stats_parsed`` and ``partitionValues_parsed`` for a table, JSON -> struct
+Lives here: the types of ``stats_parsed`` and ``partitionValues_parsed`` for a table, JSON -> struct
 for checkpoints that want typed columns, and struct -> JSON for checkpoints that hold nothing else.
 PROTOCOL.md, "Checkpoints" and "Per-file Statistics".
 
-Does not know: how statistics are collected, or how a predicate uses them. A value that is not of its
-column's type becomes null: a missing bound never prunes a file.
+Does not know: how statistics are collected, or how a predicate uses them. A value that is not of
+its column's type becomes null: a missing bound never prunes a file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ALL_COLUMNS = -1
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 # Types without an order, or whose bounds Delta does not keep.
-_NO_BOUNDS = {"boolean", "binary", "variant", "void", "null"}
+_NO_BOUNDS = {"binary", "variant", "void", "null"}
 
 
 def physical_name(field: StructField) -> str:
@@ -220,10 +220,8 @@ def _fit(value: Any, kind: pa.DataType) -> Any:
         return {f.name: _fit(value.get(f.name), f.type) for f in kind}
     if isinstance(value, dict | list):
         return None
-    if pa.types.is_boolean(kind):
-        return value if isinstance(value, bool) else None
     try:
-        texts = pa.array([str(value)])
+        texts = pa.array([value if isinstance(value, str) else json.dumps(value)])
         fitted = _parse_times(texts, kind) if pa.types.is_temporal(kind) else texts.cast(kind)
     except pa.ArrowException:
         return None
@@ -237,6 +235,20 @@ def _masked(parsed: pa.Array, stats: pa.ChunkedArray) -> pa.Array:
     absent = stats.is_null().combine_chunks()
     children = [parsed.field(i) for i in range(parsed.type.num_fields)]
     return pa.StructArray.from_arrays(children, fields=list(parsed.type), mask=absent)
+
+
+def partition_values_as_struct(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """Partition value maps as typed columns; the empty text and the null are both null."""
+    children = []
+    for field in kind:
+        texts = pc.map_lookup(values, field.name, "first").combine_chunks()
+        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        try:
+            children.append(_cast(texts, field.type))
+        except pa.ArrowException:
+            fitted = [_fit(text, field.type) for text in texts.to_pylist()]
+            children.append(pa.array(fitted, field.type))
+    return pa.StructArray.from_arrays(children, fields=list(kind))
 
 
 # -- struct to JSON ----------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The ``_last_checkpoint`` file: a hint where the newest checkpoint is.
 
-Lives here: its fields, its checksum (PROTOCOL.md, "Last Checkpoint File Schema" and "JSON checksum"),
-and reading that never fails: a hint that is absent, torn, or wrong is no hint, and readers list the
-log instead.
+Lives here: its fields, its checksum (PROTOCOL.md, "Last Checkpoint File Schema", "JSON checksum"),
+and reading that never fails: a hint that is absent, torn, or wrong is no hint, and readers list
+the log instead.
 
 Does not know: whether the checkpoint it names exists.
 """

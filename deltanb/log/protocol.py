@@ -1,8 +1,8 @@
 """Protocol versions and table features: what a table asks of its readers and writers.
 
 Lives here: the two gates (:func:`check_readable`, :func:`check_writable`) and the arithmetic of
-protocols (implied features, upgrade by metadata, merge, downgrade). What this library does with each
-feature is the table :data:`FEATURES`. PROTOCOL.md, "Protocol Evolution" and "Table Features".
+protocols (implied features, upgrade by metadata, merge, downgrade). What this library does with
+each feature is the table :data:`FEATURES`. PROTOCOL.md, "Protocol Evolution" and "Table Features".
 
 Does not know: stores, snapshots, or how a feature does its work. Another part that needs to know
 whether a feature matters asks :func:`supports` (is it in the protocol) or :func:`is_active` (is it
