@@ -28,7 +28,15 @@ from deltanb.errors import InvalidAction, InvalidTable
 from deltanb.options import options
 
 if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
     from deltanb.log.schema import StructType
+else:
+
+    def dataclass_transform(**_: object) -> object:
+        """Only type checkers ask for it; in the standard library it is from Python 3.11 on."""
+        return lambda decorator: decorator
+
 
 __all__ = [
     "Action", "AddCDCFile", "AddFile", "CheckpointMetadata", "CommitInfo", "DeletionVector",
@@ -167,6 +175,12 @@ _CHECKED: dict[str, tuple[type, ...]] = {
 }
 
 
+def _extra() -> Any:
+    return field(default_factory=dict)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, _extra))
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def _action(cls: type[_A]) -> type[_A]:
     """Make a frozen value of the class and compile its wire names and type checks."""
     made = dataclass(frozen=True, repr=False)(cls)
@@ -188,10 +202,6 @@ def _action(cls: type[_A]) -> type[_A]:
 
 def _hash(self: Action) -> int:
     return hash(self.to_json())
-
-
-def _extra() -> Any:
-    return field(default_factory=dict)
 
 
 @_action
