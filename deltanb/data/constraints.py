@@ -223,8 +223,8 @@ def _short(value: Any) -> str:
 
 
 def _parse(check: Check, schema: StructType) -> predicates.Predicate:
-    parsed = predicates.parse(check.expression, schema)
     try:
+        parsed = predicates.parse(check.expression, schema)
         parsed.to_expression()
     except UnsupportedPredicate as error:
         raise UnsupportedPredicate(

@@ -43,6 +43,9 @@ MAX_OPEN_FILES = 64
 RANDOM_PREFIX_LENGTH = 2
 """Characters of a random folder where ``delta.randomPrefixLength`` does not say, as in Delta."""
 
+MAX_NAME_BYTES = 255
+"""What file systems allow a folder's name: longer partition values get a random folder."""
+
 
 def write_files(
     store: LogStore,
@@ -211,10 +214,12 @@ class _TableWriter:
 
     def _folder(self, key: _Key) -> str:
         configuration = self.metadata.configuration
-        if self.mode != "none" or properties.get(configuration, "delta.randomizeFilePrefixes"):
-            length = int(configuration.get("delta.randomPrefixLength", RANDOM_PREFIX_LENGTH))
-            return options.new_id().replace("-", "")[:length]
-        return partitions.hive_path(self._values(key)) if key else ""
+        if self.mode == "none" and not properties.get(configuration, "delta.randomizeFilePrefixes"):
+            path = partitions.hive_path(self._values(key))
+            if all(len(part.encode()) <= MAX_NAME_BYTES for part in path.split("/")):
+                return path
+        length = int(configuration.get("delta.randomPrefixLength", RANDOM_PREFIX_LENGTH))
+        return options.new_id().replace("-", "")[:length]
 
     def _values(self, key: _Key) -> dict[str, str | None]:
         names = [column_mapping.physical_name(column, self.mode) for column in self.partition_by]
