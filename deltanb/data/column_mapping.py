@@ -1,12 +1,13 @@
-"""Column mapping: the names and ids that columns have in data files (PROTOCOL.md, "Column Mapping").
+"""Column mapping: names and ids of columns in data files (PROTOCOL.md, "Column Mapping").
 
-What lives here: the mode of a table, the physical name and id of a field, physical forms of a schema
-and of data, and the assignment of names and ids to new columns. A *logical* schema is what users see;
-the *physical* one is what Parquet files, partition values and statistics are keyed by.
+What lives here: the mode of a table, the physical name and id of a field, physical forms of a
+schema and of data, and the assignment of names and ids to new columns. A *logical* schema is what
+users see; the *physical* one is what Parquet files, partition values and statistics are keyed by.
 What it does not know: files and how to read them.
 
 >>> from deltanb.log.schema import PrimitiveType, StructField, StructType
->>> mapped, last_id = assign(StructType([StructField("a b", PrimitiveType("long"))]), new_name=lambda: "col-1")
+>>> schema = StructType([StructField("a b", PrimitiveType("long"))])
+>>> mapped, last_id = assign(schema, new_name=lambda: "col-1")
 >>> physical_schema(mapped, "name").names, last_id
 (['col-1'], 1)
 """
@@ -20,13 +21,17 @@ import pyarrow as pa
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import InvalidTable
-from deltanb.log import properties, schema as types
+from deltanb.log import properties
+from deltanb.log import schema as types
 from deltanb.log.protocol import supports
 from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType
 from deltanb.options import options
 
-__all__ = ["ID_KEY", "MAX_ID_KEY", "MODE_KEY", "NAME_KEY", "assign", "field_id", "mode_of", "physical_arrow",
-           "physical_name", "physical_names", "physical_schema", "to_logical", "to_physical"]
+__all__ = [
+    "ID_KEY", "MAX_ID_KEY", "MODE_KEY", "NAME_KEY", "assign", "field_id", "mode_of",
+    "physical_arrow", "physical_name", "physical_names", "physical_schema", "to_logical",
+    "to_physical",
+]
 
 MODE_KEY = "delta.columnMapping.mode"
 MAX_ID_KEY = "delta.columnMapping.maxColumnId"
@@ -38,7 +43,7 @@ _Data = TypeVar("_Data", pa.Table, pa.RecordBatch)
 
 
 def mode_of(metadata: Metadata, protocol: Protocol) -> str:
-    """``"none"``, ``"name"`` or ``"id"``: the property counts only where the protocol has the feature.
+    """``none``, ``name`` or ``id``: the property counts only where the protocol has the feature.
 
     >>> mode_of(Metadata("t", "{}", configuration={MODE_KEY: "id"}), Protocol(1, 2))
     'none'
@@ -58,7 +63,7 @@ def physical_name(field: StructField, mode: str) -> str:
 
 
 def field_id(field: StructField) -> int:
-    """The field's id in data files of a table that maps columns; ``InvalidTable`` if it has none."""
+    """The field's id in data files of a table that maps columns; InvalidTable if it has none."""
     return int(_mapped(field, ID_KEY, int))
 
 
@@ -109,9 +114,9 @@ def assign(
 ) -> tuple[StructType, int]:
     """Give every field that has none an id and a physical name, at every level.
 
-    ``last_id`` is the table's ``delta.columnMapping.maxColumnId``; the second value returned is the new
-    one. ``keep_names`` makes a column's present name its physical one, for tables that have files
-    already. ``new_name`` makes other physical names (default: ``col-<uuid>``).
+    ``last_id`` is the table's ``delta.columnMapping.maxColumnId``; the second value returned is the
+    new one. ``keep_names`` makes a column's present name its physical one, for tables that have
+    files already. ``new_name`` makes other physical names (default: ``col-<uuid>``).
     """
     make = new_name or (lambda: f"col-{options.new_id()}")
     counter = [max(last_id, _highest_id(schema))]
@@ -143,8 +148,8 @@ def _mapped(field: StructField, key: str, kind: type) -> Any:
     value = field.metadata.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise InvalidTable(
-            f"column {field.name!r} has no {key} in the schema although the table maps its columns: "
-            "its data cannot be found. Read an older version, or set the schema again.",
+            f"column {field.name!r} has no {key} in the schema although the table maps its "
+            "columns: its data cannot be found. Read an older version, or set the schema again.",
             column=field.name,
         )
     return value
@@ -170,7 +175,8 @@ def _physical_type(data_type: DataType, mode: str) -> DataType:
             return ArrayType(_physical_type(data_type.element_type, mode), data_type.contains_null)
         case MapType():
             return MapType(_physical_type(data_type.key_type, mode),
-                           _physical_type(data_type.value_type, mode), data_type.value_contains_null)
+                           _physical_type(data_type.value_type, mode),
+                           data_type.value_contains_null)
     return data_type
 
 

@@ -1,12 +1,13 @@
 """Deletion vectors: which rows of a data file are gone (PROTOCOL.md, "Deletion Vectors").
 
-What lives here: the three places a vector can be in (inline, a file beside the table, a file anywhere),
-its bytes both ways, and every check that tells a damaged vector from a good one. A vector is a
-``pyroaring.BitMap64`` of row positions, counted from zero over the whole Parquet file.
+What lives here: the three places a vector can be in (inline, a file beside the table, a file
+anywhere), its bytes both ways, and every check that tells a damaged vector from a good one. A
+vector is a ``pyroaring.BitMap64`` of row positions, counted from zero over the whole Parquet file.
 What it does not know: Parquet, snapshots, commits.
 
-Rows that come back from the dead, or go missing, are silent corruption; so a vector is only believed when
-its size, its checksum and its cardinality all agree, and anything else is ``InvalidTable``.
+Rows that come back from the dead, or go missing, are silent corruption; so a vector is only
+believed when its size, its checksum and its cardinality all agree, and anything else is
+``InvalidTable``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from deltanb.options import options
 if TYPE_CHECKING:
     from deltanb.log.store import LogStore
 
-__all__ = ["decode", "encode", "inline", "load", "relative_path", "write_file", "z85_decode", "z85_encode"]
+__all__ = [
+    "decode", "encode", "inline", "load", "relative_path", "write_file", "z85_decode", "z85_encode",
+]
 
 MAGIC = 1681511377  # of the one format that is written: portable roaring, little endian
 FILE_VERSION = 1  # first byte of a deletion vector file
@@ -41,7 +44,9 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 _Z85_VALUE = {character: value for value, character in enumerate(_Z85)}
 
 
-def load(store: LogStore, vector: DeletionVector | Mapping[str, Any], *, data_file: str = "") -> BitMap64:
+def load(
+    store: LogStore, vector: DeletionVector | Mapping[str, Any], *, data_file: str = ""
+) -> BitMap64:
     """The row positions that ``vector`` removes, wherever it is stored.
 
     ``vector`` is an action's ``DeletionVector`` or the ``deletion_vector`` struct of a files row.
@@ -137,7 +142,7 @@ def relative_path(path_or_inline_dv: str) -> str:
     """
     prefix, text = path_or_inline_dv[:-_UUID_CHARACTERS], path_or_inline_dv[-_UUID_CHARACTERS:]
     if len(text) != _UUID_CHARACTERS:
-        raise _invalid(f"the deletion vector path {path_or_inline_dv!r} is shorter than a UUID in Z85")
+        raise _invalid(f"the deletion vector path {path_or_inline_dv!r} is no UUID in Z85")
     name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(text, 16))}.bin"
     return f"{prefix}/{name}" if prefix else name
 
@@ -191,15 +196,16 @@ def _read_from_file(store: LogStore, dv: DeletionVector, where: str) -> bytes:
             frame = file.read(_FRAME.size + dv.size_in_bytes + 4)
     except FileNotFoundError as error:
         raise DataFileNotFound(
-            f"{where} should be in {path!r}, which does not exist: without it deleted rows would come "
-            "back. Restore the file, or read a version before the deletion.", path=path) from error
+            f"{where} should be in {path!r}, which does not exist: without it deleted rows would "
+            "come back. Restore the file, or read a version before the deletion.",
+            path=path) from error
     if len(frame) != _FRAME.size + dv.size_in_bytes + 4:
         raise _invalid(f"{where} ends early: {path!r} has {len(frame)} of the "
                        f"{dv.size_in_bytes + 8} bytes behind offset {dv.offset or 0}", file=path)
     (size,) = _FRAME.unpack_from(frame)
     if size != dv.size_in_bytes:
-        raise _invalid(f"{where} has {size} bytes in {path!r} where the log says {dv.size_in_bytes}",
-                       file=path)
+        raise _invalid(f"{where} has {size} bytes in {path!r} where the log says "
+                       f"{dv.size_in_bytes}", file=path)
     data = bytes(frame[_FRAME.size:-4])
     (checksum,) = struct.unpack(">I", frame[-4:])
     if zlib.crc32(data) != checksum:
@@ -208,7 +214,7 @@ def _read_from_file(store: LogStore, dv: DeletionVector, where: str) -> bytes:
 
 
 def _from_old_form(data: bytes, order: str, where: str) -> bytes:
-    """The older form (count, then size and 32-bit bitmap of each key in turn) as a portable bitmap."""
+    """The older form (count, then size and 32-bit bitmap of each key in turn) made portable."""
     number = struct.Struct(order + "I")
     (count,) = number.unpack_from(data, 4)
     out, position = bytearray(struct.pack("<Q", count)), 8
@@ -231,4 +237,5 @@ def _from_row(row: Mapping[str, Any]) -> DeletionVector:
 
 
 def _invalid(message: str, **data: Any) -> InvalidTable:
-    return InvalidTable(message + ". Restore the file from a copy, or read an older version.", **data)
+    advice = ". Restore the file from a copy, or read an older version."
+    return InvalidTable(message + advice, **data)

@@ -1,0 +1,332 @@
+"""One data file of a table, read as rows of the table's present schema.
+
+What lives here: what a scan asks of every file (:class:`Scan`), and the reading of one file under
+it: columns found, types widened, partition values put in, deleted rows left out, the row filter
+applied.
+Commands that rewrite files read through here too.
+What it does not know: which files to read, and threads.
+
+Order of work on a batch: deletion vector (it counts the file's own rows), conversion, partition
+columns, filter, projection.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from deltanb.actions import AddFile, decode_path
+from deltanb.data import deletion_vectors
+from deltanb.data.column_mapping import mode_of, physical_name
+from deltanb.data.conform import (
+    Conversion,
+    Place,
+    check_type_changes,
+    compile_conversion,
+    find_field,
+)
+from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound
+from deltanb.log import partitions, predicates
+from deltanb.log.schema import StructField, StructType
+
+if TYPE_CHECKING:
+    from deltanb.log.predicates import Predicate
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.log.store import LogStore
+
+__all__ = ["BATCH_ROWS", "ROW_POSITION", "Scan", "plan", "read_data_file"]
+
+BATCH_ROWS = 65_536  # large enough for Arrow's kernels, small enough that wide rows stay in memory
+MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
+ROW_POSITION = "__row_position"  # the column that positions=True adds; int64, from zero
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is read from each file: made once, used for many files.
+
+    ``columns`` are the result's fields in its order; ``fields`` are those and the ones that only
+    the predicate needs. ``table`` and ``version`` name the snapshot in errors.
+    """
+
+    store: LogStore
+    columns: tuple[StructField, ...]
+    fields: tuple[StructField, ...]
+    partition_columns: frozenset[str] = frozenset()
+    mode: str = "none"
+    predicate: Predicate | None = None
+    table: str = ""
+    version: int | None = None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Of the batches that a scan returns."""
+        return StructType(self.columns).to_arrow()
+
+    @cached_property
+    def read_schema(self) -> pa.Schema:
+        """Of the rows the predicate sees."""
+        return StructType(self.fields).to_arrow()
+
+
+def plan(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None = None,
+    where: str | Predicate | None = None,
+) -> Scan:
+    """What to read from each file of ``snapshot``.
+
+    ``columns`` are top-level names in any case (None: all); ``where`` is a predicate on any column.
+
+    Raises:
+        TableNotFound: there is no table yet.
+        UnsupportedProtocol: the table, or a column that is asked for, needs what is not supported.
+        InvalidArgument: a column that is not there, or is named twice.
+        InvalidPredicate, UnsupportedPredicate: from the predicate.
+    """
+    table = str(snapshot.log.path)
+    if snapshot.version < 0:
+        raise TableNotFound(f"there is no table at {table}: create one first", path=table)
+    snapshot.check_readable()
+    schema = snapshot.schema
+    chosen = _chosen(schema, columns)
+    predicate = None if where is None else predicates.parse(where, schema)
+    fields = chosen + _needed(schema, predicate, chosen)
+    check_type_changes(fields)
+    return Scan(
+        store=snapshot.log.store, columns=chosen, fields=fields,
+        partition_columns=frozenset(schema.field(name).name for name in snapshot.partition_columns),
+        mode=mode_of(snapshot.metadata, snapshot.protocol),
+        predicate=predicate, table=table, version=snapshot.version,
+    )
+
+
+def read_data_file(
+    scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The live rows of one file that the scan asks for, in batches of at most ``BATCH_ROWS``.
+
+    ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
+    ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
+
+    Raises:
+        DataFileNotFound: the file, or its deletion vector, is gone.
+        InvalidTable: the file cannot be read as this table's.
+    """
+    row = _row(file)
+    path = decode_path(row["path"])
+    deleted = None
+    if row.get("deletion_vector") is not None:
+        deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
+    with _opened(scan, path) as parquet:
+        columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
+        for start, batch in _stored_batches(parquet, columns, path):
+            keep = _kept(deleted, start, batch.num_rows)
+            if keep is not None:
+                batch = batch.take(_numbers(keep))
+            converted = columns.convert(batch)
+            if positions:
+                numbers = _positions(start, batch.num_rows, keep)
+                converted = converted.append_column(ROW_POSITION, numbers)
+            yield from _finish(scan, converted, positions)
+
+
+def _finish(scan: Scan, batch: pa.RecordBatch, positions: bool) -> Iterator[pa.RecordBatch]:
+    """Filter, then leave out the columns that only the filter needed."""
+    wanted = [field.name for field in scan.columns] + ([ROW_POSITION] if positions else [])
+    if scan.predicate is None:
+        batches = [batch]
+    else:
+        table = pa.Table.from_batches([batch])
+        batches = predicates.filter_table(table, scan.predicate).to_batches()
+    for one in batches:
+        if one.num_rows:
+            yield one if one.schema.names == wanted else one.select(wanted)
+
+
+# ---------------------------------------------------------------------------- columns
+
+
+class _Columns:
+    """How the columns of one file become the scan's: compiled once, applied to each batch."""
+
+    def __init__(
+        self, scan: Scan, parquet: pq.ParquetFile, path: str, partition_values: dict[str, Any]
+    ) -> None:
+        self.schema = scan.read_schema
+        stored = list(parquet.schema_arrow)
+        place = Place(path)
+        self.sources: list[str | None] = []
+        self._steps: list[Conversion | None] = []
+        self._constants: dict[int, pa.Scalar] = {}
+        for position, (field, target) in enumerate(zip(scan.fields, self.schema, strict=True)):
+            source, step = None, None
+            if field.name in scan.partition_columns:
+                text = partition_values.get(physical_name(field, scan.mode))
+                self._constants[position] = _partition_scalar(text, field, target.type, path)
+            else:
+                index = find_field(stored, field, scan.mode, place)
+                if index is not None:
+                    source = stored[index].name
+                    step = compile_conversion(stored[index].type, field.type, scan.mode,
+                                              place.inside(field.name))
+            self.sources.append(source)
+            self._steps.append(step)
+
+    @property
+    def stored_names(self) -> list[str]:
+        """What has to be read from the file."""
+        return list(dict.fromkeys(name for name in self.sources if name is not None))
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A stored batch as the table has it; columns that the file lacks are NULL."""
+        arrays = []
+        for position, (source, step) in enumerate(zip(self.sources, self._steps, strict=True)):
+            if source is not None:
+                array = batch.column(source)
+                arrays.append(array if step is None else step(array))
+            elif position in self._constants:
+                arrays.append(pa.repeat(self._constants[position], batch.num_rows))
+            else:
+                arrays.append(pa.nulls(batch.num_rows, self.schema.field(position).type))
+        if not arrays:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _partition_scalar(
+    text: str | None, field: StructField, target: pa.DataType, path: str
+) -> pa.Scalar:
+    try:
+        return pa.scalar(partitions.parse_value(text, field.type), target)
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise InvalidTable(
+            f"the data file {path!r} has the partition value {text!r} for column {field.name!r}, "
+            f"which is no {field.type}: {error}", file=path, column=field.name) from error
+
+
+# ---------------------------------------------------------------------------- the file
+
+
+@contextmanager
+def _opened(scan: Scan, path: str) -> Iterator[pq.ParquetFile]:
+    store, name = scan.store.resolve(path)
+    try:
+        file = store.open_input(name)
+    except FileNotFoundError as error:
+        raise DataFileNotFound(
+            f"version {scan.version} of {scan.table or 'the table'} names the data file {path!r}, "
+            "which does not exist. If it was vacuumed, read a newer version; if it was deleted by "
+            "hand, restore it from a copy, or remove it from the table with a commit.",
+            path=path, version=scan.version) from error
+    with file:
+        with _naming(path):
+            # INT96 in nanoseconds would wrap years such as 9999 around.
+            parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+        yield parquet
+
+
+def _stored_batches(
+    parquet: pq.ParquetFile, columns: _Columns, path: str
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(position of the first row in the file, batch)."""
+    names = columns.stored_names
+    start = 0
+    for group in range(parquet.metadata.num_row_groups):
+        position, start = start, start + parquet.metadata.row_group(group).num_rows
+        with _naming(path):
+            batches = parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names)
+        while True:
+            with _naming(path):
+                batch = next(batches, None)
+            if batch is None:
+                break
+            yield position, batch
+            position += batch.num_rows
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors of the Parquet reader, with the file's name."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's or network's own error, not one of the content
+        raise InvalidTable(
+            f"the data file {path!r} cannot be read as Parquet: {error}. Restore it from a copy, "
+            "or remove it from the table with a commit.", file=path) from error
+
+
+# ---------------------------------------------------------------------------- rows
+
+
+def _kept(deleted: BitMap64 | None, start: int, count: int) -> BitMap64 | None:
+    """Positions within the batch that are not deleted; None: all of them."""
+    if deleted is None:
+        return None
+    stop = start + count
+    if not deleted.range_cardinality(start, stop):
+        return None
+    kept = BitMap64()
+    kept.add_range(start, stop)
+    kept -= deleted
+    return kept.shift(-start) if start else kept
+
+
+def _positions(start: int, count: int, keep: BitMap64 | None) -> pa.Array:
+    if keep is None:
+        return pa.array(range(start, start + count), pa.int64())
+    return _numbers(keep.shift(start)).cast(pa.int64())
+
+
+def _numbers(rows: BitMap64) -> pa.Array:
+    """Without a Python object each: a deletion vector may hold millions."""
+    return pa.Array.from_buffers(pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
+
+
+# ---------------------------------------------------------------------------- arguments
+
+
+def _row(file: AddFile | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(file, AddFile):
+        return {"path": file.path, "partition_values": file.partition_values,
+                "deletion_vector": file.deletion_vector}
+    return file
+
+
+def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructField, ...]:
+    if columns is None:
+        return schema.fields
+    if isinstance(columns, str):
+        raise InvalidArgument(f"columns={columns!r} is one text; write columns=[{columns!r}]")
+    chosen: dict[str, StructField] = {}
+    for name in columns:
+        field = schema.get(name)
+        if field is None:
+            close = difflib.get_close_matches(name, schema.names, n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else \
+                f"the columns are {', '.join(schema.names[:MAX_NAMES])}"
+            raise InvalidArgument(f"the table has no column {name!r}; {hint}", column=name)
+        if field.name in chosen:
+            raise InvalidArgument(f"column {field.name!r} is asked for twice", column=field.name)
+        chosen[field.name] = field
+    return tuple(chosen.values())
+
+
+def _needed(
+    schema: StructType, predicate: Predicate | None, chosen: tuple[StructField, ...]
+) -> tuple[StructField, ...]:
+    """The columns that the predicate looks at and the result does not have."""
+    if predicate is None:
+        return ()
+    missing = {path[0] for path in predicate.column_paths} - {field.name for field in chosen}
+    return tuple(field for field in schema.fields if field.name in missing)

@@ -1,0 +1,172 @@
+"""Rows of a snapshot, in the process: Parquet through Arrow, no JVM.
+
+What lives here: the two ways to read many files, as a stream of batches or as one table, and the
+threads that decode several files at a time.
+What it does not know: how one file is read (``data_file``), which files may match (``skipping``).
+
+Batches come in the order of the files whatever thread decoded them, and a stream that nobody drains
+holds a bounded number of batches: ``readers`` files are open, each at most ``LANE_BATCHES`` ahead.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
+
+if TYPE_CHECKING:
+    from deltanb.log.predicates import Predicate
+    from deltanb.log.snapshot import Snapshot
+
+__all__ = ["ROW_POSITION", "Scan", "iter_batches", "plan", "read_data_file", "read_table"]
+
+MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
+LANE_BATCHES = 2  # decoded batches that wait for the consumer, of each file that is open
+SMALL_SCAN_BYTES = 4 << 20  # below this, starting threads costs more than they save
+_FILES_AT_A_TIME = 1024  # rows of the files table that are Python objects at once
+_NEEDED = ("path", "partition_values", "size", "deletion_vector")
+
+
+def read_table(
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: Sequence[str] | None = None,
+    where: str | Predicate | None = None,
+) -> pa.Table:
+    """The rows of ``files`` as one Arrow table with the snapshot's logical schema.
+
+    ``files`` are rows of ``snapshot.files`` (what ``snapshot.files_for_scan`` returns, say);
+    ``columns`` are top-level names in any case, in the order wanted (None: all); ``where`` is a
+    predicate on any column, applied exactly.
+
+    Raises:
+        DataFileNotFound, InvalidTable: a file that is gone or damaged; the message names it.
+        UnsupportedProtocol: a feature, or a column that is asked for, is not supported.
+        InvalidArgument, InvalidPredicate, UnsupportedPredicate: from ``columns`` and ``where``.
+
+    >>> import deltanb, tempfile                                                # doctest: +SKIP
+    >>> table = deltanb.create(tempfile.mkdtemp(), {"id": [1, 2, 3]})           # doctest: +SKIP
+    >>> snapshot = table.log.snapshot                                           # doctest: +SKIP
+    >>> read_table(snapshot, snapshot.files, where="id > 1").num_rows           # doctest: +SKIP
+    2
+    """
+    scan = plan(snapshot, columns, where)
+    return pa.Table.from_batches(list(_stream(scan, files)), scan.schema)
+
+
+def iter_batches(
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: Sequence[str] | None = None,
+    where: str | Predicate | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """As :func:`read_table`, batch by batch, for tables larger than memory.
+
+    Arguments are checked at the call; files are opened as the iterator advances. Batches have at
+    most 65,536 rows; closing the iterator stops the work.
+    """
+    return _stream(plan(snapshot, columns, where), files)
+
+
+def _stream(scan: Scan, files: pa.Table) -> Iterator[pa.RecordBatch]:
+    files = files.select([name for name in _NEEDED if name in files.schema.names])
+    readers = min(MAX_READERS, os.cpu_count() or 1, files.num_rows)
+    size = pc.sum(files.column("size")).as_py() if "size" in files.schema.names else None
+    if readers > 1 and (size is None or size > SMALL_SCAN_BYTES):
+        return _in_parallel(scan, _rows(files), readers)
+    return (batch for row in _rows(files) for batch in read_data_file(scan, row))
+
+
+def _rows(files: pa.Table) -> Iterator[Mapping[str, Any]]:
+    for batch in files.to_batches(_FILES_AT_A_TIME):
+        yield from batch.to_pylist()
+
+
+def _in_parallel(
+    scan: Scan, rows: Iterator[Mapping[str, Any]], readers: int
+) -> Iterator[pa.RecordBatch]:
+    lanes: deque[_Lane] = deque()
+    with ThreadPoolExecutor(readers, "deltanb-read") as pool:
+
+        def open_next() -> None:
+            for row in rows:
+                lanes.append(_Lane())
+                pool.submit(_fill, lanes[-1], scan, row)
+                return
+
+        try:
+            for _ in range(readers):
+                open_next()
+            while lanes:
+                yield from lanes[0]
+                lanes.popleft()
+                open_next()
+        finally:
+            for lane in lanes:
+                lane.close()
+
+
+def _fill(lane: _Lane, scan: Scan, row: Mapping[str, Any]) -> None:
+    error: BaseException | None = None
+    try:
+        with closing(read_data_file(scan, row)) as batches:
+            for batch in batches:
+                if not lane.put(batch):
+                    return
+    except BaseException as raised:  # it belongs to the thread that reads the lane
+        error = raised
+    finally:
+        lane.finish(error)
+
+
+class _Lane:
+    """The batches of one file on their way from the thread that decodes it to the consumer."""
+
+    def __init__(self) -> None:
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._changed = threading.Condition()
+        self._finished = False
+        self._wanted = True
+        self._error: BaseException | None = None
+
+    def put(self, batch: pa.RecordBatch) -> bool:
+        """Wait for room; False when nobody wants the batch any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._batches) < LANE_BATCHES or not self._wanted)
+            self._batches.append(batch)
+            self._changed.notify_all()
+            return self._wanted
+
+    def finish(self, error: BaseException | None) -> None:
+        """No batch follows; ``error`` is raised at the consumer after those that wait."""
+        with self._changed:
+            self._finished, self._error = True, error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nobody wants more."""
+        with self._changed:
+            self._wanted = False
+            self._batches.clear()
+            self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._batches or self._finished)
+                if not self._batches:
+                    break
+                batch = self._batches.popleft()
+                self._changed.notify_all()
+            yield batch
+        if self._error is not None:
+            raise self._error

@@ -1,0 +1,126 @@
+"""113 real tables, written by Delta Spark, delta-kernel-rs and delta-rs, read by ours.
+
+What each holds is told by ``shared/tables/expected``; ``outcome`` says what has to happen:
+
+``rows``           the rows, to the hash of their canonical form, and the state of the log
+``log_only``       the state of the log; reading the data fails with an error of ours
+``error``          an error of ours
+``needs_catalog``  the state of the log; reading is refused by the feature's name
+``fixture``        files for a store, no table
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltanb.actions import decode_path
+from deltanb.data.read import iter_batches, read_table
+from deltanb.errors import DeltaError, UnsupportedProtocol
+from deltanb.log.delta_log import DeltaLog
+from deltanb.log.snapshot import Snapshot
+from deltanb.log.store import LocalStore
+
+TABLES = Path(__file__).resolve().parent.parent.parent / "shared" / "tables"
+
+
+def _tables(*outcomes: str) -> list[Any]:
+    found = [path.stem for path in sorted((TABLES / "expected").glob("*.json"))
+             if json.loads(path.read_text())["outcome"] in outcomes]
+    absent = pytest.param("absent", marks=pytest.mark.skip(f"no {TABLES}"))
+    return found or [absent]
+
+
+@cache
+def _canon() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("canon", TABLES / "canon.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _expected(name: str) -> tuple[dict[str, Any], Path]:
+    expected = json.loads((TABLES / "expected" / f"{name}.json").read_text())
+    return expected, TABLES / name.split("__")[0] / expected["table"]
+
+
+def _check_log(expected: dict[str, Any], path: Path) -> Snapshot:
+    """The state of the log; the snapshot, for the data."""
+    log = DeltaLog.for_table(str(path))
+    snapshot = log.snapshot
+    state = expected["log_state"]
+    assert snapshot.version == expected["version"]
+    assert snapshot.protocol.min_reader_version == expected["min_reader"]
+    assert snapshot.protocol.min_writer_version == expected["min_writer"]
+    assert list(snapshot.partition_columns) == (expected["partition_columns"] or [])
+    assert dict(snapshot.properties) == (expected["configuration"] or {})
+    files = snapshot.select_files(["path", "size"])
+    assert sorted(map(decode_path, files["path"].to_pylist())) == sorted(state["active_files"])
+    assert snapshot.num_files == files.num_rows == state["num_active_files"]
+    assert snapshot.size_in_bytes == sum(files["size"].to_pylist()) == state["total_bytes"]
+    assert snapshot.set_transactions == state["set_transactions"]
+    domains = {name: domain.configuration for name, domain in snapshot.domain_metadata.items()}
+    assert domains == {name: domain["configuration"]
+                       for name, domain in state["domain_metadata"].items()}
+    # The first commit that is there may need others, gone by now, to be read.
+    assert log.earliest_version() >= state["first_available_version"]
+    return snapshot
+
+
+@pytest.mark.parametrize("name", _tables("rows"))
+def test_rows(name: str) -> None:
+    expected, path = _expected(name)
+    snapshot = _check_log(expected, path)
+    assert snapshot.schema.to_dict()["fields"] == expected["schema_fields"]
+
+    table = read_table(snapshot, snapshot.files)
+    assert table.schema == snapshot.schema.to_arrow()
+    table.validate(full=True)
+    assert table.num_rows == expected["row_count"]
+    lines = _canon().rows(table.to_pylist(), {"fields": expected["schema_fields"]})
+    if expected["content_sha256"] is not None:
+        assert _canon().digest(lines) == expected["content_sha256"]
+    if expected.get("rows") is not None:
+        assert lines == sorted(_canon().dumps(row) for row in expected["rows"])
+
+    streamed = pa.Table.from_batches(iter_batches(snapshot, snapshot.files), table.schema)
+    assert streamed.equals(table)
+
+
+@pytest.mark.parametrize("name", _tables("log_only"))
+def test_log_only(name: str) -> None:
+    snapshot = _check_log(*_expected(name))
+    with pytest.raises(DeltaError):
+        read_table(snapshot, snapshot.files)
+
+
+@pytest.mark.parametrize("name", _tables("error"))
+def test_error(name: str) -> None:
+    _, path = _expected(name)
+    with pytest.raises(DeltaError) as caught:
+        snapshot = DeltaLog.for_table(str(path)).snapshot
+        read_table(snapshot, snapshot.files)
+    assert len(str(caught.value)) > 40  # it says what and what to do, not just that
+
+
+@pytest.mark.parametrize("name", _tables("needs_catalog"))
+def test_needs_catalog(name: str) -> None:
+    snapshot = _check_log(*_expected(name))
+    with pytest.raises(UnsupportedProtocol, match="catalogManaged"):
+        read_table(snapshot, snapshot.files)
+
+
+@pytest.mark.parametrize("name", _tables("fixture"))
+def test_fixture(name: str) -> None:
+    expected, path = _expected(name)
+    store = LocalStore(path)
+    for file, lines in expected["expected"].items():
+        assert store.read(file).decode().splitlines() == lines
