@@ -1,0 +1,298 @@
+"""Types and casts of the predicate language: what Spark does to the two sides of an operator.
+
+What lives here: reading a text as a value of a type (literals, partition values), the common type
+of two operands, and exact folding of literals to a column's type, so that ``part = 1`` on a
+``short`` column stays a plain comparison that Parquet and file statistics can answer.
+What it does not know: SQL syntax, columns' places, how an expression runs.
+
+Values are Python's: int, float, ``Decimal``, str, bytes, bool, ``date``, and ``datetime`` (aware,
+in UTC, for ``timestamp``; naive for ``timestamp_ntz``). The session's time zone is always UTC.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from datetime import date, datetime, timedelta, timezone
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as t
+
+INTEGER_BOUNDS = {pa.int8(): 2**7, pa.int16(): 2**15, pa.int32(): 2**31, pa.int64(): 2**63}
+INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
+MAX_PRECISION = 38  # decimal128, and Spark's limit
+MAX_EXACT_PRECISION = 76  # decimal256: comparisons between two decimals stay exact
+UTC = timezone.utc
+TIMESTAMP = pa.timestamp("us", "UTC")
+TIMESTAMP_NTZ = pa.timestamp("us")
+EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.I)
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.S)
+_TIMESTAMP = re.compile(
+    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[T ](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d+))?)?\s*(\S+)?)?)?)?)?"
+)
+_ZONE = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+TRUE_WORDS = {"t", "true", "y", "yes", "1"}
+FALSE_WORDS = {"f", "false", "n", "no", "0"}
+
+
+def is_number(data_type: pa.DataType) -> bool:
+    """Integers, decimals and floats."""
+    return bool(t.is_integer(data_type) or t.is_decimal(data_type) or t.is_floating(data_type))
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Strings of any Arrow layout."""
+    return bool(t.is_string(data_type) or t.is_large_string(data_type)
+                or t.is_string_view(data_type))
+
+
+def spark_name(data_type: pa.DataType) -> str:
+    """The type's SQL name, for messages."""
+    names = {pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int",
+             pa.int64(): "bigint", pa.float32(): "float", pa.float64(): "double",
+             pa.date32(): "date", TIMESTAMP: "timestamp", TIMESTAMP_NTZ: "timestamp_ntz",
+             pa.bool_(): "boolean"}
+    if t.is_decimal(data_type):
+        return f"decimal({data_type.precision},{data_type.scale})"
+    return names.get(data_type, str(data_type))
+
+
+# ---------------------------------------------------------------------------- text -> value
+
+
+def read_text(text: str, data_type: pa.DataType) -> Any:
+    """The value that Spark's cast reads in ``text``.
+
+    >>> read_text(" 12 ", pa.int32()), read_text("2020-1-5", pa.date32())
+    (12, datetime.date(2020, 1, 5))
+
+    Raises:
+        ValueError: the text is no value of that type.
+    """
+    if is_text(data_type):
+        return text
+    if t.is_binary(data_type):
+        return text.encode()
+    stripped = text.strip()
+    if t.is_integer(data_type):
+        if not _INTEGER.fullmatch(stripped):
+            raise ValueError(f"{text!r} is no integer")
+        return in_range(int(stripped), data_type)
+    if t.is_floating(data_type):
+        if not _NUMBER.fullmatch(stripped):
+            raise ValueError(f"{text!r} is no number")
+        return to_float(float(stripped), data_type)
+    if t.is_decimal(data_type):
+        try:
+            return to_decimal(Decimal(stripped), data_type)
+        except InvalidOperation:
+            raise ValueError(f"{text!r} is no number") from None
+    if t.is_boolean(data_type):
+        lowered = stripped.lower()
+        if lowered not in TRUE_WORDS | FALSE_WORDS:
+            raise ValueError(f"{text!r} is no boolean")
+        return lowered in TRUE_WORDS
+    if t.is_date(data_type):
+        return _read_date(stripped)
+    if t.is_timestamp(data_type):
+        return _read_timestamp(stripped, data_type)
+    raise ValueError(f"a text cannot be read as {spark_name(data_type)}")
+
+
+def _read_date(text: str) -> date:
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no date")
+    return date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
+
+
+def _read_timestamp(text: str, data_type: pa.DataType) -> datetime:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no timestamp")
+    year, month, day, hour, minute, second = (int(part or i) for part, i in
+                                              zip(match.groups()[:6], (1, 1, 1, 0, 0, 0),
+                                                  strict=True))
+    micros = int((match[7] or "")[:6].ljust(6, "0"))
+    local = datetime(year, month, day, hour, minute, second, micros)
+    if data_type.tz is None:  # Spark drops a zone that an unzoned timestamp's text carries
+        return local
+    zone = _read_zone(match[8]) if match[8] else UTC
+    return local.replace(tzinfo=zone).astimezone(UTC)
+
+
+def _read_zone(text: str) -> Any:
+    if text in ("Z", "UTC", "GMT"):
+        return UTC
+    match = _ZONE.fullmatch(text)
+    if match is not None:
+        offset = timedelta(hours=int(match[2]), minutes=int(match[3] or 0),
+                           seconds=int(match[4] or 0))
+        return timezone(-offset if match[1] == "-" else offset)
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, OSError):
+        raise ValueError(f"{text!r} is no time zone") from None
+
+
+# ---------------------------------------------------------------------------- value -> value
+
+
+def in_range(value: int, data_type: pa.DataType) -> int:
+    """``value``, if the integer type holds it; else ValueError."""
+    bound = INTEGER_BOUNDS[data_type]
+    if not -bound <= value < bound:
+        raise ValueError(f"{value} is out of the range of {spark_name(data_type)}")
+    return value
+
+
+def to_float(value: Any, data_type: pa.DataType) -> float:
+    """``value`` as the nearest float of the type."""
+    number = float(value)
+    if data_type == pa.float32() and math.isfinite(number):
+        try:
+            return float(struct.unpack("f", struct.pack("f", number))[0])
+        except OverflowError:
+            return math.copysign(math.inf, number)
+    return number
+
+
+def to_decimal(value: Decimal, data_type: pa.DataType) -> Decimal:
+    """``value`` rounded half up to the type's scale; ValueError if it does not fit."""
+    if not value.is_finite():
+        raise ValueError(f"{value} is no decimal")
+    rounded = EXACT.quantize(value, Decimal(1).scaleb(-data_type.scale))
+    if abs(rounded) >= Decimal(10) ** (data_type.precision - data_type.scale):
+        raise ValueError(f"{value} is out of the range of {spark_name(data_type)}")
+    return rounded
+
+
+def convert(value: Any, source: pa.DataType, target: pa.DataType) -> Any:
+    """A value of one type as Spark casts it to another; ``None`` stays ``None``.
+
+    Raises:
+        ValueError: there is no such value, e.g. ``cast('abc' as int)``.
+        TypeError: there is no such cast.
+    """
+    if value is None or source == target:
+        return value
+    if is_text(source):
+        return read_text(value, target)
+    if is_number(source) and is_number(target):
+        return _convert_number(value, target)
+    if t.is_date(source) and t.is_timestamp(target):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC if target.tz else None)
+    if t.is_timestamp(source) and t.is_date(target):
+        return value.date()
+    if t.is_timestamp(source) and t.is_timestamp(target):
+        return value.replace(tzinfo=UTC if target.tz else None)
+    if t.is_boolean(source) and is_number(target):
+        return _convert_number(int(value), target)
+    if is_number(source) and t.is_boolean(target):
+        return value != 0
+    if is_text(target):
+        if t.is_integer(source):
+            return str(value)
+        if t.is_boolean(source):
+            return str(value).lower()
+        if t.is_date(source):
+            return value.isoformat()
+        if t.is_decimal(source):
+            return format(value, "f")
+    if t.is_binary(target) and is_text(source):
+        return value.encode()
+    raise TypeError(f"no cast from {spark_name(source)} to {spark_name(target)}")
+
+
+def _convert_number(value: Any, target: pa.DataType) -> Any:
+    if t.is_floating(target):
+        return to_float(value, target)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is out of the range of {spark_name(target)}")
+    if t.is_decimal(target):
+        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        return to_decimal(exact, target)
+    return in_range(int(value), target)
+
+
+# ---------------------------------------------------------------------------- types of two
+
+
+def as_decimal(data_type: pa.DataType) -> pa.DataType:
+    """The decimal type that holds every value of an integer or decimal type."""
+    if t.is_decimal(data_type):
+        return data_type
+    return pa.decimal128(INTEGER_DIGITS[data_type], 0)
+
+
+def common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """The number type in which Spark compares or adds two numbers."""
+    if t.is_floating(left) or t.is_floating(right):
+        narrow = {pa.float32(), pa.int8(), pa.int16()}
+        return pa.float32() if left in narrow and right in narrow else pa.float64()
+    if t.is_integer(left) and t.is_integer(right):
+        return left if INTEGER_BOUNDS[left] >= INTEGER_BOUNDS[right] else right
+    left, right = as_decimal(left), as_decimal(right)
+    scale = max(left.scale, right.scale)
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    precision = min(whole + scale, MAX_EXACT_PRECISION)
+    make = pa.decimal128 if precision <= MAX_PRECISION else pa.decimal256
+    return make(precision, scale)
+
+
+def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type in which two operands meet, ``None`` if they never do (Spark's ANSI rules)."""
+    if left == right or t.is_null(right):
+        return left
+    if t.is_null(left):
+        return right
+    if is_number(left) and is_number(right):
+        return common_number(left, right)
+    for text, other in ((left, right), (right, left)):
+        if is_text(text):
+            if t.is_integer(other):
+                return pa.int64()
+            return pa.float64() if is_number(other) else other
+    if t.is_temporal(left) and t.is_temporal(right):
+        if t.is_timestamp(left) and t.is_timestamp(right):
+            return TIMESTAMP
+        return left if t.is_timestamp(left) else right
+    return None
+
+
+def exact_literal(value: Any, source: pa.DataType, target: pa.DataType) -> tuple[bool, Any]:
+    """``(True, v)`` if comparing a ``target`` column with ``v`` equals comparing it with ``value``.
+
+    >>> exact_literal(Decimal("1.0"), pa.decimal128(2, 1), pa.int32())
+    (True, 1)
+    >>> exact_literal(Decimal("1.5"), pa.decimal128(2, 1), pa.int32())
+    (False, None)
+    """
+    if value is None:
+        return True, None
+    try:
+        if is_number(source) and is_number(target):
+            if t.is_floating(source) and not t.is_floating(target):
+                return False, None  # Spark compares in double: the column must be widened
+            if target == pa.float64():
+                return True, float(value)
+            converted = _convert_number(value, target)
+            same = converted == value if target != pa.float32() else \
+                math.isnan(converted) or Decimal(converted) == Decimal(value)
+            return same, converted if same else None
+        if t.is_timestamp(target) and (t.is_date(source) or t.is_timestamp(source)):
+            if target.tz is None and t.is_timestamp(source) and source.tz:
+                return False, None
+            return True, convert(value, source, target)
+    except (ValueError, OverflowError):
+        pass
+    return False, None

@@ -1,0 +1,316 @@
+"""Predicates: a condition in Spark's SQL, understood once, run on Arrow.
+
+What lives here: :func:`parse` (syntax by sqlglot, names and types by the table's schema) and
+:class:`Predicate`, the value that scans, conflict rules and file skipping share.
+What it does not know: how expressions run (``expressions``), where files are (``skipping``).
+
+Comparison rules are Spark's with ANSI casts of literals, in a session whose time zone is UTC. Two
+things differ on purpose, so that a filter never fails halfway: a division by zero is NULL, and so
+is a cast of a *column's* unreadable text. A *literal* that cannot be read as the column's type is
+refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
+from deltanb.log import expressions as ex
+from deltanb.log.schema import DataType, StructType, arrow_type, from_arrow
+
+MAX_SUGGESTIONS = 3  # closest column names in an error
+MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition on a table's rows: TRUE, FALSE or NULL for each; a scan keeps the TRUE ones.
+
+    >>> from deltanb.log.schema import PrimitiveType, StructField
+    >>> schema = StructType([StructField("part", PrimitiveType("integer")),
+    ...                      StructField("name", PrimitiveType("string"))])
+    >>> predicate = parse("PART = '1' AND name LIKE 'a%'", schema)
+    >>> sorted(predicate.columns), [p.sql for p in predicate.conjuncts()]
+    (['name', 'part'], ["PART = '1'", "name LIKE 'a%'"])
+    >>> table = pa.table({"part": pa.array([1, 1, 2], pa.int32()), "name": ["ab", None, "a"]})
+    >>> filter_table(table, predicate).num_rows
+    1
+    """
+
+    sql: str
+    expression: ex.Expression = field(repr=False)
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Dotted paths of the columns that the condition mentions, as the schema spells them."""
+        return frozenset(".".join(path) for path in self.column_paths)
+
+    @cached_property
+    def column_paths(self) -> frozenset[tuple[str, ...]]:
+        """As :attr:`columns`, each path as the tuple of its names (a name may hold dots)."""
+        return frozenset(node.path for node in ex.walk(self.expression)
+                         if isinstance(node, ex.Column))
+
+    def conjuncts(self) -> list[Predicate]:
+        """The parts that AND joins at the top, left to right; ``[self]`` where there is no AND."""
+        return list(self._conjuncts)
+
+    @cached_property
+    def _conjuncts(self) -> tuple[Predicate, ...]:
+        parts = ex.conjuncts(self.expression)
+        if len(parts) == 1:
+            return (self,)
+        texts = _split(self.sql)
+        if len(texts) != len(parts):
+            return tuple(Predicate(self.sql, part) for part in parts)
+        return tuple(Predicate(text, part) for text, part in zip(texts, parts, strict=True))
+
+    def is_partition_only(self, partition_columns: Sequence[str]) -> bool:
+        """Whether partition values alone decide the condition (constants count)."""
+        names = {name.lower() for name in partition_columns}
+        return all(len(path) == 1 and path[0].lower() in names for path in self.column_paths)
+
+    def to_expression(
+        self,
+        schema: StructType | pa.Schema | None = None,
+        *,
+        names: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
+        as_filter: bool = False,
+    ) -> pc.Expression:
+        """The condition for ``Table.filter`` and ``pyarrow.dataset``.
+
+        ``schema`` is that of the data, where its types may differ from the table's (an ``int32``
+        file of a column widened to ``int64``): such columns are cast. ``names`` maps logical paths
+        to those in the data (column mapping). ``as_filter`` allows FALSE for NULL where that is
+        faster.
+
+        Raises:
+            UnsupportedPredicate: a part cannot run on Arrow with Spark's meaning; it is named.
+        """
+        arrow = schema if isinstance(schema, pa.Schema) else None
+
+        def column(node: ex.Column) -> pc.Expression:
+            path = (names or {}).get(node.path, node.path)
+            found = pc.field(*path) if len(path) > 1 else pc.field(path[0])
+            actual = _type_at(arrow, path) if arrow is not None else None
+            if actual is None or actual == node.type:
+                return found
+            return found.cast(node.type)
+
+        try:
+            return ex.compile_expression(self.expression, column, as_filter=as_filter)
+        except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UnsupportedPredicate(
+                f"{error} in the predicate {self.sql!r} cannot be evaluated without Spark; rewrite "
+                "it with comparisons, IN, LIKE or a plain CAST",
+                predicate=self.sql,
+            ) from None
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+def parse(sql: str | Predicate, schema: StructType | pa.Schema) -> Predicate:
+    """Understand a condition over the columns of ``schema``.
+
+    Names resolve without regard to case; ``a.b`` reaches into structs, backticks quote names.
+
+    Raises:
+        InvalidPredicate: syntax, an unknown column (with the closest names) or operands that do not
+            fit; the message says where.
+        UnsupportedPredicate: SQL outside the subset evaluated in the process; it is named.
+    """
+    if isinstance(sql, Predicate):
+        return sql
+    if not isinstance(sql, str):
+        raise InvalidPredicate(f"a predicate is a SQL text, not {type(sql).__name__}: {sql!r:.80}",
+                               predicate=str(sql))
+    if isinstance(schema, pa.Schema):
+        schema = from_arrow(schema)
+    return _parse(sql, schema)
+
+
+@lru_cache(maxsize=256)
+def _parse(sql: str, schema: StructType) -> Predicate:
+    from deltanb.log.resolution import Resolver
+
+    expression = Resolver(sql, schema).condition(_syntax(sql))
+    return Predicate(sql, expression)
+
+
+def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
+    """The rows for which the condition is TRUE.
+
+    Raises:
+        InvalidPredicate: as :func:`parse`.
+        UnsupportedPredicate: as :meth:`Predicate.to_expression`.
+    """
+    if isinstance(predicate, str):
+        predicate = parse(predicate, table.schema)
+    return table.filter(predicate.to_expression(table.schema, as_filter=True))
+
+
+# ---------------------------------------------------------------------------- syntax
+
+
+def _syntax(sql: str) -> sqlglot.Expression:
+    dialect = sqlglot.Dialect.get_or_raise("spark")
+    try:
+        tokens = _joined_quotes(dialect.tokenize(sql))
+        trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
+    except SqlglotError as error:
+        raise _syntax_error(sql, error) from None
+    if len(trees) != 1:
+        what = "is empty" if not trees else "holds several statements"
+        raise InvalidPredicate(f"the predicate {sql!r} {what}; write one condition",
+                               predicate=sql)
+    tree = trees[0]
+    if isinstance(tree, sqlglot.exp.Alias):
+        place = tree.args["alias"]
+        raise InvalidPredicate(
+            f"unexpected {place.name!r} after {_text(tree.this)!r} in the predicate {sql!r}; join "
+            "conditions with AND or OR",
+            predicate=sql,
+        )
+    return tree
+
+
+def _joined_quotes(tokens: list[Token]) -> list[Token]:
+    """Adjacent strings are one string with a quote between: ``'it''s'``."""
+    joined: list[Token] = []
+    for token in tokens:
+        last = joined[-1] if joined else None
+        if (last is not None and token.token_type == last.token_type == TokenType.STRING
+                and token.start == last.end + 1):
+            joined[-1] = Token(TokenType.STRING, f"{last.text}'{token.text}", last.line,
+                               last.col, last.start, token.end, last.comments)
+        else:
+            joined.append(token)
+    return joined
+
+
+def _syntax_error(sql: str, error: SqlglotError) -> InvalidPredicate:
+    details: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
+    if not details:
+        first = str(error).splitlines()[0]
+        return InvalidPredicate(f"the predicate {sql!r} is no SQL: {first}", predicate=sql)
+    near = details.get("highlight") or ""
+    description = str(details.get("description", "syntax error")).rstrip(".")
+    if description.startswith("Required keyword"):
+        description = "an operand is missing"
+    where = f"line {details.get('line')}, column {details.get('col')}"
+    return InvalidPredicate(
+        f"the predicate {sql!r} is no SQL: {description} at {where}"
+        + (f", near {near!r}" if near else ""),
+        predicate=sql, line=details.get("line"), position=details.get("col"),
+    )
+
+
+def _split(sql: str) -> list[str]:
+    """The texts that AND joins at the top, as they were written."""
+    tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(sql)
+    depths = _depths(tokens)
+    inside = tokens
+    if tokens[0].token_type == TokenType.L_PAREN and min(depths[:-1]) == 1 and depths[-1] == 0:
+        inside, depths = tokens[1:-1], [depth - 1 for depth in depths[1:-1]]
+    pieces: list[list[Token]] = [[]]
+    between = False  # the next AND belongs to a BETWEEN
+    for token, depth in zip(inside, depths, strict=True):
+        if depth == 0 and token.token_type == TokenType.OR:
+            return [sql]
+        if depth == 0 and token.token_type == TokenType.AND and not between:
+            pieces.append([])
+            continue
+        if depth == 0 and token.token_type in (TokenType.BETWEEN, TokenType.AND):
+            between = not between
+        pieces[-1].append(token)
+    if len(pieces) == 1:
+        return [sql]
+    texts = [sql[piece[0].start:piece[-1].end + 1] for piece in pieces if piece]
+    return [part for text in texts for part in _split(text)]
+
+
+def _depths(tokens: list[Token]) -> list[int]:
+    """How many brackets or CASEs are open after each token."""
+    opening = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
+    closing = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+    depths, depth = [], 0
+    for token in tokens:
+        depth += (token.token_type in opening) - (token.token_type in closing)
+        depths.append(depth)
+    return depths
+
+
+def _text(tree: sqlglot.Expression) -> str:
+    return tree.sql(dialect="spark")
+
+
+def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
+    index = schema.get_field_index(path[0])
+    if index < 0:
+        return None
+    found = schema.field(index).type
+    for name in path[1:]:
+        if not pa.types.is_struct(found) or found.get_field_index(name) < 0:
+            return None
+        found = found.field(name).type
+    return found
+
+
+# ---------------------------------------------------------------------------- names
+
+
+def resolve_column(sql: str, schema: StructType, parts: Sequence[str], place: str) -> ex.Column:
+    """The column that ``parts`` names, or InvalidPredicate with the closest names."""
+    current: DataType = schema
+    path: list[str] = []
+    for part in parts:
+        found = current.get(part) if isinstance(current, StructType) else None
+        if found is None:
+            raise _unknown_column(sql, schema, parts, place)
+        path.append(found.name)
+        current = found.type
+    name = ".".join(path)
+    try:
+        return ex.Column(tuple(path), arrow_type(current, name))
+    except DeltaError:
+        raise UnsupportedPredicate(
+            f"column {name!r} has type {current}, which the predicate {sql!r} cannot compare",
+            predicate=sql, column=name,
+        ) from None
+
+
+def _unknown_column(
+    sql: str, schema: StructType, parts: Sequence[str], place: str
+) -> InvalidPredicate:
+    name = ".".join(parts)
+    names = _leaf_names(schema)
+    lowered = {n.lower(): n for n in names}
+    close = [lowered[n] for n in
+             difflib.get_close_matches(name.lower(), lowered, MAX_SUGGESTIONS, 0.5)]
+    if close:
+        hint = f"did you mean {' or '.join(repr(n) for n in close)}?"
+    else:
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        hint = f"the columns are {', '.join(names[:MAX_NAMES])}{more}"
+    return InvalidPredicate(f"no column {name!r}{place} in the predicate {sql!r}; {hint}",
+                            predicate=sql, column=name, suggestions=tuple(close))
+
+
+def _leaf_names(schema: StructType, prefix: str = "") -> list[str]:
+    names: list[str] = []
+    for f in schema.fields:
+        names.append(prefix + f.name)
+        if isinstance(f.type, StructType):
+            names += _leaf_names(f.type, f"{prefix}{f.name}.")
+    return names
