@@ -1,4 +1,4 @@
-"""Tools to test with, ours and yours: stores in memory, stores that misbehave on request, a table builder.
+"""Tools to test with, ours and yours: stores in memory or misbehaving on request, a table builder.
 
 What lives here: :class:`MemoryStore`, :class:`ScriptedStore` and :class:`TableBuilder`.
 What it does not know: pytest, or any test.
@@ -288,7 +288,7 @@ def remove(path: str, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class TableBuilder:
-    """Writes commits as they are given, checking nothing: what a peer, or a broken writer, may leave.
+    """Writes commits as they are given, unchecked: what a peer, or a broken writer, may leave.
 
     ``table`` is a store, path or URI. Methods return the builder, so that calls chain.
     """

@@ -1,9 +1,9 @@
 """The log of one table: opens it, follows it, reads its commits.
 
-What lives here: :class:`DeltaLog`, one for a table and process, which holds the newest snapshot known
-and brings it up to date by the new commits alone.
-What it does not know: what a commit may contain, conflicts, data. Transactions start here and live in
-``deltanb.transaction``.
+What lives here: :class:`DeltaLog`, one for a table and process, which holds the newest snapshot
+known and brings it up to date by the new commits alone.
+What it does not know: what a commit may contain, conflicts, data. Transactions start here and live
+in ``deltanb.transaction``.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class DeltaLog(Displayable):
     def __init__(self, store: LogStore) -> None:
         self.store = store
         self._lock = threading.Lock()
+        self.commit_lock = threading.RLock()
+        """Held during a commit where a reader could see it half written."""
         self._snapshot: Snapshot | None = None
         self._seen: FileStatus | None = None
         self._versions: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()

@@ -1,8 +1,8 @@
 """The files of a version as layers of Arrow tables, each hidden in part by the ones above it.
 
 What lives here: :class:`FileSet`, an immutable set of files and tombstones made of a checkpoint's
-columns and the deltas after it. Columns are read when asked for and shared by all versions that rest
-on the same checkpoint; a new version costs a look for its few keys in the layers below.
+columns and the deltas after it. Columns are read when asked for and shared by all versions that
+rest on the same checkpoint; a new version costs a look for its few keys in the layers below.
 What it does not know: how commits are parsed, where files lie, what a snapshot is.
 
 >>> from deltanb.log.replay import Delta, feed
@@ -36,18 +36,20 @@ from deltanb.log.replay import (
     tombstones_table,
 )
 
-__all__ = ["FileSet"]
+__all__ = ["FileSet", "Part"]
 
 MAX_LAYERS = 8
 """Deltas kept apart; beyond that they are merged, so that reading stays a walk over few tables."""
 MAX_HOLES = 256
-"""Up to so many hidden rows a layer is cut into slices, which copies nothing; above, it is filtered."""
+"""Up to so many hidden rows a layer is cut into slices, which copies nothing; else filtered."""
 
 
 class _Layer:
     """Rows of one origin: a checkpoint, or a run of commits. Columns are kept once read."""
 
-    def __init__(self, source: CheckpointParts | None, adds: pa.Table | None, removes: pa.Table | None):
+    def __init__(
+        self, source: CheckpointParts | None, adds: pa.Table | None, removes: pa.Table | None
+    ) -> None:
         self._source = source
         self._removes = removes
         self._columns: dict[str, pa.ChunkedArray] = {}
@@ -87,7 +89,7 @@ class _Layer:
             self._size_in_bytes = pc.sum(self.column("size")).as_py() or 0
         return self._size_in_bytes
 
-    def keys_of(self, rows: pa.Table | None = None) -> pa.ChunkedArray:
+    def keys(self) -> pa.ChunkedArray:
         """Keys of all rows of this layer, adds and removes."""
         adds = key_array(self.column("path"), self.column("deletion_vector"))
         removes = self.removes()
@@ -104,7 +106,7 @@ _TYPES = {f.name: f.type for f in FILES_SCHEMA}
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A layer and which of its adds still stand: ``keep`` is None for all of them."""
 
     layer: _Layer
@@ -113,17 +115,17 @@ class _Part:
     size_in_bytes: int | None = None
 
     @classmethod
-    def whole(cls, layer: _Layer) -> _Part:
+    def whole(cls, layer: _Layer) -> Part:
         return cls(layer, None, len(layer.column("path")))
 
-    def hidden_by(self, above: _Layer) -> _Part:
+    def hidden_by(self, above: _Layer) -> Part:
         hit = _named_by(self.layer, above)
         if hit is None:
             return self
         keep = pc.invert(hit)
         if self.keep is not None:
             keep = pc.and_(self.keep, keep)
-        return _Part(self.layer, keep, pc.sum(keep).as_py() or 0)
+        return Part(self.layer, keep, pc.sum(keep).as_py() or 0)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         table = self.layer.read(columns)
@@ -131,14 +133,14 @@ class _Part:
             return table
         if len(self.keep) - self.num_files > MAX_HOLES:
             return table.filter(self.keep)
-        return pa.concat_tables(table.slice(a, b - a) for a, b in self._runs()) if self.num_files \
-            else table.slice(0, 0)
+        return pa.concat_tables([table.slice(0, 0), *(table.slice(*run) for run in self._runs())])
 
     def _runs(self) -> list[tuple[int, int]]:
-        """The stretches of rows between the hidden ones."""
-        gone = np.flatnonzero(~np.asarray(self.keep)).tolist()
-        edges = zip([-1, *gone], [*gone, len(self.keep)], strict=True)
-        return [(before + 1, after) for before, after in edges if after > before + 1]
+        """(start, length) of the stretches of rows between the hidden ones."""
+        keep = np.asarray(self.keep)
+        gone = np.flatnonzero(~keep).tolist()
+        edges = zip([-1, *gone], [*gone, len(keep)], strict=True)
+        return [(before + 1, after - before - 1) for before, after in edges if after > before + 1]
 
     def bytes(self) -> int:
         if self.keep is None:
@@ -160,7 +162,7 @@ def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
     vectors = below.column("deletion_vector")
     if vectors.null_count == len(vectors) and not _has_vectors(above):
         return hit
-    return _among(key_array(below.column("path"), vectors), above.keys_of())
+    return _among(key_array(below.column("path"), vectors), above.keys())
 
 
 def _has_vectors(layer: _Layer) -> bool:
@@ -183,7 +185,7 @@ class FileSet:
 
     def __init__(self, checkpoint: CheckpointParts | None = None) -> None:
         self._checkpoint = checkpoint
-        self._parts: tuple[_Part, ...] | None = () if checkpoint is None else None
+        self._parts: tuple[Part, ...] | None = () if checkpoint is None else None
         self._below: FileSet | None = None
         self._delta: Delta | None = None
         self._lock = threading.Lock()
@@ -223,7 +225,7 @@ class FileSet:
             tables.append(removes)
         return pa.concat_tables(tables) if tables else tombstones_table(())
 
-    def parts(self) -> tuple[_Part, ...]:
+    def parts(self) -> tuple[Part, ...]:
         """The layers with what stands of each; worked out at the first call."""
         with self._lock:
             if self._parts is None:
@@ -231,9 +233,9 @@ class FileSet:
                 self._below = self._delta = self._checkpoint = None
             return self._parts
 
-    def _settle(self) -> tuple[_Part, ...]:
+    def _settle(self) -> tuple[Part, ...]:
         if self._checkpoint is not None:
-            return (_Part.whole(_Layer(self._checkpoint, None, None)),)
+            return (Part.whole(_Layer(self._checkpoint, None, None)),)
         deltas = []
         at: FileSet = self
         while at._parts is None and (below := at._below) is not None:
@@ -245,17 +247,17 @@ class FileSet:
             assert delta is not None
             merged.absorb(delta)
         layer = _Layer.of_delta(merged)
-        parts = (*(part.hidden_by(layer) for part in parts), _Part.whole(layer))
+        parts = (*(part.hidden_by(layer) for part in parts), Part.whole(layer))
         return _merged(parts) if len(parts) > MAX_LAYERS else parts
 
 
 def _without(removes: pa.Table, above: _Layer) -> pa.Table:
     keys = key_array(removes.column("path"), removes.column("deletion_vector"))
-    hit = _among(keys, above.keys_of())
+    hit = _among(keys, above.keys())
     return removes if hit is None else removes.filter(pc.invert(hit))
 
 
-def _merged(parts: tuple[_Part, ...]) -> tuple[_Part, ...]:
+def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """One layer in place of all those in memory."""
     first = next(i for i, part in enumerate(parts) if part.layer.in_memory)
     upper = parts[first:]
@@ -264,4 +266,4 @@ def _merged(parts: tuple[_Part, ...]) -> tuple[_Part, ...]:
     own = FileSet()
     own._parts = upper
     layer = _Layer(None, adds, own.tombstones().combine_chunks())
-    return (*parts[:first], _Part.whole(layer))
+    return (*parts[:first], Part.whole(layer))

@@ -40,8 +40,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 class HistoryEntry(Displayable):
     """One commit: its version, its time in epoch milliseconds, and what its commitInfo says.
 
-    Fields are None where the writer left them out. Types are the writer's: Delta Spark writes metrics
-    and parameters as text, others as numbers. ``extra`` keeps what has no field here.
+    Fields are None where the writer left them out. Types are the writer's: Delta Spark writes
+    metrics and parameters as text, others as numbers. ``extra`` keeps what has no field here.
     """
 
     version: int
@@ -69,13 +69,16 @@ class HistoryEntry(Displayable):
         return _EPOCH + dt.timedelta(milliseconds=self.timestamp)
 
 
-# Wire names in the order of HistoryEntry's fields after the first two.
-_WIRE = (
-    "operation", "operationParameters", "readVersion", "isolationLevel", "isBlindAppend",
-    "operationMetrics", "userMetadata", "engineInfo", "userName", "userId", "txnId", "clusterId",
-    "job", "notebook", "tags",
-)
-_NOT_EXTRA = frozenset((*_WIRE, "timestamp", "version"))
+# Field of HistoryEntry -> name in commitInfo.
+_WIRE = {
+    "operation": "operation", "operation_parameters": "operationParameters",
+    "read_version": "readVersion", "isolation_level": "isolationLevel",
+    "is_blind_append": "isBlindAppend", "operation_metrics": "operationMetrics",
+    "user_metadata": "userMetadata", "engine_info": "engineInfo", "user_name": "userName",
+    "user_id": "userId", "txn_id": "txnId", "cluster_id": "clusterId", "job": "job",
+    "notebook": "notebook", "tags": "tags",
+}
+_NOT_EXTRA = frozenset((*_WIRE.values(), "timestamp", "version"))
 
 
 def read(log: DeltaLog, limit: int | None = None) -> list[HistoryEntry]:
@@ -103,9 +106,9 @@ def read(log: DeltaLog, limit: int | None = None) -> list[HistoryEntry]:
         timestamp = times[version]
         if switched_on is not None and version >= switched_on[0]:
             timestamp = _in_commit(info, timestamp)
-        values = [info.get(name) for name in _WIRE]
+        known: dict[str, Any] = {name: info.get(wire) for name, wire in _WIRE.items()}
         extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
-        entries.append(HistoryEntry(version, timestamp, *values, extra))
+        entries.append(HistoryEntry(version, timestamp, **known, extra=extra))
     return entries
 
 
@@ -193,7 +196,7 @@ def to_milliseconds(when: int | str | dt.datetime) -> int:
             ) from None
     if not isinstance(when, dt.datetime):
         raise InvalidArgument(
-            f"a time is given in epoch milliseconds, as a datetime or as ISO 8601 text, not {when!r}"
+            f"a time is epoch milliseconds, a datetime or ISO 8601 text, not {when!r}"
         )
     if when.tzinfo is None:
         when = when.replace(tzinfo=dt.timezone.utc)
@@ -257,7 +260,7 @@ _info_lines = msgspec.json.Decoder(_InfoLine).decode_lines
 
 
 def _read_info(store: LogStore, version: int, root: str) -> dict[str, Any]:
-    """The commitInfo of a commit, {} if it has none. Only its own line is parsed where it is found."""
+    """The commitInfo of a commit, {} if it has none; of a commit only its line is parsed."""
     name = commit_name(version)
     data = store.read(name)
     start = data.find(b'{"commitInfo"')

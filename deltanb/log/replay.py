@@ -1,8 +1,8 @@
 """From the JSON of commits to the changes they make: parsing and reconciliation.
 
-What lives here: the Arrow schemas of files and tombstones, the parser of commits, the key by which
-actions reconcile, and :class:`Delta`, the sum of a run of commits.
-What it does not know: which files of the log to read (``segment``), checkpoints' formats, snapshots.
+What lives here: the Arrow schemas of files and tombstones, the parser of commits, the key by
+which actions reconcile, and :class:`Delta`, the sum of a run of commits.
+What it does not know: which files of the log to read (``segment``), checkpoint formats, snapshots.
 
 PROTOCOL.md, "Action Reconciliation": the latest protocol and metadata win, the latest ``txn`` of an
 application, the latest ``domainMetadata`` of a domain, and of a logical file (path, deletion vector
@@ -91,7 +91,7 @@ class CheckpointParts(Protocol):
     domains: dict[str, DomainMetadata]
 
     def read_adds(self, columns: list[str]) -> pa.Table:
-        """Columns of FILES_SCHEMA, and ``stats_parsed`` where present; the same rows at every call."""
+        """Columns of FILES_SCHEMA, ``stats_parsed`` where present; the same rows at every call."""
 
     def read_removes(self) -> pa.Table:
         """The tombstones, by TOMBSTONES_SCHEMA."""
@@ -164,8 +164,8 @@ _lines = msgspec.json.Decoder(_Line).decode_lines
 class Delta:
     """The sum of a run of commits: what they change in the state before them.
 
-    ``adds`` and ``removes`` map a logical file's key to the row that decided last; a key is in one of
-    them only. ``domains`` keeps removed ones, since they hide what came before.
+    ``adds`` and ``removes`` map a logical file's key to the row that decided last; a key is in one
+    of them only. ``domains`` keeps removed ones, since they hide what came before.
     """
 
     adds: dict[str, Any] = field(default_factory=dict)

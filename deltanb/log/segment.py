@@ -9,8 +9,10 @@ tools) are not part of the log.
 
 >>> names = [commit_name(v) for v in (3, 4)] + ["_delta_log/%020d.checkpoint.parquet" % 3]
 >>> segment = choose(names)
->>> segment.version, segment.checkpoint, segment.files
-(4, ('_delta_log/00000000000000000003.checkpoint.parquet',), ((4, 4, '_delta_log/00000000000000000004.json'),))
+>>> segment.version, segment.checkpoint
+(4, ('_delta_log/00000000000000000003.checkpoint.parquet',))
+>>> segment.files
+((4, 4, '_delta_log/00000000000000000004.json'),)
 """
 
 from __future__ import annotations
@@ -72,8 +74,8 @@ def find(
 ) -> LogSegment | None:
     """The segment of a version (the latest one by default), or None where there is no log.
 
-    ``hint`` is the version of ``_last_checkpoint``: the listing then starts there. A wrong hint costs
-    a second listing and nothing else. Checkpoints with a file in ``skip`` are left out.
+    ``hint`` is the version of ``_last_checkpoint``: the listing then starts there. A wrong hint
+    costs a second listing and nothing else. Checkpoints with a file in ``skip`` are left out.
 
     Raises:
         VersionNotFound: the version is beyond the log, or was cleaned up.
@@ -176,8 +178,8 @@ def _cover(
 
 def _missing(at: int, start: int, wanted: int, names: list[str], root: str) -> InvalidTable:
     message = (
-        f"the log of {root or 'the table'} has no version {at}: {commit_name(at)} is missing, and no "
-        f"checkpoint covers it up to version {wanted}"
+        f"the log of {root or 'the table'} has no version {at}: {commit_name(at)} is missing, "
+        f"and no checkpoint covers it up to version {wanted}"
     )
     broken = _incomplete(names, at, wanted)
     if broken:

@@ -1,7 +1,7 @@
 """One version of a table, as its log says it is.
 
-What lives here: :class:`Snapshot`, immutable, and the small actions it rests on. File lists are Arrow
-tables, read by column when asked for.
+What lives here: :class:`Snapshot`, immutable, and the small actions it rests on. File lists are
+Arrow tables, read by column when asked for.
 What it does not know: the rows of data files, transactions, how versions follow each other.
 """
 
@@ -33,7 +33,7 @@ TABLE_FEATURES_READER = 3  # the highest reader version the protocol defines
 
 @dataclass(frozen=True)
 class State:
-    """What replay knows at one version; :meth:`after` gives the next one and leaves this as it is."""
+    """What replay knows at one version; :meth:`after` gives the next one, this one stays."""
 
     version: int
     files: FileSet
@@ -75,10 +75,9 @@ EMPTY = State(-1, FileSet())
 class Snapshot(Displayable):
     """A table at one version. Immutable; opening one reads no file list.
 
-    >>> from deltanb.testing import MemoryStore, TableBuilder
+    >>> from deltanb.testing import MemoryStore, TableBuilder, add
     >>> from deltanb.log.delta_log import DeltaLog
-    >>> table = TableBuilder(MemoryStore()).create("id long").commit({"add": {
-    ...     "path": "a", "partitionValues": {}, "size": 3, "modificationTime": 1, "dataChange": True}})
+    >>> table = TableBuilder(MemoryStore()).create("id long").commit(add("a", size=3))
     >>> snapshot = DeltaLog.for_table(table.store).snapshot
     >>> snapshot.version, snapshot.num_files, snapshot.size_in_bytes, snapshot.schema.names
     (1, 1, 3, ['id'])
@@ -92,13 +91,14 @@ class Snapshot(Displayable):
             self._check()
 
     def _check(self) -> None:
-        """Every version has one protocol and one metaData (PROTOCOL.md, "Action Reconciliation")."""
+        """One protocol and one metaData a version (PROTOCOL.md, "Action Reconciliation")."""
         root, version = self.log.path, self.version
-        for name, action in (("protocol", self._state.protocol), ("metaData", self._state.metadata)):
+        needed = {"protocol": self._state.protocol, "metaData": self._state.metadata}
+        for name, action in needed.items():
             if action is None:
                 raise InvalidTable(
-                    f"the log of {root} has no {name} action up to version {version}; the state of "
-                    "the table cannot be known. Restore the first commits of the log from a backup",
+                    f"the log of {root} has no {name} action up to version {version}; the state "
+                    "of the table cannot be known. Restore its first commits from a backup",
                     path=root, file=commit_name(0), missing=name,
                 )
         if not 1 <= self.protocol.min_reader_version <= TABLE_FEATURES_READER:
@@ -147,7 +147,8 @@ class Snapshot(Displayable):
 
     def _present(self, name: str, action: Any) -> Any:
         if action is None:
-            raise InvalidTable(f"{self.log.path} is no table yet and has no {name}", path=self.log.path)
+            path = self.log.path
+            raise InvalidTable(f"{path} is no table yet and has no {name}", path=path)
         return action
 
     @property

@@ -1,7 +1,7 @@
 """Where a table's files are: a small store protocol and the local file system.
 
-What lives here: the names, listings, reads and writes a log needs, above all put-if-absent, on which
-every commit rests. Names are relative to the table's root and use ``/``.
+What lives here: the names, listings, reads and writes a log needs, above all put-if-absent, on
+which every commit rests. Names are relative to the table's root and use ``/``.
 What it does not know: what the files mean. No name of a log file, no action, no Parquet.
 
 >>> import tempfile
@@ -152,8 +152,8 @@ def local_path_of(text: str) -> str:
 class LocalStore:
     """A folder of the local file system.
 
-    ``durability`` is "sync" (a commit has reached the disk when it returns: fsync of the file and of
-    its folder) or "none"; by default the option of that name decides at every write.
+    ``durability`` is "sync" (a commit has reached the disk when it returns: fsync of the file and
+    of its folder) or "none"; by default the option of that name decides at every write.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class LocalStore:
     # -- whole files ----------------------------------------------------------------------------
 
     def read(self, name: str) -> bytes:
-        """With bare system calls: half the time of ``open()`` on the thousands of files of a log."""
+        """With bare system calls: half the time of ``open()`` on a log's thousands of files."""
         handle = os.open(self._path(name), os.O_RDONLY)
         try:
             data = os.read(handle, READ_CHUNK)
@@ -281,7 +281,8 @@ class LocalStore:
             return store_for(head), tail
         if scheme is None and not path.startswith("/"):
             return self, path
-        absolute = os.path.normpath("/" + path.removeprefix(scheme[0] if scheme else "").lstrip("/"))
+        bare = path.removeprefix(scheme[0] if scheme else "")
+        absolute = os.path.normpath("/" + bare.lstrip("/"))
         if absolute.startswith(self.root.rstrip("/") + "/"):
             return self, absolute[len(self.root.rstrip("/")) + 1 :]
         return LocalStore("/", self._durability), absolute.lstrip("/")
@@ -300,7 +301,7 @@ class LocalStore:
         return f"{self.root}/{name}" if self.root != "/" else f"/{name}"
 
     def _write_temporary(self, path: str, data: bytes) -> str:
-        """A hidden file beside the target; a killed writer leaves it, and every listing ignores it."""
+        """A hidden file beside the target; a killed writer leaves it, and logs ignore it."""
         folder, base = os.path.split(path)
         # Random bytes, not options.new_id(): the name never reaches the log, and several processes
         # that draw their ids from one seed must not meet here.
