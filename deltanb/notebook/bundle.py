@@ -1,0 +1,119 @@
+"""One MIME bundle for every object, and what a notebook shows of a failed commit.
+
+What lives here: which forms go out, and the promise that showing never raises: of what cannot be
+shown, the reason is.
+What it does not know: what is in a view (``views``), or how it is drawn (``text``, ``html``).
+
+A failed commit in a notebook: the conflict's picture is published as an output of its own, above
+the error. The text form of that output is one sentence without times or file names, so that
+comparing the text of two runs compares what was decided; the error stays the line it says.
+"""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+from typing import Any
+
+from deltanb.notebook import conflict, views
+from deltanb.notebook.text import clamp, wrap
+from deltanb.options import options
+
+TEXT, HTML = "text/plain", "text/html"
+
+
+def text(obj: Any) -> str:
+    """The plain text of an object, at most 12 lines of 88 columns; never raises."""
+    try:
+        return views.text_of(obj)
+    except Exception as error:
+        return _reason(obj, error)
+
+
+def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    """The forms of an object by MIME type; never raises. ``include``, ``exclude``: as IPython's."""
+    forms = {TEXT: text(obj)}
+    if options.display != "text":
+        try:
+            forms[HTML] = views.html_of(obj, forms[TEXT])
+        except Exception as error:
+            forms[TEXT] = _reason(obj, error)
+    return {
+        kind: form
+        for kind, form in forms.items()
+        if (not include or kind in include) and kind not in (exclude or ())
+    }
+
+
+def render_traceback(error: BaseException) -> list[str]:
+    """IPython's lines for an error that carries a conflict; never raises.
+
+    In a notebook the conflict's picture is published as well. Elsewhere, and where only text is
+    wanted, its text form ends the traceback.
+    """
+    try:
+        shell = _shell()
+        lines = _user_traceback(error, shell)
+    except Exception:
+        return traceback.format_exception(type(error), error, error.__traceback__)
+    found = getattr(error, "conflict", None)
+    try:
+        if found is None:
+            return lines
+        if hasattr(shell, "kernel") and options.display != "text":
+            publish_conflict(found, shell)
+        else:
+            lines += ["", text(found)]
+    except Exception as reason:
+        lines += ["", _reason(found, reason)]
+    return lines
+
+
+def publish_conflict(found: Any, shell: Any) -> None:
+    """Show the conflict as an output of the running cell: the picture, and one sentence as text."""
+    sentence = conflict.sentence(conflict.fields(found))
+    shell.display_pub.publish(data={**mimebundle(found, include=[HTML]), TEXT: sentence})
+
+
+def _shell() -> Any:
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        raise RuntimeError("not in IPython")
+    return shell
+
+
+def _user_traceback(error: BaseException, shell: Any) -> list[str]:
+    """The traceback down to the caller's last line: how a commit is made is not what went wrong."""
+    frames = without_own_frames(error.__traceback__)
+    lines = shell.InteractiveTB.structured_traceback(type(error), error, frames, tb_offset=None)
+    return list(lines)
+
+
+def without_own_frames(frames: TracebackType | None) -> TracebackType | None:
+    """A copy of the traceback without the frames of this package at its end.
+
+    The error's own traceback stays whole: ``traceback.print_exception(error)`` and ``%debug`` have
+    every frame.
+    """
+    chain = []
+    while frames is not None:
+        chain.append(frames)
+        frames = frames.tb_next
+    while len(chain) > 1 and _is_own(chain[-1]):
+        chain.pop()
+    kept: TracebackType | None = None
+    for frame in reversed(chain):
+        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return kept
+
+
+def _is_own(frame: TracebackType) -> bool:
+    module = frame.tb_frame.f_globals.get("__name__", "")
+    return module == "deltanb" or module.startswith("deltanb.")
+
+
+def _reason(obj: Any, error: Exception) -> str:
+    reason = f"{type(error).__name__}: {error}"
+    return clamp([f"{type(obj).__name__} cannot be shown", *wrap(reason, max_lines=4)])

@@ -1,0 +1,480 @@
+"""The conflict, seen from both sides: who won, which check said no, and what met what.
+
+What lives here: the fields of a conflict and its two forms. Text and HTML have the same parts in
+the same order: a sentence, two sides with the same rows, the checks, the overlap, what you can do.
+What it does not know: the rules (``transaction.rules``); a conflict brings its checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+from deltanb.notebook import actions, html, text, units
+from deltanb.notebook.model import Inline, Span, View, code, muted, ok, plain, spans, warn
+
+MAX_LOOK = 2_000  # actions of one commit looked at; the counts are of all of them
+TEXT_OVERLAPS = 2  # rows of the overlap in text, so that checks and advice stay within its lines
+SIGNS = {"passed": "✓", "failed": "✕", "not reached": "–", "does not apply": "–"}
+ADVICE = "What you can do"
+NO_PARTITION = "← may match your predicate"  # on an unpartitioned table any new file may
+STATE_TONES = {"passed": "ok", "failed": "warn"}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: a name, what became of it, and the rows both sides have."""
+
+    name: str
+    note: Inline
+    facts: tuple[tuple[str, Inline], ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the overlap: its cells, whether the two sides meet in it, and its text form."""
+
+    cells: tuple[Inline, ...]
+    is_met: bool
+    line: Inline
+
+
+@dataclass(frozen=True)
+class ConflictView(View):
+    """A :class:`View` with two sides, checks and an overlap in place of sections."""
+
+    sides: tuple[Side, ...] = ()
+    checks: tuple[tuple[str, Inline], ...] = ()
+    """State and line of every check, in the order in which they are made."""
+    overlap: str = "Overlap"
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    total: int = 0
+    """Rows there are; ``rows`` holds those looked at."""
+    met: int = 0
+    """Rows in which the two sides meet."""
+    advice: tuple[Inline, ...] = ()
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        parts = {"Checks": self.checks, self.overlap: self.rows, ADVICE: self.advice}
+        shown = [heading for heading, content in parts.items() if content]
+        return (self.kind, *(side.name for side in self.sides), *shown)
+
+
+# --- what is shown -------------------------------------------------------------------------------
+
+
+def fields(conflict: Any) -> ConflictView:
+    """The parts of the picture, from a :class:`~deltanb.transaction.conflicts.Conflict`."""
+    if conflict.changes:
+        overlap = "Differences"
+        columns: tuple[str, ...] = ("field", *_before_and_after(conflict), "your transaction")
+        arrow = " → " if columns[1] == "before" else " against "
+        rows = [_change(change, arrow) for change in conflict.changes]
+    else:
+        overlap = "Overlap"
+        columns = ("what you read / wrote", "overlap", f"what version {conflict.version} changed")
+        rows = _rows(conflict)
+    return ConflictView(
+        kind=exception_name(conflict),
+        lines=(_sentence(conflict),),
+        sides=(_yours(conflict), _theirs(conflict)),
+        checks=tuple((check.state, _check(check)) for check in conflict.checks),
+        overlap=overlap,
+        columns=columns,
+        rows=tuple(rows),
+        total=len(rows) + _not_looked_at(conflict),
+        met=sum(row.is_met for row in rows) + max(0, len(conflict.files) - MAX_LOOK),
+        advice=tuple(marked_up(line) for line in conflict.advice),
+    )
+
+
+def exception_name(conflict: Any) -> str:
+    """``ConcurrentAppend``: the exception's name without its last word."""
+    exception = conflict.exception
+    name = exception if isinstance(exception, str) else exception.__name__
+    return name.rsplit(".", 1)[-1].removesuffix("Exception")
+
+
+def marked_up(line: str) -> Inline:
+    """A sentence in which backticks set code.
+
+    >>> plain(marked_up("use `WriteSerializable`"))
+    'use WriteSerializable'
+    """
+    pieces = line.split("`")
+    return [code(piece) if at % 2 else piece for at, piece in enumerate(pieces) if piece]
+
+
+def _sentence(conflict: Any) -> Inline:
+    return [*_what_happened(conflict), " ", muted("Nothing was written.")]
+
+
+def _what_happened(conflict: Any) -> list[str | Span]:
+    kind, n = exception_name(conflict), len(conflict.files)
+    you, winner = f"your {_operation(conflict)}", f"version {conflict.version}"
+    files = units.count(n, "file")
+    if kind == "ConcurrentAppend":
+        there = " there" if conflict.partition else ""
+        return [f"{you} read ", *_what_was_read(conflict), f", and {winner} added {files}{there}."]
+    if kind == "ConcurrentDeleteRead":
+        return [f"{you} read {files} that {winner} removed."]
+    if kind == "ConcurrentDeleteDelete":
+        return [f"{you} removes {files} that {winner} removed already."]
+    if kind in ("MetadataChanged", "ProtocolChanged"):
+        thing = "metadata" if kind == "MetadataChanged" else "protocol"
+        names = [change.field for change in conflict.changes if not change.allowed]
+        named = [" (", *_codes(names), ")"] if names else []
+        return [f"{winner} changed the table's {thing}", *named, f", which {you} builds on."]
+    if kind == "ConcurrentTransaction":
+        return [f"{winner} wrote ", *_what_was_written(conflict), f" {you} depends on."]
+    wanted = conflict.wanted_version
+    return [f"{you} must be version {wanted or conflict.version}, and that version is taken."]
+
+
+def _what_was_read(conflict: Any) -> list[str | Span]:
+    if not _is_whole(conflict.predicate):
+        return ["files where ", code(conflict.predicate)]
+    if conflict.partition:
+        return ["files in partition ", code(conflict.partition)]
+    return ["the whole table"]
+
+
+def _what_was_written(conflict: Any) -> list[str | Span]:
+    if conflict.changes:
+        domains = [change.field.removeprefix("domain ") for change in conflict.changes]
+        return ["the metadata domain ", *_codes(domains), ", which"]
+    apps = [action.app_id for action in _transactions(conflict)]
+    return ["the transaction of application ", *_codes(apps), ", which"] if apps else ["what"]
+
+
+def _transactions(conflict: Any) -> list[Any]:
+    """The winner's transaction ids that are in conflict: those the failed check names, or all."""
+    found = [a for a in conflict.winner_actions if type(a).__name__ == "SetTransaction"]
+    note = next((check.note for check in conflict.checks if check.state == "failed"), "")
+    named = [action for action in found if note.endswith(action.app_id)]
+    return named or found
+
+
+def _before_and_after(conflict: Any) -> tuple[str, str]:
+    if exception_name(conflict) == "ConcurrentTransaction":
+        return "what you wrote", f"what version {conflict.version} wrote"
+    return "before", f"since version {conflict.version}"
+
+
+def _codes(names: Sequence[str], limit: int = 3) -> list[str | Span]:
+    line: list[str | Span] = []
+    for name in names[:limit]:
+        line += [", " if line else "", code(name)]
+    return [*line, f" and {len(names) - limit} more"] if len(names) > limit else line
+
+
+def _operation(conflict: Any) -> str:
+    operation = conflict.operation
+    return str(getattr(operation, "name", operation) or "transaction")
+
+
+def _yours(conflict: Any) -> Side:
+    wanted = conflict.wanted_version
+    predicates = [p for p in conflict.predicates if p]
+    return Side(
+        "Your transaction",
+        "not committed",
+        (
+            ("operation", _operation(conflict)),
+            ("predicate", _either(" OR ".join(predicates))),
+            ("read version", _versions(conflict.read_version, wanted)),
+            ("isolation", str(getattr(conflict.isolation, "value", conflict.isolation) or "–")),
+            ("actions", counted(conflict.your_actions)),
+        ),
+    )
+
+
+def _theirs(conflict: Any) -> Side:
+    winner = conflict.winner
+    read = getattr(winner, "read_version", None)
+    who = getattr(winner, "user_name", None) or getattr(winner, "engine_info", None)
+    operation: list[str | Span] = [getattr(winner, "operation", None) or "not recorded"]
+    if who:
+        operation += [" by ", code(who)]
+    moment = getattr(winner, "in_commit_timestamp", None) or getattr(winner, "timestamp", None)
+    return Side(
+        f"Version {conflict.version}",
+        f"committed {units.time(moment)}" if moment is not None else "committed first",
+        (
+            ("operation", operation),
+            ("predicate", _either(_predicate_of(winner))),
+            ("read version", _versions(read, None)),
+            ("isolation", getattr(winner, "isolation_level", None) or "not recorded"),
+            ("actions", counted(conflict.winner_actions)),
+        ),
+    )
+
+
+def _versions(read: int | None, wanted: int | None) -> str:
+    if read is None:
+        return "not recorded"
+    return f"{read} → wanted {wanted}" if wanted is not None else str(read)
+
+
+def _predicate_of(info: Any) -> str:
+    """The predicate of a commit's parameters: plain text, or a JSON list of conjuncts."""
+    parameters = getattr(info, "operation_parameters", None)
+    value = units.parsed(parameters.get("predicate")) if isinstance(parameters, dict) else None
+    if isinstance(value, (list, tuple)):
+        value = " AND ".join(map(str, value))
+    return "" if value is None else units.value_of(value)
+
+
+def _either(predicate: str) -> Inline:
+    return code(predicate) if predicate else "–"
+
+
+ACTION_WORDS = {
+    "AddFile": "add", "RemoveFile": "remove", "Metadata": "metadata", "Protocol": "protocol",
+    "SetTransaction": "txn", "DomainMetadata": "domain", "AddCDCFile": "cdc",
+}  # fmt: skip
+
+
+def counted(actions: Iterable[Any]) -> str:
+    """Actions by kind, in the protocol's words.
+
+    >>> counted([])
+    'none'
+    """
+    counts: dict[str, int] = {}
+    for action in actions:
+        word = ACTION_WORDS.get(type(action).__name__)
+        if word:
+            counts[word] = counts.get(word, 0) + 1
+    listed = [f"{units.number(counts[w])} {w}" for w in ACTION_WORDS.values() if w in counts]
+    return ", ".join(listed) or "none"
+
+
+def _check(check: Any) -> Inline:
+    line = Span(f"{SIGNS[check.state]} {check.title}", STATE_TONES.get(check.state, "muted"))
+    about = [] if check.state in STATE_TONES else [check.state]
+    about += [check.note] if check.note else []
+    return [line, muted(f" ({': '.join(about)})")] if about else line
+
+
+def _change(change: Any, arrow: str) -> Row:
+    verdict = ok("✓ can adopt it") if change.allowed else warn("✕ cannot adopt it")
+    before, after = _value(change.before), _value(change.after)
+    line = [f"{change.field}: ", *spans(before), arrow, *spans(after), "  ", verdict]
+    return Row((code(change.field), before, after, verdict), not change.allowed, line)
+
+
+def _value(value: Any) -> Inline:
+    return muted("not set") if value is None else code(units.value_of(value))
+
+
+def _rows(conflict: Any) -> list[Row]:
+    """What met first, then the rest of both sides; of huge commits only the beginning."""
+    met = _met_actions(conflict)[:MAX_LOOK]
+    met_keys = {_key(action) for action in met}
+    met_files = {path for name, path in met_keys if name == "RemoveFile"}
+    wrote = {_path(action): action for action in conflict.your_actions[:MAX_LOOK]}
+    read = dict.fromkeys(conflict.read_files[:MAX_LOOK])
+    rows = _once([_met(conflict, action, read, wrote) for action in met])
+    yours: list[Inline] = []
+    if exception_name(conflict) != "ConcurrentAppend":
+        yours += [["read ", code(p)] for p in conflict.predicates if not _is_whole(p)]
+    yours += [_your_file(path, wrote) for path in read if path not in met_files]
+    yours += [action_line(action) for path, action in wrote.items()
+              if path not in met_files and path not in read and _is_shown(action)]
+    theirs = [action_line(action) for action in conflict.winner_actions[:MAX_LOOK]
+              if _is_shown(action) and _key(action) not in met_keys]
+    for left, right in zip_longest(yours, theirs, fillvalue=""):
+        rows.append(Row((left, "", right), False, right or left))
+    return rows
+
+
+def _met_actions(conflict: Any) -> Sequence[Any]:
+    """The winner's actions that the rule found: files, or transaction ids."""
+    if exception_name(conflict) == "ConcurrentTransaction":
+        return _transactions(conflict)
+    found: Sequence[Any] = conflict.files
+    return found
+
+
+def _once(rows: list[Row]) -> list[Row]:
+    """The rows, each predicate said once, in the first row that it met."""
+    said, kept = "", []
+    for row in rows:
+        yours = plain(row.cells[0])
+        kept.append(replace(row, cells=("", *row.cells[1:])) if yours == said else row)
+        said = yours
+    return kept
+
+
+def _met(conflict: Any, action: Any, read: Collection[str], wrote: dict[str, Any]) -> Row:
+    path, relation = _path(action), "← written meanwhile"
+    yours: Inline = ["depends on ", code(_identity(action) or "it")]
+    if type(action).__name__ == "AddFile" and _is_whole(conflict.predicate):
+        yours, relation = "read the whole table", "← added to what you read"
+    elif type(action).__name__ == "AddFile":
+        yours = ["read ", code(conflict.predicate)]
+        relation = "← matches your predicate" if conflict.partition else NO_PARTITION
+    elif type(action).__name__ == "RemoveFile":
+        both_remove = exception_name(conflict) == "ConcurrentDeleteDelete"
+        relation = "← removed what you remove" if both_remove else "← removed what you read"
+        known = path in read or path in wrote
+        yours = _your_file(path, wrote) if known else "read the whole table"
+    theirs = action_line(action)
+    line = [*spans(theirs), f" {relation}"]
+    return Row((yours, warn(relation), theirs), True, line)
+
+
+def _is_whole(predicate: str | None) -> bool:
+    return not predicate or predicate.strip().upper() == "TRUE"
+
+
+def _your_file(path: str, wrote: dict[str, Any]) -> Inline:
+    removed = type(wrote.get(path)).__name__ == "RemoveFile"
+    return [code(units.file_name(path)), " ", muted("read, removed" if removed else "read")]
+
+
+def _is_shown(action: Any) -> bool:
+    return type(action).__name__ in ACTION_WORDS
+
+
+def _path(action: Any) -> str:
+    return getattr(action, "path", None) or f"{type(action).__name__} {_identity(action)}"
+
+
+def _key(action: Any) -> tuple[str, str]:
+    return type(action).__name__, _path(action)
+
+
+def _identity(action: Any) -> str:
+    return getattr(action, "app_id", None) or getattr(action, "domain", None) or ""
+
+
+def _not_looked_at(conflict: Any) -> int:
+    sizes = (conflict.files, conflict.your_actions, conflict.read_files, conflict.winner_actions)
+    return max(0, *(len(size) - MAX_LOOK for size in sizes))
+
+
+def action_line(action: Any) -> Inline:
+    """What an action did, as far as the overlap tells it: sign, file and partition."""
+    name = type(action).__name__
+    if name not in actions.SIGNS:
+        return actions.line(action)
+    sign, tone = actions.SIGNS[name]
+    where = units.pairs(action.partition_values) if action.partition_values else ""
+    return [Span(sign, tone), " ", code(units.file_name(action.path)), "  ", muted(where)]
+
+
+def sentence(view: ConflictView) -> str:
+    """What happened, on one line, without times or file names."""
+    return f"✕ {view.kind}: {plain(view.lines[0])}"
+
+
+# --- how it is shown -----------------------------------------------------------------------------
+
+
+def to_text(view: ConflictView) -> str:
+    """The text form: the sentence, both sides in columns, checks, overlap, advice.
+
+    Sentence and sides take eight lines at most; what is left of the others is said by a count.
+    """
+    lines = text.wrap(sentence(view), max_lines=2)
+    you, winner = view.sides
+    cells = [["", you.name, winner.name]]
+    for (label, yours), (_, theirs) in zip(you.facts, winner.facts, strict=True):
+        cells.append([label, plain(yours), plain(theirs)])
+    lines += text.columns(cells)
+    if view.checks:
+        lines.append("Checks  " + _checks_text(view))
+    if view.rows:
+        room = text.MAX_LINES - len(lines) - bool(view.advice)
+        lines += _rows_text(view, min(room, TEXT_OVERLAPS))
+    if view.advice and len(lines) < text.MAX_LINES:
+        advice = [f"{ADVICE}  ", *(s for a in view.advice for s in (*spans(a), " "))]
+        lines += text.wrap(advice, max_lines=max(1, text.MAX_LINES - len(lines)))
+    return text.clamp(lines)
+
+
+def _checks_text(view: ConflictView) -> str:
+    """The check that failed by name, the others as counts: the list is in the HTML."""
+    states = [state for state, _ in view.checks]
+    failed = [plain(list(spans(line))[:1]) for state, line in view.checks if state == "failed"]
+    counts = [f"{SIGNS[state]} {states.count(state)} {state}"
+              for state in ("passed", "not reached") if state in states]
+    return "  ".join([*failed, *counts])
+
+
+def _rows_text(view: ConflictView, room: int) -> list[str]:
+    shown = [row for row in view.rows if row.is_met] or list(view.rows)
+    shown = shown[: max(1, room)]
+    left = (view.met or view.total) - len(shown)
+    lines = []
+    for at, row in enumerate(shown):
+        start = units.pad(view.overlap if at == 0 else "", len(view.overlap) + 2)
+        end = f"  and {units.number(left)} more" if left and at == len(shown) - 1 else ""
+        body = units.fit(plain(row.line), text.MAX_COLUMNS - len(start) - len(end))
+        lines.append(start + body + end)
+    return lines
+
+
+def to_html(view: ConflictView, as_text: str) -> str:
+    """The HTML form: as the text, with every check and up to ``max_rows`` rows of the overlap."""
+    return html.within_limit(lambda max_rows: html.document(_body(view, max_rows), as_text))
+
+
+def _body(view: ConflictView, max_rows: int) -> html.Markup:
+    t, inline, part = html.tag, html.inline, html.part
+    parts = [
+        part(t("p", t("b", f"✕ {view.kind}", cls="dnb-warn dnb-name"), " — ",
+               inline(view.lines[0]))),
+        t("div", [_side(side) for side in view.sides], cls="dnb-sides"),
+    ]
+    if view.checks:
+        steps = [t("li", inline(line)) for _, line in view.checks]
+        parts.append(part(t("b", "Checks"), ", in this order", t("ol", *steps)))
+    if view.rows:
+        parts.append(part(_overlap_table(view, max_rows), cls="dnb-flush dnb-scroll"))
+    if view.advice:
+        lines = [t("li", inline(line)) for line in view.advice]
+        parts.append(part(t("details", t("summary", t("b", ADVICE)), t("ul", *lines),
+                            open="open"), cls="dnb-soft"))
+    return html.join(parts)
+
+
+def _side(side: Side) -> html.Markup:
+    t = html.tag
+    rows = [(t("dt", name), t("dd", html.inline(value))) for name, value in side.facts]
+    head = t("p", t("b", side.name), " ", t("span", html.inline(side.note), cls="dnb-muted"))
+    return t("div", head, t("dl", *rows), cls="dnb-side")
+
+
+def _overlap_table(view: ConflictView, max_rows: int) -> html.Markup:
+    t = html.tag
+    shown = view.rows[:max_rows]
+    note = f": {units.count(view.met, 'row')} in conflict" if view.met else ": nothing met"
+    left = _left_out(view, shown)
+    foot = t("tfoot", t("tr", t("td", left, colspan=str(len(view.columns))))) if left else None
+    return t(
+        "table",
+        t("caption", t("b", view.overlap), t("span", note, cls="dnb-muted")),
+        t("thead", t("tr", [t("th", name, scope="col") for name in view.columns])),
+        t("tbody", [
+            t("tr", [t("td", html.inline(cell)) for cell in row.cells],
+              cls="dnb-mark" if row.is_met else "")
+            for row in shown
+        ]),
+        foot,
+        cls="dnb-over dnb-two" if view.overlap == "Overlap" else "dnb-over",
+    )
+
+
+def _left_out(view: ConflictView, shown: Sequence[Row]) -> str:
+    """``and 312 more in conflict, and 8 others``; empty when all rows are there."""
+    shown_met = sum(row.is_met for row in shown)
+    left = {"more in conflict": view.met - shown_met,
+            "others": view.total - len(shown) - (view.met - shown_met)}
+    return ", ".join(f"and {units.number(n)} {words}" for words, n in left.items() if n > 0)

@@ -1,0 +1,73 @@
+"""What is shown of each object: one list of fields, read by the text, the HTML and the tests.
+
+What lives here: the registry from class names to views.
+What it does not know: how a view is drawn. Classes are found by name: the core need not know that
+it is looked at, and looking at one thing does not load all others.
+
+Rules for every view: only what is in memory is read, or what a snapshot counts anyway; a list is
+shown by its head with the number of all; a path by its last part, a time in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from deltanb.notebook import actions, conflict, history, html, tables, text, transactions
+from deltanb.notebook.model import View
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How objects of a class are shown."""
+
+    fields: Callable[[Any], Any]
+    text: Callable[[Any], str] = text.render
+    html: Callable[[Any, str], str] = html.render
+
+
+def register(name: str, entry: Entry) -> None:
+    """Say how objects of the class with this name are shown."""
+    _ENTRIES[name] = entry
+
+
+def entry_of(obj: Any) -> Entry:
+    """The entry of the object's class or its nearest base.
+
+    Raises:
+        LookupError: nothing is known of the class.
+    """
+    for cls in type(obj).__mro__:
+        if cls.__name__ in _ENTRIES:
+            return _ENTRIES[cls.__name__]
+    raise LookupError(f"there is no view of {type(obj).__name__}")
+
+
+def fields(obj: Any) -> View:
+    """The view of an object."""
+    view: View = entry_of(obj).fields(obj)
+    return view
+
+
+def text_of(obj: Any) -> str:
+    """The plain text of an object."""
+    entry = entry_of(obj)
+    return entry.text(entry.fields(obj))
+
+
+def html_of(obj: Any, as_text: str) -> str:
+    """The HTML of an object; ``as_text`` is what an untrusted notebook shows instead."""
+    entry = entry_of(obj)
+    return entry.html(entry.fields(obj), as_text)
+
+
+_ENTRIES: dict[str, Entry] = {
+    "DeltaTable": Entry(tables.table),
+    "DeltaLog": Entry(tables.log),
+    "Snapshot": Entry(tables.snapshot),
+    "Operation": Entry(transactions.operation),
+    "Conflict": Entry(conflict.fields, conflict.to_text, conflict.to_html),
+    "Action": Entry(actions.fields),
+    "History": Entry(history.view),
+}

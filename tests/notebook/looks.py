@@ -1,0 +1,85 @@
+"""What every output must keep to, asked of any object; and the comparison with golden files."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from deltanb.notebook import bundle, html, text, units, views
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+VOID = {"br", "hr", "img"}
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
+MACHINE = re.compile(r"(?<![\w<])/(?:tmp|home|var|Users)/")
+
+
+class Page(HTMLParser):
+    """Words, tags and attributes of a piece of HTML; an end tag that does not fit fails."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open and self.open[-1:] != ["pre"]:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+
+def assert_consistent(obj: Any) -> Page:
+    """Text and HTML say the same headings and keep to the limits of every output."""
+    forms = bundle.mimebundle(obj)
+    assert set(forms) == {"text/plain", "text/html"}
+    plain, rich = forms["text/plain"], forms["text/html"]
+    lines = plain.split("\n")
+    assert len(lines) <= text.MAX_LINES
+    assert max(map(units.width, lines)) <= text.MAX_COLUMNS
+    assert len(rich.encode()) <= html.MAX_BYTES
+    assert "cannot be shown" not in plain, plain
+    page = Page(rich)
+    for heading in views.fields(obj).headings:
+        assert heading in plain, f"{heading!r} is not in the text:\n{plain}"
+        assert " ".join(heading.split()) in page.text, f"{heading!r} is not in the HTML"
+    for form in (plain, rich):
+        assert not ADDRESS.search(form)
+        assert not MACHINE.search(form)
+    names = {tag for tag, _ in page.tags}
+    assert not names & {"script", "link", "iframe", "img", "object"}
+    attributes = {name for _, attrs in page.tags for name in attrs}
+    assert attributes <= {"class", "style", "open", "scope", "colspan"}, attributes
+    assert "http" not in html.stylesheet() and "@import" not in html.stylesheet()
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("caption") == tags.count("table")
+    return page
+
+
+def assert_golden(obj: Any, name: str, update: bool) -> None:
+    """The forms are those of ``tests/golden``; ``--update-golden`` writes them anew."""
+    forms = bundle.mimebundle(obj)
+    rich = forms["text/html"].replace(html.stylesheet(), "(style.css)")
+    blocks = "div|p|details|table|caption|thead|tbody|tr|dl|ol|ul|li|pre"
+    rich = re.sub(rf"(?=<(?:{blocks})\b)", "\n", rich)
+    for suffix, content in ((".txt", forms["text/plain"]), (".html", rich.lstrip("\n"))):
+        path = GOLDEN / f"{name}{suffix}"
+        if update:
+            path.write_text(content + "\n", "utf-8")
+        assert path.is_file(), f"no {path.name}; pytest --update-golden writes it"
+        assert content + "\n" == path.read_text("utf-8"), f"{path.name} differs"

@@ -1,0 +1,98 @@
+"""The conflict view: what it says of every kind, in text and HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deltanb.notebook import bundle, conflict, views
+from deltanb.options import set_options
+from tests.notebook import samples
+from tests.notebook.looks import assert_consistent, assert_golden
+
+
+@pytest.mark.parametrize("kind", samples.KINDS)
+def test_every_kind_is_shown(kind: str, update_golden: bool) -> None:
+    found = samples.KINDS[kind]()
+    page = assert_consistent(found)
+    assert "Nothing was written." in page.text
+    assert_golden(found, f"conflict_{kind}", update_golden)
+
+
+def test_both_sides_have_the_same_rows() -> None:
+    you, winner = views.fields(samples.append()).sides
+    assert [label for label, _ in you.facts] == [label for label, _ in winner.facts]
+
+
+def test_the_overlap_is_said_in_words_and_comes_first() -> None:
+    view = views.fields(samples.append())
+    assert [row.is_met for row in view.rows] == [True, True, False, False, False]
+    page = assert_consistent(samples.append())
+    assert page.text.count("← matches your predicate") == 2
+    marked = [attrs.get("class") for tag, attrs in page.tags if tag == "tr"]
+    assert marked.count("dnb-mark") == 2
+
+
+def test_checks_are_a_list_in_their_order() -> None:
+    page = assert_consistent(samples.append())
+    assert [tag for tag, _ in page.tags].count("ol") == 1
+    signs = [line.strip()[0] for line in page.words if line.strip()[:1] in ("✓", "✕", "–")]
+    assert signs[-9:] == ["✓", "✓", "–", "✓", "✓", "✕", "–", "–", "–"]
+
+
+def test_a_long_overlap_is_capped_and_says_so() -> None:
+    page = assert_consistent(samples.large(332))
+    assert "332 rows in conflict" in page.text
+    assert "and 312 more in conflict, and 332 others" in page.text
+    rows = [tag for tag, _ in page.tags].count("tr")
+    assert rows == 20 + 2
+    assert "and 330 more" in bundle.text(samples.large(332))
+
+
+def test_a_huge_commit_is_counted_but_not_walked() -> None:
+    found = samples.large(conflict.MAX_LOOK + 5)
+    view = views.fields(found)
+    assert view.met == conflict.MAX_LOOK + 5
+    assert len(view.rows) < view.total
+    assert_consistent(found)
+
+
+def test_max_rows_is_obeyed() -> None:
+    with set_options(max_rows=3):
+        page = assert_consistent(samples.large(10))
+    assert [tag for tag, _ in page.tags].count("tr") == 3 + 2
+
+
+def test_differences_tell_which_one_cannot_be_adopted() -> None:
+    view = views.fields(samples.metadata())
+    assert view.overlap == "Differences"
+    assert [row.is_met for row in view.rows] == [True, False]
+    page = assert_consistent(samples.metadata())
+    assert "✕ cannot adopt it" in page.text and "✓ can adopt it" in page.text
+
+
+def test_a_domain_is_not_called_an_application() -> None:
+    assert "metadata domain app.lineage" in bundle.text(samples.domain())
+    assert "application stream-1" in bundle.text(samples.transaction())
+
+
+def test_a_winner_that_says_nothing_of_itself() -> None:
+    _, winner = views.fields(samples.protocol()).sides
+    assert winner.note == "committed first"
+    assert dict(winner.facts)["operation"] == ["not recorded"]
+
+
+def test_hostile_names_stay_text() -> None:
+    evil = samples.add("<img src=x onerror=alert(1)>\n\u202e")
+    found = replace(samples.append(), files=(evil,), winner_actions=(evil,),
+                    predicates=("<script>alert(1)</script>",), advice=("`<b>`",))
+    page = assert_consistent(found)
+    assert "<img src=x onerror=alert(1)>\\n\\u202e" in page.text
+
+
+def test_the_sentence_has_no_time_and_no_file_name() -> None:
+    for make in samples.KINDS.values():
+        sentence = conflict.sentence(views.fields(make()))
+        assert "\n" not in sentence
+        assert "part-" not in sentence and "09:14" not in sentence
