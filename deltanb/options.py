@@ -49,6 +49,8 @@ class Options:
     """``sync`` calls fsync on every commit file and its directory."""
     max_commit_attempts: int = MAX_COMMIT_ATTEMPTS
     """Retries after a lost race; 0 is one attempt and no retry."""
+    backoff: Callable[[int], float] | None = None
+    """Seconds to wait before retry n (from 1) of a commit; ``None`` tries again at once."""
     commit_lock: bool | None = None
     """Take the table's in-process lock for a commit; ``None`` asks the store."""
     target_file_size: int = TARGET_FILE_SIZE

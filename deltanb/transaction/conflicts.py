@@ -1,0 +1,235 @@
+"""A conflict as data: which rule, your predicate, the winner's files that met it, what you can do.
+
+What lives here: the values that the conflict rules produce and that the exception, its message, the
+text and the picture all read. What it does not know: how a rule decides (``rules.py``), how a
+conflict is drawn (``deltanb.notebook``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from deltanb.actions import Action, AddFile, CommitInfo, RemoveFile
+from deltanb.display import Displayable
+from deltanb.errors import DeltaConcurrentModificationException
+from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.operations import Operation
+from deltanb.transaction.steps import Winner
+
+MAX_READ_FILES = 100  # paths a conflict keeps of what was read; more help nobody and cost memory
+DOCS = "https://docs.delta.io/latest/concurrency-control.html"
+
+CheckState = Literal["passed", "failed", "not reached", "does not apply"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the checklist: a rule held against a winner."""
+
+    name: str
+    title: str
+    state: CheckState
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """A field of the metadata or protocol that the winner changed.
+
+    ``before`` and ``after`` are None where the field was absent; ``allowed`` tells whether this change
+    alone could have been adopted.
+    """
+
+    field: str
+    before: Any
+    after: Any
+    allowed: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule found: the raw material of a :class:`Conflict`."""
+
+    files: tuple[AddFile | RemoveFile, ...] = ()
+    predicate: str | None = None
+    partition: str | None = None
+    changes: tuple[FieldChange, ...] = ()
+    domain: str | None = None
+    note: str = ""
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Conflict(Displayable):
+    """Why a commit could not go on: everything a person needs to see whose fault it was.
+
+    ``read_version`` is what the transaction read, ``wanted_version`` the first version it tried,
+    ``version`` the winner's. ``predicates`` are the scans made, ``predicate`` the one the winner's
+    ``files`` met. ``partition`` is Delta's hint, e.g. ``[part=1]``. ``checks`` are all rules in order.
+    """
+
+    rule: str
+    kind: str
+    exception: type[DeltaConcurrentModificationException]
+    error_class: str
+    message: str
+    table: str
+    read_version: int
+    wanted_version: int
+    version: int
+    isolation: str
+    operation: Operation
+    predicates: tuple[str, ...]
+    predicate: str | None
+    winner: CommitInfo
+    winner_actions: tuple[Action, ...]
+    your_actions: tuple[Action, ...]
+    commit_info: CommitInfo
+    read_files: tuple[str, ...]
+    files: tuple[AddFile | RemoveFile, ...]
+    partition: str | None
+    checks: tuple[Check, ...]
+    changes: tuple[FieldChange, ...]
+    advice: tuple[str, ...]
+    whole_table: bool = False
+
+    @property
+    def winner_operation(self) -> str:
+        """The winner's operation, ``TRANSACTION`` where it does not say."""
+        return str(self.winner.operation or "TRANSACTION")
+
+    def error(self) -> DeltaConcurrentModificationException:
+        """The exception that carries this conflict."""
+        return self.exception(
+            self.message, conflict=self, version=self.version, error_class=self.error_class
+        )
+
+
+def build_conflict(
+    current: CurrentTransaction,
+    winner: Winner,
+    rule: str,
+    exception: type[DeltaConcurrentModificationException],
+    finding: Finding,
+    checks: Sequence[Check],
+) -> Conflict:
+    """The conflict that a finding amounts to, with Delta's message and error class."""
+    message, error_class = message_of(exception, current, winner, finding)
+    return Conflict(
+        rule=rule,
+        kind=exception.kind,
+        exception=exception,
+        error_class=error_class,
+        message=message,
+        table=current.table,
+        read_version=current.read_version,
+        wanted_version=current.read_version + 1,
+        version=winner.version,
+        isolation=current.isolation,
+        operation=current.operation,
+        predicates=tuple(s.text for s in current.reads.scans),
+        predicate=finding.predicate,
+        winner=winner.commit_info,
+        winner_actions=winner.actions,
+        your_actions=current.actions,
+        commit_info=current.commit_info,
+        read_files=current.reads.paths(MAX_READ_FILES),
+        files=finding.files,
+        partition=finding.partition,
+        checks=tuple(checks),
+        changes=finding.changes,
+        advice=finding.advice,
+        whole_table=current.reads.whole_table,
+    )
+
+
+def unchecked_conflict(current: CurrentTransaction, winner: Winner) -> Conflict:
+    """The conflict of a commit that is not checked against winners."""
+    from deltanb.errors import ConcurrentWriteException
+
+    return build_conflict(
+        current, winner, "version taken", ConcurrentWriteException,
+        Finding(advice=(
+            "Run the operation again: it commits without conflict checks, so it needs a moment "
+            "without other writers.",)),
+        [Check("version taken", f"version {winner.version} was free", "failed")],
+    )
+
+
+# ---------------------------------------------------------------------------- messages
+
+
+def message_of(
+    exception: type[DeltaConcurrentModificationException],
+    current: CurrentTransaction,
+    winner: Winner,
+    finding: Finding,
+) -> tuple[str, str]:
+    """Delta's message and error class (delta-error-classes of Delta Spark 4)."""
+    error_class = exception.error_class
+    name = exception.__name__
+    if error_class in _FILE_MESSAGES:
+        hint = finding.partition is not None
+        head, tail = _FILE_MESSAGES[error_class]
+        where = f" in the partition {finding.partition}" if hint else ""
+        text = (head + " " + tail).format(
+            operation=winner.operation, table=current.table, version=winner.version,
+            where=where, doc=DOCS,
+        )
+        return text, f"{error_class}.{'WITH_PARTITION_HINT' if hint else 'WITHOUT_HINT'}"
+    if finding.domain is not None:
+        return f"{name}: A conflicting metadata domain {finding.domain} is added.", error_class
+    info = winner.commit_info.to_json()[len('{"commitInfo":'):-1]
+    commit = f"\nConflicting commit: {info}" if winner.commit_info.to_value() else ""
+    text = _OTHER_MESSAGES[error_class].format(
+        table=current.table,
+        empty=_EMPTY_DIRECTORY if winner.version == 0 else "",
+    )
+    return f"{name}: {text}{commit}\nRefer to {DOCS} for more details.", error_class
+
+
+_FILE_MESSAGES = {
+    "DELTA_CONCURRENT_APPEND": (
+        "Transaction conflict detected. a concurrent {operation} added data to table {table} "
+        "committed at version {version}.",
+        "The concurrent operation modified data{where} that should have been read by this "
+        "operation. Please retry the operation. Refer to {doc} for more information.",
+    ),
+    "DELTA_CONCURRENT_DELETE_READ": (
+        "Transaction conflict detected, a concurrent {operation} deleted data from table {table} "
+        "(committed at version {version}) that this transaction read.",
+        "The concurrent operation deleted data{where} that was read by this operation. Please retry "
+        "the operation. Refer to {doc} for more information.",
+    ),
+    "DELTA_CONCURRENT_DELETE_DELETE": (
+        "Transaction conflict detected, a concurrent {operation} deleted data from table {table} "
+        "(committed at version {version}) that this transaction attempted to delete.",
+        "The concurrent operation deleted data{where} that was read by this operation. Please retry "
+        "the operation. Refer to {doc} for more information.",
+    ),
+}
+
+_EMPTY_DIRECTORY = (
+    "This happens when multiple writers are writing to an empty directory. Creating the table "
+    "ahead of time will avoid this conflict. "
+)
+_OTHER_MESSAGES = {
+    "DELTA_CONCURRENT_WRITE": (
+        "A concurrent transaction has written new data since the current transaction read the "
+        "table. Please try the operation again."
+    ),
+    "DELTA_METADATA_CHANGED": (
+        "The metadata of the Delta table {table} has been changed by a concurrent update. Please "
+        "try the operation again."
+    ),
+    "DELTA_PROTOCOL_CHANGED": (
+        "The protocol version of the Delta table has been changed by a concurrent update. {empty}"
+    ),
+    "DELTA_CONCURRENT_TRANSACTION": (
+        "This error occurs when multiple streaming queries are using the same checkpoint to write "
+        "into this table. Did you run multiple instances of the same streaming query at the same "
+        "time?"
+    ),
+}

@@ -1,0 +1,184 @@
+"""What follows a commit: checkpoint, checksum, symlink manifest, and hooks of the user's.
+
+What lives here: the hooks and the rule that none of them can undo a commit. A hook that fails is
+logged and handed to its own handler; the commit stands.
+What it does not know: the commit algorithm.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from urllib.parse import unquote
+
+from deltanb.actions import AddFile, FileAction, RemoveFile
+from deltanb.log import properties
+from deltanb.transaction.steps import Committed
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+
+logger = logging.getLogger("deltanb.transaction")
+
+MANIFEST_FOLDER = "_symlink_format_manifest"
+
+
+@runtime_checkable
+class PostCommitHook(Protocol):
+    """Work to be done after a commit. Hooks may begin transactions of their own."""
+
+    name: str
+
+    def run(self, committed: Committed, snapshot: Snapshot) -> None:
+        """Do the work; ``snapshot`` is the table as of the commit or later."""
+
+    def handle_error(self, error: Exception, version: int) -> None:
+        """Take note of a failure; raising from here reaches the one who committed."""
+
+
+@dataclass(frozen=True)
+class FunctionHook:
+    """A hook made of a function, and optionally one for its errors."""
+
+    name: str
+    function: Callable[[Committed, Snapshot], object]
+    on_error: Callable[[Exception, int], object] | None = None
+
+    def run(self, committed: Committed, snapshot: Snapshot) -> None:
+        """Call the function."""
+        self.function(committed, snapshot)
+
+    def handle_error(self, error: Exception, version: int) -> None:
+        """Call the error function, if there is one."""
+        if self.on_error is not None:
+            self.on_error(error, version)
+
+
+class _Builtin:
+    name = ""
+
+    def handle_error(self, error: Exception, version: int) -> None:
+        """Nothing more than the log entry: the next commit tries again."""
+
+
+class ChecksumHook(_Builtin):
+    """Writes ``<version>.crc`` beside the commit (PROTOCOL.md, "Version Checksum File")."""
+
+    name = "Write Version Checksum"
+
+    def run(self, committed: Committed, snapshot: Snapshot) -> None:
+        """Write the checksum, incrementally where the previous one is known."""
+        from deltanb.log import checksum
+
+        if snapshot.version == committed.version:
+            checksum.write_checksum(snapshot.log.store, snapshot, committed.actions)
+
+
+class CheckpointHook(_Builtin):
+    """Writes a checkpoint every ``delta.checkpointInterval`` versions, then cleans the log up."""
+
+    name = "Checkpoint"
+
+    def run(self, committed: Committed, snapshot: Snapshot) -> None:
+        """Write it when the version asks for it."""
+        if not needs_checkpoint(committed.version, snapshot):
+            return
+        log = snapshot.log
+        log.checkpoint(committed.version)
+        if properties.get(snapshot.metadata.configuration, "delta.enableExpiredLogCleanup"):
+            log.clean_up()
+
+
+def needs_checkpoint(version: int, snapshot: Snapshot) -> bool:
+    """Whether a version is one to checkpoint: above 0, a multiple of the interval."""
+    interval = int(properties.get(snapshot.metadata.configuration, "delta.checkpointInterval"))
+    return version > 0 and version % interval == 0
+
+
+class SymlinkManifestHook(_Builtin):
+    """Keeps ``_symlink_format_manifest`` current, for engines that read lists of Parquet files.
+
+    One text file a partition, absolute paths in it. Only the partitions that the commit touched are
+    written again; a partition without files loses its manifest.
+    """
+
+    name = "Generate Symlink Format Manifest"
+
+    def run(self, committed: Committed, snapshot: Snapshot) -> None:
+        """Write the manifests of the touched partitions."""
+        names = _physical_names(snapshot)
+        touched = set()
+        for action in committed.actions:
+            if isinstance(action, AddFile | RemoveFile):
+                values = action.partition_values
+                if values is None:
+                    return write_manifests(snapshot)
+                touched.add(tuple(values.get(name) for name in names))
+        write_manifests(snapshot, touched)
+
+
+def write_manifests(snapshot: Snapshot, only: set[tuple[str | None, ...]] | None = None) -> None:
+    """Write symlink manifests for all partitions, or for some given by their values.
+
+    Raises:
+        UnsupportedProtocol: files have deletion vectors, which such engines would not see.
+    """
+    from deltanb.errors import UnsupportedProtocol
+    from deltanb.log.partitions import hive_path
+
+    names = _physical_names(snapshot)
+    logical = snapshot.partition_columns
+    table = snapshot.select_files(["path", "partition_values", "deletion_vector"])
+    if table["deletion_vector"].null_count < table.num_rows:
+        raise UnsupportedProtocol(
+            f"table {snapshot.log.path}: files with deletion vectors cannot be listed in a manifest; "
+            "their deleted rows would come back. Purge the deletion vectors first",
+            features=("deletionVectors",),
+        )
+    listed: dict[tuple[str | None, ...], list[str]] = {key: [] for key in only or ()}
+    if not logical:
+        listed[()] = []
+    root = snapshot.log.store.root.rstrip("/")
+    for row in table.select(["path", "partition_values"]).to_pylist(maps_as_pydicts="lossy"):
+        key = tuple((row["partition_values"] or {}).get(name) for name in names)
+        if only is None or key in listed or not logical:
+            path = unquote(row["path"])
+            absolute = path if path.startswith("/") or "://" in path else f"{root}/{path}"
+            listed.setdefault(key, []).append(absolute)
+    store = snapshot.log.store
+    for key, paths in listed.items():
+        folder = hive_path(dict(zip(logical, key, strict=True))) if logical else ""
+        name = "/".join(p for p in (MANIFEST_FOLDER, folder, "manifest") if p)
+        if paths:
+            store.put(name, "".join(p + "\n" for p in sorted(paths)).encode())
+        else:
+            store.delete(name)
+
+
+def _physical_names(snapshot: Snapshot) -> list[str]:
+    schema = snapshot.schema
+    return [str(schema.field(c).metadata.get("delta.columnMapping.physicalName", c))
+            for c in snapshot.partition_columns]
+
+
+def builtin_hooks(committed: Committed, snapshot: Snapshot) -> list[PostCommitHook]:
+    """The hooks every commit has, by the table's properties."""
+    hooks: list[PostCommitHook] = [ChecksumHook(), CheckpointHook()]
+    manifest = "delta.compatibility.symlinkFormatManifest.enabled"
+    if properties.get(snapshot.metadata.configuration, manifest) and any(
+            isinstance(a, FileAction) for a in committed.actions):
+        hooks.append(SymlinkManifestHook())
+    return hooks
+
+
+def run_hooks(hooks: Sequence[PostCommitHook], committed: Committed, snapshot: Snapshot) -> None:
+    """Run hooks in order; each failure is logged and handed to the hook itself."""
+    for hook in hooks:
+        try:
+            hook.run(committed, snapshot)
+        except Exception as error:
+            logger.exception("Error when executing post-commit hook %s for commit %d",
+                             hook.name, committed.version)
+            hook.handle_error(error, committed.version)

@@ -1,0 +1,138 @@
+"""What a new metaData action must fulfil before any transaction may hold it.
+
+What lives here: ``verifyNewMetadata`` of the seed: names, duplicates, partition columns, column-mapping
+ids, properties. What it does not know: the transaction; it looks at two values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deltanb.actions import Metadata
+from deltanb.errors import InvalidSchema
+from deltanb.log import properties
+from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType
+
+FORBIDDEN = " ,;{}()\n\t="
+ID = "delta.columnMapping.id"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+CDC_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
+
+def verify_new_metadata(metadata: Metadata, table: str) -> None:
+    """Check a proposed metaData action.
+
+    Raises:
+        InvalidSchema: duplicate or forbidden column names, partition columns that are not there or
+            cannot be one, column-mapping ids or physical names that are absent or not unique.
+        InvalidArgument: a table property whose text is no value of it.
+    """
+    properties.validate(metadata.configuration)
+    schema = metadata.schema
+    _no_duplicates(schema, table, ())
+    _partition_columns(metadata, schema, table)
+    if properties.get(metadata.configuration, "delta.columnMapping.mode") == "none":
+        for path, _ in walk(schema):
+            _allowed_name(path, table)
+    else:
+        _mapped(schema, table)
+    if properties.get(metadata.configuration, "delta.enableChangeDataFeed"):
+        for name in CDC_COLUMNS:
+            if schema.get(name) is not None:
+                raise InvalidSchema(
+                    f"table {table}: column {name} cannot exist while delta.enableChangeDataFeed is "
+                    "true, the feed itself has one. Rename the column or leave the feed off",
+                    column=name,
+                )
+
+
+def walk(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    """Every field of a schema, nested ones too, with its path."""
+    for field in schema:
+        path = (*prefix, field.name)
+        yield path, field
+        yield from _walk_type(field.type, path)
+
+
+def _walk_type(data_type: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    match data_type:
+        case StructType():
+            yield from walk(data_type, path)
+        case ArrayType():
+            yield from _walk_type(data_type.element_type, (*path, "element"))
+        case MapType():
+            yield from _walk_type(data_type.key_type, (*path, "key"))
+            yield from _walk_type(data_type.value_type, (*path, "value"))
+
+
+def _no_duplicates(schema: StructType, table: str, prefix: tuple[str, ...]) -> None:
+    seen: set[tuple[str, ...]] = set()
+    for path, _ in walk(schema, prefix):
+        key = tuple(p.lower() for p in path)
+        if key in seen:
+            name = ".".join(path)
+            raise InvalidSchema(
+                f"table {table}: found duplicate column(s) in the metadata update: {name} (names are "
+                "compared without case). Rename one of them",
+                column=name,
+            )
+        seen.add(key)
+
+
+def _allowed_name(path: tuple[str, ...], table: str) -> None:
+    bad = sorted({c for c in path[-1] if c in FORBIDDEN})
+    if bad or not path[-1]:
+        shown = "".join(c if c.strip() else {" ": "space", "\n": "newline", "\t": "tab"}[c]
+                        for c in bad) or "nothing"
+        raise InvalidSchema(
+            f"table {table}: column name {'.'.join(path)!r} contains invalid character(s) ({shown}) "
+            f"among ' ,;{{}}()\\n\\t='. Rename the column, or set delta.columnMapping.mode=name",
+            column=".".join(path),
+        )
+
+
+def _partition_columns(metadata: Metadata, schema: StructType, table: str) -> None:
+    columns = metadata.partition_columns
+    lowered = [c.lower() for c in columns]
+    for column in columns:
+        if lowered.count(column.lower()) > 1:
+            raise InvalidSchema(f"table {table}: partition column {column} is named twice",
+                                column=column)
+        field = schema.get(column)
+        if field is None or field.name != column:
+            close = f"; did you mean {field.name}?" if field is not None else ""
+            raise InvalidSchema(
+                f"table {table}: partition column {column} is not in the schema "
+                f"({', '.join(schema.names)}){close}",
+                column=column,
+            )
+        if isinstance(field.type, StructType | ArrayType | MapType) or field.type.name in (
+                "variant", "void"):
+            raise InvalidSchema(
+                f"table {table}: cannot partition by {column}, its type is {field.type}. "
+                "Partition columns are of simple types", column=column,
+            )
+    if columns and len(columns) >= len(schema):
+        raise InvalidSchema(
+            f"table {table}: cannot use all columns for partition columns; leave at least one out")
+
+
+def _mapped(schema: StructType, table: str) -> None:
+    ids: dict[int, str] = {}
+    names: dict[tuple[str, ...], str] = {}
+    for path, field in walk(schema):
+        name = ".".join(path)
+        number, physical = field.metadata.get(ID), field.metadata.get(PHYSICAL_NAME)
+        if not isinstance(number, int) or not isinstance(physical, str) or not physical:
+            raise InvalidSchema(
+                f"table {table}: column {name} has no {ID} or {PHYSICAL_NAME}, which column mapping "
+                "needs", column=name,
+            )
+        key = (*path[:-1], physical.lower())
+        if number in ids or key in names:
+            other = ids.get(number) or names.get(key)
+            raise InvalidSchema(
+                f"table {table}: columns {other} and {name} share the column-mapping id {number} or "
+                f"the physical name {physical}", column=name,
+            )
+        ids[number] = names[key] = name

@@ -1,0 +1,210 @@
+"""What a transaction has read.
+
+What lives here: the read registries (predicates, files, application ids, the whole-table mark) and the
+question the conflict rules ask of them: would one of my scans have seen this file?
+What it does not know: commits, winners, exceptions.
+
+A scan is remembered by its conjuncts over partition columns alone; a conjunct that touches a data
+column, or lies outside the evaluated subset, counts as TRUE. Predicates of different scans are OR-ed.
+A scan that found nothing still counts. (Seed of the transaction: ``readPredicates``, ``readFiles``.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import AddFile
+from deltanb.errors import UnsupportedPredicate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltanb.log.predicates import Predicate
+    from deltanb.log.schema import StructType
+
+
+@dataclass(frozen=True)
+class Scan:
+    """One read of the table.
+
+    ``sql`` is what was asked, conjunct by conjunct; ``partition`` the conjuncts that count;
+    ``partitions`` the exact partition values read, for a lookup by partition (no files recorded).
+    """
+
+    sql: tuple[str, ...] = ()
+    partition: tuple[Predicate, ...] = ()
+    partitions: frozenset[tuple[tuple[str, str | None], ...]] | None = None
+
+    @property
+    def text(self) -> str:
+        """The scan in words of SQL; ``TRUE`` for a read of everything."""
+        if self.partitions is not None:
+            shown = [" AND ".join(f"{k} <=> {_literal(v)}" for k, v in values)
+                     for values in sorted(self.partitions, key=str)]
+            return " OR ".join(shown) or "FALSE"
+        return " AND ".join(self.sql) or "TRUE"
+
+    @property
+    def partition_text(self) -> str:
+        """The part of the scan that conflicts are judged by."""
+        if self.partitions is not None:
+            return self.text
+        return " AND ".join(p.sql for p in self.partition) or "TRUE"
+
+    def matches(
+        self, files: Sequence[AddFile], schema: StructType, partition_columns: Sequence[str]
+    ) -> list[bool]:
+        """For each file, whether this scan would have seen it."""
+        if self.partitions is not None:
+            return [partition_key(f.partition_values) in self.partitions for f in files]
+        if not self.partition:
+            return [True] * len(files)
+        from deltanb.log import partitions
+
+        return list(partitions.matches(
+            [f.partition_values for f in files], list(self.partition), schema,
+            list(partition_columns),
+        ))
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Everything a transaction has read, as the conflict rules see it."""
+
+    scans: tuple[Scan, ...] = ()
+    files: tuple[pa.Table, ...] = ()
+    whole_table: bool = False
+    app_ids: frozenset[str] = frozenset()
+    forgotten: frozenset[str] = frozenset()
+
+    @property
+    def depends_on_files(self) -> bool:
+        """Whether any data was read: the opposite of a blind append's condition."""
+        return bool(self.scans) or any(t.num_rows for t in self.files)
+
+    def first_match(
+        self, files: Sequence[AddFile], schema: StructType, partition_columns: Sequence[str]
+    ) -> tuple[Scan | None, list[AddFile]]:
+        """The first scan that meets one of the files, and all files it meets."""
+        for scan in self.scans:
+            hits = scan.matches(files, schema, partition_columns)
+            met = [f for f, hit in zip(files, hits, strict=True) if hit]
+            if met:
+                return scan, met
+        return None, []
+
+    def read_among(self, paths: Iterable[str]) -> set[str]:
+        """Which of the paths are files this transaction read."""
+        wanted = [p for p in dict.fromkeys(paths) if p not in self.forgotten]
+        if not wanted:
+            return set()
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found: set[str] = set()
+        candidates = pa.array(wanted, pa.string())
+        for table in self.files:
+            if table.num_rows:
+                hits = pc.is_in(table["path"], value_set=candidates)
+                found.update(table["path"].filter(hits).to_pylist())
+        return found
+
+    def partition_values_of(self, path: str) -> dict[str, str | None] | None:
+        """The partition values of a file that was read."""
+        import pyarrow.compute as pc
+
+        for table in self.files:
+            index = pc.index(table["path"], path).as_py() if table.num_rows else -1
+            if index >= 0:
+                values = table["partition_values"][index].as_py()
+                return dict(values) if values is not None else None
+        return None
+
+    def paths(self, limit: int) -> tuple[str, ...]:
+        """The first paths read, at most ``limit``, without repeats."""
+        seen: dict[str, None] = {}
+        for table in self.files:
+            for path in table["path"].slice(0, limit).to_pylist():
+                seen.setdefault(path)
+        return tuple(seen)[:limit]
+
+
+@dataclass
+class ReadRegistry:
+    """The growing form of :class:`Reads` inside an open transaction."""
+
+    scans: list[Scan] = field(default_factory=list)
+    files: list[pa.Table] = field(default_factory=list)
+    whole_table: bool = False
+    app_ids: set[str] = field(default_factory=set)
+
+    def freeze(self) -> Reads:
+        """The registry as it stands."""
+        return Reads(tuple(self.scans), tuple(self.files), self.whole_table,
+                     frozenset(self.app_ids))
+
+
+class FileScan(Sequence[AddFile]):
+    """The files a scan found: iterates :class:`AddFile`; ``.table`` is the Arrow table.
+
+    The actions are made one by one as they are asked for; a scan of a million files stays Arrow.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[AddFile]:
+        for batch in self.table.to_batches(max_chunksize=10_000):
+            for row in batch.to_pylist(maps_as_pydicts="lossy"):
+                yield AddFile.from_row(row)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            return FileScan(self.table.take(list(range(start, stop, step))))
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError("file index out of range")
+        row = self.table.slice(index, 1).to_pylist(maps_as_pydicts="lossy")[0]
+        return AddFile.from_row(row)
+
+    def __repr__(self) -> str:
+        return f"<FileScan of {len(self)} file{'s' if len(self) != 1 else ''}>"
+
+    @property
+    def paths(self) -> list[str]:
+        """The files' paths as in the log."""
+        return list(self.table["path"].to_pylist())
+
+
+def partition_key(
+    values: Mapping[str, str | None] | None,
+) -> tuple[tuple[str, str | None], ...]:
+    """Partition values as a value that can be compared; an empty string is null in the log."""
+    return tuple(sorted((k, v if v != "" else None) for k, v in (values or {}).items()))
+
+
+def scan_of(
+    predicates: Sequence[Predicate], partition_columns: Sequence[str], schema: StructType
+) -> Scan:
+    """The scan that the predicates ask for, with the conjuncts that count for conflicts."""
+    conjuncts = [c for p in predicates for c in p.conjuncts()]
+    counting = []
+    for conjunct in conjuncts:
+        if conjunct.columns and conjunct.is_partition_only(partition_columns):
+            try:
+                conjunct.to_expression(schema)
+            except UnsupportedPredicate:
+                continue
+            counting.append(conjunct)
+    return Scan(tuple(p.sql for p in predicates), tuple(counting))
+
+
+def _literal(value: str | None) -> str:
+    return "NULL" if value is None else f"'{value}'"

@@ -1,0 +1,390 @@
+"""The conflict rules: one ordered table.
+
+Rule 1: everything that can end a commit because of a winner is in :data:`RULES`, in the order in which
+the protocol's reference implementation checks it. The checker, the checklist of the conflict view and
+the documentation read this table.
+Rule 2: a rule looks at two values, the current transaction and one winner. It does no I/O.
+Rule 3: a rule that finds nothing may rebase: return the transaction as if it had read the winner.
+
+Each rule says when it applies (or why it does not), what it finds, the exception that follows, and how
+it rebases. Facts: PROTOCOL.md and the behaviour of Delta Spark 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from deltanb.actions import AddFile, DomainMetadata, Protocol, RemoveFile
+from deltanb.errors import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    DeltaConcurrentModificationException,
+    DeltaError,
+    FeatureDropConflict,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from deltanb.log import protocol as features
+from deltanb.transaction import metadata_rules, rebase
+from deltanb.transaction.conflicts import Check, Conflict, FieldChange, Finding, build_conflict
+from deltanb.transaction.current import (
+    SNAPSHOT_ISOLATION,
+    WRITE_SERIALIZABLE,
+    CurrentTransaction,
+    lost_features,
+)
+from deltanb.transaction.operations import REPLACE_TABLE
+from deltanb.transaction.steps import Winner
+
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+REMOVED_BY_REPLACE = frozenset({"delta.clustering"})
+"""Domains that belong to a table's definition: REPLACE TABLE ends them even if a winner began them."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One conflict rule; see the module's rules for what its functions may do."""
+
+    name: str
+    passed: str
+    failed: str
+    exception: type[DeltaConcurrentModificationException] | None
+    finds: Callable[[CurrentTransaction, Winner], Finding | None]
+    skips: Callable[[CurrentTransaction, Winner], str] = lambda current, winner: ""
+    rebases: Callable[[CurrentTransaction, Winner], CurrentTransaction] = (
+        lambda current, winner: current)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rules say of one winner: a conflict, or the rebased transaction."""
+
+    checks: tuple[Check, ...]
+    conflict: Conflict | None
+    error: DeltaError | None
+    transaction: CurrentTransaction
+
+
+def check(current: CurrentTransaction, winner: Winner) -> Verdict:
+    """Hold the rules against a winner, in order, until one finds something."""
+    checks: list[Check] = []
+    for position, rule in enumerate(RULES):
+        reason = rule.skips(current, winner)
+        if reason:
+            checks.append(Check(rule.name, rule.passed, "does not apply", reason))
+        else:
+            try:
+                finding = rule.finds(current, winner)
+            except DeltaError as error:
+                checks.append(Check(rule.name, rule.failed, "failed", error.message))
+                checks.extend(_not_reached(position))
+                return Verdict(tuple(checks), None, error, current)
+            if finding is not None:
+                checks.append(Check(rule.name, rule.failed, "failed", finding.note))
+                checks.extend(_not_reached(position))
+                assert rule.exception is not None
+                conflict = build_conflict(current, winner, rule.name, rule.exception, finding,
+                                          checks)
+                return Verdict(tuple(checks), conflict, conflict.error(), current)
+            checks.append(Check(rule.name, rule.passed, "passed"))
+        try:
+            current = rule.rebases(current, winner)
+        except DeltaError as error:
+            checks[-1] = Check(rule.name, rule.failed, "failed", error.message)
+            checks.extend(_not_reached(position))
+            return Verdict(tuple(checks), None, error, current)
+    return Verdict(tuple(checks), None, None, current)
+
+
+def _not_reached(position: int) -> Iterator[Check]:
+    for rule in RULES[position + 1:]:
+        yield Check(rule.name, rule.passed, "not reached")
+
+
+RETRY = "Run it again: a new transaction reads version {version} and sees what it did."
+
+
+def _retry(winner: Winner) -> str:
+    return RETRY.format(version=winner.version)
+
+
+# ---------------------------------------------------------------------------- protocol
+
+
+def _protocol_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    new = winner.protocol
+    if new is None:
+        _revalidate_drop(current, winner)
+        return None
+    features.check_readable(new, current.table)
+    features.check_writable(new, winner.metadata or current.metadata, current.table)
+    dropped = lost_features(current.read_protocol, new, current.read_metadata)
+    if any(isinstance(a, Protocol) for a in current.actions):
+        note = "both transactions change the protocol"
+    elif dropped:
+        note = f"the winner drops {', '.join(dropped)}"
+    else:
+        return None
+    return Finding(
+        changes=_protocol_changes(current.read_protocol, new), note=note,
+        advice=(_retry(winner),) if winner.version else (
+            "Create the table first, once; then all writers can append to it.", _retry(winner)),
+    )
+
+
+def _revalidate_drop(current: CurrentTransaction, winner: Winner) -> None:
+    """A transaction that drops features must not leave a winner's use of them behind."""
+    for feature in lost_features(
+            current.read_protocol, current.protocol, current.read_metadata):
+        uses = _TRACES.get(feature)
+        if uses is not None and uses(winner):
+            raise FeatureDropConflict(
+                f"table {current.table}: feature {feature} cannot be dropped, version "
+                f"{winner.version} ({winner.operation}) uses it. Remove its traces and drop it again",
+                feature=feature, version=winner.version,
+            )
+
+
+_TRACES: dict[str, Callable[[Winner], bool]] = {
+    "deletionVectors": lambda w: any(a.deletion_vector is not None for a in w.adds),
+    "inCommitTimestamp": lambda w: w.metadata is not None,
+    "domainMetadata": lambda w: any(not d.removed for d in w.domains.values()),
+    "clustering": lambda w: "delta.clustering" in w.domains,
+    "columnMapping": lambda w: w.metadata is not None,
+    "typeWidening": lambda w: w.metadata is not None,
+    "checkConstraints": lambda w: w.metadata is not None,
+}
+"""feature -> whether a commit left something that dropping the feature would have to remove."""
+
+
+def _features(protocol: Protocol) -> frozenset[str]:
+    return frozenset(features.features_of(protocol))
+
+
+def _protocol_changes(old: Protocol, new: Protocol) -> tuple[FieldChange, ...]:
+    changes = [FieldChange(name, getattr(old, attribute), getattr(new, attribute))
+               for name, attribute in (("minReaderVersion", "min_reader_version"),
+                                       ("minWriterVersion", "min_writer_version"))
+               if getattr(old, attribute) != getattr(new, attribute)]
+    added, dropped = _features(new) - _features(old), _features(old) - _features(new)
+    changes += [FieldChange(f"feature {name}", None, "supported", True) for name in sorted(added)]
+    changes += [FieldChange(f"feature {name}", "supported", None) for name in sorted(dropped)]
+    return tuple(changes)
+
+
+def _protocol_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
+    if winner.protocol is None:
+        return current
+    return current.having(protocol=winner.protocol)
+
+
+# ---------------------------------------------------------------------------- metadata
+
+
+def _metadata_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    new = winner.metadata
+    if new is None:
+        return None
+    changes = metadata_rules.changes(current, winner)
+    if current.metadata_changed:
+        return Finding(changes=changes, note="both transactions change the metadata",
+                       advice=(_retry(winner),))
+    if winner.is_identity_update or all(c.allowed for c in changes):
+        return None
+    blamed = [c.field for c in changes if not c.allowed]
+    return Finding(
+        changes=changes, note=f"{', '.join(blamed[:3])} changed",
+        advice=(_retry(winner), "Change schema and properties while no long transaction is open."),
+    )
+
+
+def _metadata_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
+    return metadata_rules.adopt(current, winner)
+
+
+# ---------------------------------------------------------------------------- domains, app ids
+
+
+def _domain_skips(current: CurrentTransaction, winner: Winner) -> str:
+    if not features.supports(current.protocol, "domainMetadata"):
+        return "the table has no domain metadata"
+    return ""
+
+
+def _domain_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    for action in current.actions:
+        if (isinstance(action, DomainMetadata) and action.domain in winner.domains
+                and action.domain != ROW_TRACKING_DOMAIN):
+            theirs = winner.domains[action.domain]
+            return Finding(
+                domain=action.domain, note=f"domain {action.domain} in both",
+                changes=(FieldChange(f"domain {action.domain}", action.configuration,
+                                     None if theirs.removed else theirs.configuration),),
+                advice=(_retry(winner),),
+            )
+    return None
+
+
+def _domain_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
+    if current.operation.name not in REPLACE_TABLE:
+        return current
+    ours = {a.domain for a in current.actions if isinstance(a, DomainMetadata)}
+    ended = [DomainMetadata(d.domain, d.configuration, removed=True)
+             for d in winner.domains.values()
+             if not d.removed and d.domain in REMOVED_BY_REPLACE and d.domain not in ours]
+    return current.with_actions([*current.actions, *ended])
+
+
+def _app_id_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    shared = sorted(current.reads.app_ids & winner.app_ids)
+    if not shared:
+        return None
+    return Finding(
+        note=f"application id {shared[0]}",
+        advice=(
+            f"Look whether another run writes as application {shared[0]!r}; if it wrote this batch, "
+            "there is nothing left to do.", _retry(winner)),
+    )
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def _append_skips(current: CurrentTransaction, winner: Winner) -> str:
+    if current.isolation == SNAPSHOT_ISOLATION:
+        return "nothing changes but the layout: snapshot isolation"
+    if rebase.is_backfill_pair(current, winner):
+        return "row-tracking backfill adds no rows"
+    if current.is_blind_append:
+        return "you read nothing: a blind append"
+    if (current.isolation == WRITE_SERIALIZABLE and winner.is_blind_append
+            and not current.metadata_changed):
+        return "WriteSerializable lets a blind append pass"
+    return ""
+
+
+def _append_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    adds = winner.adds
+    if not adds:
+        return None
+    if current.reads.whole_table or not current.partition_columns:
+        text = current.reads.scans[0].text if current.reads.scans else None
+        hint = None if current.reads.whole_table else _hint(current, adds[0])
+        return Finding(files=adds, predicate=text, partition=hint, note=_files(adds),
+                       advice=_append_advice(current, winner))
+    scan, met = current.reads.first_match(adds, current.schema, current.partition_columns)
+    if scan is None:
+        return None
+    return Finding(files=tuple(met), predicate=scan.text, partition=_hint(current, met[0]),
+                   note=_files(met), advice=_append_advice(current, winner))
+
+
+def _append_advice(current: CurrentTransaction, winner: Winner) -> tuple[str, ...]:
+    advice = [_retry(winner)]
+    if current.isolation == WRITE_SERIALIZABLE:
+        pass
+    elif winner.is_blind_append:
+        advice.append("Or use WriteSerializable: it lets this pass, because version "
+                      f"{winner.version} is a blind append.")
+    else:
+        advice.append("WriteSerializable would not help: it lets blind appends pass, and version "
+                      f"{winner.version} is none (it is a {winner.operation}).")
+    if not current.partition_columns:
+        advice.append("The table has no partitions, so any new file meets any read. Partition it by "
+                      "what your writers have apart, and they will not meet.")
+    elif any(s.partition_text == "TRUE" for s in current.reads.scans):
+        columns = ", ".join(current.partition_columns)
+        advice.append(f"Name the partition in your predicate ({columns} = …): only partition columns "
+                      "count, a condition on other columns is judged as everything.")
+    return tuple(advice)
+
+
+def _delete_read_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    removes = winner.removes
+    read = current.reads.read_among(r.path for r in removes)
+    met = tuple(r for r in removes if r.path in read)
+    advice = (_retry(winner), "Read less: a narrower predicate reads fewer files of other writers.")
+    if met:
+        values = current.reads.partition_values_of(met[0].path)
+        return Finding(files=met, partition=_hint_of(current, values), note=_files(met),
+                       predicate=_scan_that_read(current, met[0]), advice=advice)
+    if removes and current.reads.whole_table:
+        return Finding(files=removes, predicate="TRUE", note="you read the whole table",
+                       advice=advice)
+    return None
+
+
+def _scan_that_read(current: CurrentTransaction, removed: RemoveFile) -> str | None:
+    if removed.partition_values is None:
+        return current.reads.scans[0].text if current.reads.scans else None
+    probe = AddFile(path=removed.path, partition_values=removed.partition_values)
+    scan, _ = current.reads.first_match([probe], current.schema, current.partition_columns)
+    return scan.text if scan is not None else None
+
+
+def _delete_delete_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    ours = {a.path: a for a in current.actions if isinstance(a, RemoveFile)}
+    met = tuple(r for r in winner.removes if r.path in ours)
+    if not met:
+        return None
+    return Finding(
+        files=met, partition=_hint_of(current, ours[met[0].path].partition_values),
+        note=_files(met),
+        advice=(_retry(winner), f"If {winner.operation} already did what you wanted, nothing is "
+                                "left to do."),
+    )
+
+
+def _files(files: Sequence[object]) -> str:
+    return f"{len(files)} file{'' if len(files) == 1 else 's'}"
+
+
+def _hint(current: CurrentTransaction, file: AddFile) -> str | None:
+    return _hint_of(current, file.partition_values)
+
+
+def _hint_of(current: CurrentTransaction, values: dict[str, str | None] | None) -> str | None:
+    """``[a=1, b=2]``, or None on an unpartitioned table or without values."""
+    if not current.partition_columns or not values:
+        return None
+    shown = []
+    for column in current.partition_columns:
+        field = current.schema.get(column)
+        physical = (field.metadata if field else {}).get("delta.columnMapping.physicalName", column)
+        value = values.get(physical, "null")
+        shown.append(f"{column}={'null' if value is None else value}")
+    return f"[{', '.join(shown)}]"
+
+
+# ---------------------------------------------------------------------------- the table
+
+
+def _nothing(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("protocol", "protocol unchanged, or adopted", "the protocol was changed",
+         ProtocolChangedException, _protocol_finds, rebases=_protocol_rebases),
+    Rule("metadata", "metadata unchanged, or adopted", "the metadata was changed",
+         MetadataChangedException, _metadata_finds, rebases=_metadata_rebases),
+    Rule("domain metadata", "no metadata domain in both", "a metadata domain was written by both",
+         ConcurrentTransactionException, _domain_finds, skips=_domain_skips,
+         rebases=_domain_rebases),
+    Rule("application id", "no application id reused", "an application id you read was written",
+         ConcurrentTransactionException, _app_id_finds),
+    Rule("row tracking", "row ids do not overlap", "row tracking was filled in meanwhile",
+         None, _nothing, skips=rebase.row_tracking_skips, rebases=rebase.row_tracking),
+    Rule("append", "no file added where you read", "files were added where you read",
+         ConcurrentAppendException, _append_finds, skips=_append_skips),
+    Rule("delete / read", "no file you read was removed", "files you read were removed",
+         ConcurrentDeleteReadException, _delete_read_finds),
+    Rule("delete / delete", "no file removed twice", "files you remove were removed",
+         ConcurrentDeleteDeleteException, _delete_delete_finds),
+    Rule("timestamp", "in-commit timestamps in order", "in-commit timestamps out of order",
+         None, _nothing, skips=rebase.timestamp_skips, rebases=rebase.timestamp),
+)
+"""The conflict rules in the order in which they are held against a winner."""

@@ -1,0 +1,233 @@
+"""The steps of a commit: what the algorithm yields, and what it expects back.
+
+What lives here: one frozen value a step. Three of them ask for a reply; all others only tell.
+What it does not know: the order of the steps (``commit.py``), who answers them.
+
+==============  =======================================================================
+step            reply
+==============  =======================================================================
+PutIfAbsent     ``True`` written, ``False`` the version exists, ``None`` outcome unknown
+ReadWinner      a :class:`Winner`, its actions, or the file's bytes; ``None`` if there is none
+Backoff         none; a driver waits ``seconds``, a test does not
+others          none
+==============  =======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    FileAction,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    from_json,
+)
+from deltanb.transaction.operations import BACKFILL, UNBACKFILL
+
+if TYPE_CHECKING:
+    from deltanb.transaction.conflicts import Check, Conflict
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A commit that landed before ours, as the conflict rules read it."""
+
+    version: int
+    actions: tuple[Action, ...]
+
+    @classmethod
+    def of(cls, version: int, reply: Any) -> Winner | None:
+        """The winner in a driver's reply, whichever form the reply has."""
+        if reply is None or isinstance(reply, Winner):
+            return reply
+        if isinstance(reply, str | bytes):
+            lines = reply.decode() if isinstance(reply, bytes) else reply
+            reply = [from_json(line) for line in lines.splitlines() if line.strip()]
+        return cls(version, tuple(reply))
+
+    def _first(self, kind: type[Any]) -> Any:
+        return next((a for a in self.actions if isinstance(a, kind)), None)
+
+    @cached_property
+    def commit_info(self) -> CommitInfo:
+        """Its commitInfo; an empty one where it wrote none."""
+        info: CommitInfo | None = self._first(CommitInfo)
+        return info if info is not None else CommitInfo()
+
+    @cached_property
+    def protocol(self) -> Protocol | None:
+        """Its protocol action."""
+        found: Protocol | None = self._first(Protocol)
+        return found
+
+    @cached_property
+    def metadata(self) -> Metadata | None:
+        """Its metaData action."""
+        found: Metadata | None = self._first(Metadata)
+        return found
+
+    @cached_property
+    def adds(self) -> tuple[AddFile, ...]:
+        """Files it added."""
+        return tuple(a for a in self.actions if isinstance(a, AddFile))
+
+    @cached_property
+    def removes(self) -> tuple[RemoveFile, ...]:
+        """Files it removed."""
+        return tuple(a for a in self.actions if isinstance(a, RemoveFile))
+
+    @cached_property
+    def domains(self) -> dict[str, DomainMetadata]:
+        """Metadata domains it wrote, by name."""
+        return {a.domain: a for a in self.actions if isinstance(a, DomainMetadata)}
+
+    @cached_property
+    def app_ids(self) -> frozenset[str]:
+        """Application ids it wrote a version of."""
+        return frozenset(a.app_id for a in self.actions if isinstance(a, SetTransaction))
+
+    @property
+    def operation(self) -> str:
+        """Its operation, ``TRANSACTION`` where it does not say."""
+        return str(self.commit_info.operation or "TRANSACTION")
+
+    @property
+    def is_blind_append(self) -> bool:
+        """Whether its commitInfo claims a blind append; a commit that claims nothing is none."""
+        return self.commit_info.is_blind_append is True
+
+    @property
+    def tags(self) -> dict[str, Any]:
+        """Its commit tags."""
+        tags = self.commit_info.tags
+        return dict(tags) if isinstance(tags, dict) else {}
+
+    @property
+    def is_identity_update(self) -> bool:
+        """Whether its metadata moves identity high-water marks and nothing else."""
+        return str(self.tags.get("delta.identity.schemaUpdate", "")).lower() == "true"
+
+    @property
+    def is_backfill(self) -> bool:
+        """A row-tracking backfill: re-commits files to give them row ids."""
+        return self.commit_info.operation == BACKFILL
+
+    @property
+    def is_unbackfill(self) -> bool:
+        """A row-tracking unbackfill: re-commits files to take their row ids away."""
+        return self.commit_info.operation == UNBACKFILL
+
+
+@dataclass(frozen=True)
+class Step:
+    """Base of all steps."""
+
+
+@dataclass(frozen=True)
+class Prepared(Step):
+    """The transaction is checked in itself; nothing has been written yet."""
+
+    read_version: int
+    isolation: str
+    is_blind_append: bool
+    num_actions: int
+    operation: str
+
+
+@dataclass(frozen=True)
+class PutIfAbsent(Step):
+    """Write ``body`` (the commit's lines) as ``version``, unless that version exists."""
+
+    version: int
+    body: bytes
+    attempt: int
+    num_actions: int
+    isolation: str
+
+
+@dataclass(frozen=True)
+class ReadWinner(Step):
+    """Read the commit of ``version``, if there is one."""
+
+    version: int
+
+
+@dataclass(frozen=True)
+class Recognised(Step):
+    """The commit found at ``version`` is our own: an earlier put landed though its response was lost."""
+
+    version: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Lost(Step):
+    """Someone else has ``version``."""
+
+    version: int
+    attempt: int
+    winner: Winner
+
+
+@dataclass(frozen=True)
+class Checked(Step):
+    """The rules were held against ``version``, in order; ``conflict`` is None if we can go on."""
+
+    version: int
+    attempt: int
+    winner: Winner
+    checks: Sequence[Check]
+    conflict: Conflict | None
+
+
+@dataclass(frozen=True)
+class Rebased(Step):
+    """No conflict with ``[first, next_version)``: the transaction now stands on the last of them."""
+
+    first: int
+    next_version: int
+    attempt: int
+    elapsed_ms: int
+
+
+@dataclass(frozen=True)
+class Backoff(Step):
+    """Wait before the next attempt."""
+
+    attempt: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Failed(Step):
+    """The commit ends with ``error``; nothing was written."""
+
+    version: int
+    attempt: int
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Committed(Step):
+    """The commit landed as ``version`` after ``attempts`` attempts."""
+
+    version: int
+    attempts: int
+    actions: tuple[Action, ...]
+    isolation: str
+    is_blind_append: bool
+
+    @property
+    def has_file_actions(self) -> bool:
+        """Whether any file was added, removed or described."""
+        return any(isinstance(a, FileAction) for a in self.actions)
