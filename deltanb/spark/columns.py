@@ -1,0 +1,202 @@
+"""Types and columns in Spark's terms: a Delta schema as a Spark one, one schema turned into
+another.
+
+What lives here: column expressions that convert, rename and check; each is built from the two
+schemas alone and runs inside whatever query it is put into.
+What it does not know: files, partitions, who reads or writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from deltanb.data.column_mapping import field_id, physical_name
+from deltanb.log.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    arrow_type,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+FIELD_ID = "parquet.field.id"  # the key by which Spark takes a column's Parquet field id
+
+_INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_EXACT_BITS = {"float": 24, "double": 53}  # integers up to this size are exact in a floating number
+
+
+def column(name: str) -> Column:
+    """The column of exactly that name, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+# ---------------------------------------------------------------------------- types
+
+
+def spark_schema(schema: StructType, mode: str = "none") -> T.StructType:
+    """The Spark schema of a Delta schema, everything nullable.
+
+    In the column mapping modes ``name`` and ``id`` the names are the physical ones, and each field
+    carries its id as :data:`FIELD_ID`; in mode ``none`` they are the logical ones.
+
+    Raises:
+        UnsupportedProtocol: a type that this library does not know, with its column.
+    """
+    return T.StructType([_spark_field(f, mode, f.name) for f in schema.fields])
+
+
+def spark_type(data_type: DataType, mode: str = "none", path: str = "") -> T.DataType:
+    """As :func:`spark_schema`, for one type."""
+    match data_type:
+        case StructType():
+            return T.StructType([_spark_field(f, mode, f"{path}.{f.name}")
+                                 for f in data_type.fields])
+        case ArrayType():
+            return T.ArrayType(spark_type(data_type.element_type, mode, f"{path}.element"))
+        case MapType():
+            return T.MapType(spark_type(data_type.key_type, mode, f"{path}.key"),
+                             spark_type(data_type.value_type, mode, f"{path}.value"))
+        case PrimitiveType(name):
+            arrow_type(data_type, path)  # refuses what nobody here can hold
+            if data_type.is_decimal:
+                return T.DecimalType(data_type.precision, data_type.scale)
+            return _PRIMITIVES.get(name, T.StringType())()
+
+
+def _spark_field(field: StructField, mode: str, path: str) -> T.StructField:
+    metadata = {} if mode == "none" else {FIELD_ID: field_id(field)}
+    data_type = spark_type(field.type, mode, path)
+    return T.StructField(physical_name(field, mode), data_type, True, metadata)
+
+
+_PRIMITIVES: dict[str, Any] = {
+    "string": T.StringType, "long": T.LongType, "integer": T.IntegerType, "short": T.ShortType,
+    "byte": T.ByteType, "float": T.FloatType, "double": T.DoubleType, "boolean": T.BooleanType,
+    "binary": T.BinaryType, "date": T.DateType, "timestamp": T.TimestampType,
+    "timestamp_ntz": T.TimestampNTZType, "variant": T.VariantType, "void": T.NullType,
+    "null": T.NullType,
+}
+
+
+def shape(data_type: DataType) -> Any:
+    """Names and types alone, for comparison: no nullability, no metadata."""
+    match data_type:
+        case StructType():
+            return tuple((f.name, shape(f.type)) for f in data_type.fields)
+        case ArrayType():
+            return ("array", shape(data_type.element_type))
+        case MapType():
+            return ("map", shape(data_type.key_type), shape(data_type.value_type))
+        case PrimitiveType(name) if name not in _PRIMITIVES and not data_type.is_decimal:
+            return "string"  # CHAR, VARCHAR, a collation
+    return str(data_type)
+
+
+# ---------------------------------------------------------------------------- conversion
+
+
+def converted(source: Column, found: DataType, wanted: DataType) -> Column:
+    """``source`` as the wanted type: fields of structs by name in any case, missing ones NULL.
+
+    A value that does not fit becomes NULL; :func:`loses` tells which ones those are.
+    """
+    if shape(found) == shape(wanted):
+        return source
+    if str(found) in ("void", "null"):
+        return source.cast(spark_type(wanted))
+    match found, wanted:
+        case StructType(), StructType():
+            fields = [_field_of(source, found, f).alias(f.name) for f in wanted.fields]
+            return F.when(source.isNotNull(), F.struct(*fields))
+        case ArrayType(), ArrayType():
+            before, after = found.element_type, wanted.element_type
+            return F.transform(source, lambda element: converted(element, before, after))
+        case MapType(), MapType():
+            key, value = (found.key_type, wanted.key_type), (found.value_type, wanted.value_type)
+            return F.map_from_entries(F.transform(
+                F.map_entries(source),
+                lambda entry: F.struct(converted(entry.getField("key"), *key).alias("key"),
+                                       converted(entry.getField("value"), *value).alias("value"))))
+    return source.try_cast(spark_type(wanted))
+
+
+def _field_of(source: Column, found: StructType, wanted: StructField) -> Column:
+    inner = found.get(wanted.name)
+    if inner is None:
+        return F.lit(None).cast(spark_type(wanted.type))
+    return converted(source.getField(inner.name), inner.type, wanted.type)
+
+
+def loses(source: Column, found: DataType, wanted: DataType) -> Column | None:
+    """Whether conversion would lose something of the value; None where the types rule it out."""
+    if shape(found) == shape(wanted) or str(found) in ("void", "null"):
+        return None
+    match found, wanted:
+        case StructType(), StructType():
+            parts = []
+            for field in wanted.fields:
+                inner = found.get(field.name)
+                if inner is not None:
+                    parts.append(loses(source.getField(inner.name), inner.type, field.type))
+            return _any(parts)
+        case ArrayType(), ArrayType():
+            return _exists(source, found.element_type, wanted.element_type)
+        case MapType(), MapType():
+            return _any([_exists(F.map_keys(source), found.key_type, wanted.key_type),
+                         _exists(F.map_values(source), found.value_type, wanted.value_type)])
+    assert isinstance(wanted, PrimitiveType)  # other pairs are refused by the schemas alone
+    return _primitive_loses(source, str(found), wanted)
+
+
+def _exists(source: Column, found: DataType, wanted: DataType) -> Column | None:
+    if loses(F.lit(None), found, wanted) is None:
+        return None
+
+    def fails(element: Column) -> Column:
+        lost = loses(element, found, wanted)
+        assert lost is not None
+        return lost
+
+    return F.coalesce(F.exists(source, fails), F.lit(False))
+
+
+def _any(parts: list[Column | None]) -> Column | None:
+    result = None
+    for part in parts:
+        if part is not None:
+            result = part if result is None else result | part
+    return result
+
+
+def _primitive_loses(source: Column, before: str, wanted: PrimitiveType) -> Column | None:
+    after = wanted.name
+    if after in ("string", "variant") or (after not in _PRIMITIVES and not wanted.is_decimal):
+        return None
+    if before in _INTEGERS and _INTEGERS[before] <= _INTEGERS.get(after, _EXACT_BITS.get(after, 0)):
+        return None
+    if (before, after) in (("float", "double"), ("date", "timestamp"), ("date", "timestamp_ntz")):
+        return None
+    made = source.try_cast(spark_type(wanted))
+    infinite = [F.lit(float("inf")), F.lit(float("-inf"))]
+    if after in _EXACT_BITS and before not in _INTEGERS:  # only the tail of a fraction may go
+        return F.coalesce(made.isin(*infinite) & ~source.cast("double").isin(*infinite),
+                          source.isNotNull() & made.isNull())
+    if after.startswith("decimal") and before in _EXACT_BITS:
+        return source.isNotNull() & made.isNull()
+    back = made.try_cast(spark_type(PrimitiveType(before)))
+    return source.isNotNull() & ~back.eqNullSafe(source)
+
+
+def renamed(source: Column, data_type: DataType, target: T.DataType) -> Column:
+    """The same values under the names of ``target``, which differ inside structs only."""
+    has_names = isinstance(data_type, StructType) or (
+        isinstance(data_type, ArrayType | MapType) and "struct<" in str(data_type))
+    return source.cast(target) if has_names else source

@@ -1,0 +1,318 @@
+"""A Spark DataFrame as data files of a table, written by Spark's own Parquet writer.
+
+What lives here: the query that checks and shapes the rows, the folder Spark writes into, and the
+way of its files into the table. The rows pass the same enforcement and constraints as rows written
+in the process (``data/``), and the files get the same statistics, taken from their footers.
+What it does not know: transactions. A file is part of the table once a commit names it.
+
+Each write has a folder of its own inside the table, so the files in it are the ones written,
+whatever else goes on. They are then moved to their place under names of ours, and the folder is
+removed, also when anything fails.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+from deltanb.actions import AddFile, Metadata, Protocol, encode_path
+from deltanb.data import column_mapping, statistics
+from deltanb.data import write as in_process
+from deltanb.data.constraints import Check
+from deltanb.errors import InvalidArgument
+from deltanb.log import partitions, properties
+from deltanb.log.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from deltanb.log.store import LogStore
+from deltanb.options import options
+from deltanb.spark.checks import checked, translated
+from deltanb.spark.columns import column, renamed, spark_schema
+from deltanb.spark.session import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+FOLDER_PREFIX = "_deltanb_write_"
+"""Begins the name of a write's folder. The underscore hides it from readers of the directory; one
+that is still there belongs to a write that runs, or to a process that was killed."""
+_NOT_NULL = partitions.HIVE_NULL + "\x01"  # stands in for the string that reads like a NULL
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+ROW_BYTES = {"boolean": 1, "byte": 1, "short": 2, "integer": 4, "float": 4, "date": 4, "string": 16,
+             "binary": 32, "variant": 64, "decimal": 8}
+"""Bytes a value takes in a compressed file, by guess; others count :data:`VALUE_BYTES`. Spark cuts
+files by rows only, so a target in bytes needs a guess of a row's size."""
+VALUE_BYTES = 8
+ITEMS = 4  # elements of an array or map, by the same guess
+
+_WRITER_SETTINGS = {
+    # Files as PROTOCOL.md has them, whatever the session says: no INT96, no shifted calendar, the
+    # present layout of lists, ids where columns are mapped, no variant in pieces.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.variant.inferShreddingSchema": "false",
+}
+
+
+def write_files(
+    store: LogStore,
+    metadata: Metadata,
+    protocol: Protocol,
+    frame: DataFrame,
+    *,
+    target_file_size: int | None = None,
+    data_change: bool = True,
+    checks: Sequence[Check] = (),
+    clustering: Iterable[Sequence[str]] = (),
+) -> list[AddFile]:
+    """Write the rows of a Spark DataFrame as files of the table and describe them; commit nothing.
+
+    Spark's partitions of ``frame`` become files: one for each, and for each value of the table's
+    partition columns in it. ``target_file_size`` (bytes) cuts files that would be much larger, by a
+    guess of a row's size.
+
+    Works on Spark Connect when client and server see the same file system. A store that Spark
+    cannot write to is written to from this process, through Arrow; the rows must then fit into
+    memory.
+
+    Other arguments, result and errors: as :func:`deltanb.data.write.write_files`.
+
+    >>> files = write_files(store, metadata, protocol, session.range(9))     # doctest: +SKIP
+    >>> sum(file.num_records for file in files)                              # doctest: +SKIP
+    9
+    """
+    size = _target(metadata, target_file_size)
+    if store.local_path("") is None:
+        return in_process.write_files(
+            store, metadata, protocol, frame.toArrow(), target_file_size=size,
+            data_change=data_change, checks=checks, clustering=clustering)
+    write = _Write(store, metadata, protocol, data_change, clustering)
+    rows = checked(frame, metadata, [c.name for c in write.partition_by], checks)
+    try:
+        with translated(metadata.schema, metadata, checks):
+            write.run(rows, size)
+        return write.adopt()
+    except BaseException:
+        in_process.delete_files(store, write.adopted)
+        raise
+    finally:
+        shutil.rmtree(write.path, ignore_errors=True)
+
+
+def _target(metadata: Metadata, target_file_size: int | None) -> int:
+    size = target_file_size
+    if size is None:
+        size = properties.get(metadata.configuration, "delta.targetFileSize")
+    size = options.target_file_size if size is None else size
+    if size < 1:
+        raise InvalidArgument(f"target_file_size={size} must be at least 1 byte")
+    return int(size)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A file as Spark left it: its name below the write's folder, and its partition values."""
+
+    name: str
+    values: dict[str, str | None]
+    footer: pq.FileMetaData
+
+
+class _Write:
+    """One write: its folder, the files in it, and where they went."""
+
+    def __init__(
+        self, store: LogStore, metadata: Metadata, protocol: Protocol, data_change: bool,
+        clustering: Iterable[Sequence[str]],
+    ) -> None:
+        self.store, self.metadata, self.protocol = store, metadata, protocol
+        self.data_change, self.clustering = data_change, [tuple(path) for path in clustering]
+        self.mode = column_mapping.mode_of(metadata, protocol)
+        self.partition_by = [metadata.schema.field(name) for name in metadata.partition_columns]
+        self.kept = in_process._columns_in_files(metadata.schema, metadata)
+        # Random, not options.new_id(): processes that draw their ids from one seed must not meet
+        # here.
+        path = store.local_path(FOLDER_PREFIX + uuid.uuid4().hex)
+        assert path is not None
+        self.path = path
+        self.adopted: list[str] = []
+
+    # -- Spark's part ---------------------------------------------------------------------------
+
+    def run(self, rows: DataFrame, target_file_size: int) -> None:
+        """Let Spark write ``rows`` (the table's logical columns) into the folder."""
+        names = [self._physical(field) for field in self.partition_by]
+        writer = self._in_file_form(rows).write.mode("error").partitionBy(*names)
+        per_file = max(1, target_file_size // _row_bytes(self.kept))
+        writer = writer.option("maxRecordsPerFile", per_file).option("compression", "snappy")
+        with settings(rows.sparkSession, _WRITER_SETTINGS):
+            writer.parquet("file:" + self.path)
+        if not os.path.isdir(self.path):
+            raise InvalidArgument(
+                f"Spark has written to {self.path}, but nothing is there: the Spark server has "
+                "another file system than this process. Write to a path both of them see, or use "
+                "a local session (deltanb.spark())", path=self.path)
+
+    def _in_file_form(self, rows: DataFrame) -> DataFrame:
+        """Physical names and field ids; partition columns last, as texts that keep every value."""
+        schema = spark_schema(self.kept, self.mode)
+        columns = [
+            renamed(column(field.name), field.type, target.dataType).alias(target.name)
+            for field, target in zip(self.kept.fields, schema.fields, strict=True)
+        ] if self.mode != "none" else [column(name) for name in self.kept.names]
+        for field in self.partition_by:
+            columns.append(_key(column(field.name), field.type).alias(self._physical(field)))
+        shaped = rows.select(*columns)
+        if self.mode == "none":
+            return shaped
+        for field in self.partition_by:
+            schema = schema.add(self._physical(field), "string")
+        return shaped.to(schema)  # the one way to give nested fields their ids
+
+    def _physical(self, field: StructField) -> str:
+        return column_mapping.physical_name(field, self.mode)
+
+    # -- our part -------------------------------------------------------------------------------
+
+    def adopt(self) -> list[AddFile]:
+        """Describe the files and move them to their places; actions in the order of their names."""
+        now = options.clock()
+        return [self._adopt(number, written, now)
+                for number, written in enumerate(self._written())]
+
+    def _written(self) -> list[_Written]:
+        found = []
+        for folder, _, names in os.walk(self.path):
+            values = self._values_of(os.path.relpath(folder, self.path))
+            for name in names:
+                if name.endswith(".parquet") and name[0] not in "._":
+                    path = os.path.join(folder, name)
+                    found.append(_Written(path, values, pq.read_metadata(path)))
+        # Spark writes a file without rows where there are none at all, so that it has a schema.
+        found = [written for written in found if written.footer.num_rows]
+        return sorted(found, key=lambda written: (os.path.basename(written.name), written.name))
+
+    def _values_of(self, folder: str) -> dict[str, str | None]:
+        """Partition values in the log's form, from a path of Hive folders."""
+        found = partitions.parse_hive_path(folder.replace(os.sep, "/") + "/")
+        return {self._physical(field): _log_text(found.get(self._physical(field)), field.type)
+                for field in self.partition_by}
+
+    def _folder(self, values: dict[str, str | None]) -> str:
+        """Where a file of these partition values goes, as for rows written in the process."""
+        configuration = self.metadata.configuration
+        if self.mode != "none" or properties.get(configuration, "delta.randomizeFilePrefixes"):
+            length = int(configuration.get("delta.randomPrefixLength",
+                                           in_process.RANDOM_PREFIX_LENGTH))
+            return options.new_id().replace("-", "")[:length]
+        return partitions.hive_path(values)
+
+    def _adopt(self, number: int, written: _Written, now: int) -> AddFile:
+        footer = written.footer
+        stats = statistics.from_footer(
+            footer, self.metadata.schema, self.metadata, protocol=self.protocol,
+            clustering=self.clustering,
+            read=lambda names: pq.ParquetFile(written.name).read(columns=names))
+        name = f"part-{number:05d}-{options.new_id()}-c000.snappy.parquet"
+        folder = self._folder(written.values)
+        name = f"{folder}/{name}" if folder else name
+        size = os.path.getsize(written.name)
+        self.adopted.append(name)
+        _move(self.store, written.name, name)
+        return AddFile(path=encode_path(name), partition_values=written.values, size=size,
+                       modification_time=now, data_change=self.data_change, stats=stats)
+
+
+# --- partition values -----------------------------------------------------------------------------
+
+def _key(source: Column, data_type: DataType) -> Column:
+    """A text for Spark's folder from which the value comes back whole, in any session zone."""
+    name = str(data_type)
+    if name == "timestamp":
+        return F.unix_micros(source).cast("string")
+    if name == "binary":
+        return F.hex(source)
+    text = source.cast("string")
+    return F.when(text == partitions.HIVE_NULL, F.lit(_NOT_NULL)).otherwise(text)
+
+
+def _log_text(text: str | None, data_type: DataType) -> str | None:
+    """The log's form of a text that :func:`_key` made."""
+    if text is None:
+        return None
+    name = str(data_type)
+    value: Any
+    if name == "timestamp":
+        value = _EPOCH + timedelta(microseconds=int(text))
+    elif name == "binary":
+        value = bytes.fromhex(text)
+    elif text == _NOT_NULL:
+        value = partitions.HIVE_NULL
+    else:
+        value = partitions.parse_value(text, data_type)
+    return partitions.format_value(value, data_type)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+def _row_bytes(schema: StructType) -> int:
+    return sum(_value_bytes(field.type) for field in schema.fields)
+
+
+def _value_bytes(data_type: DataType) -> int:
+    match data_type:
+        case StructType():
+            return _row_bytes(data_type)
+        case ArrayType():
+            return ITEMS * _value_bytes(data_type.element_type)
+        case MapType():
+            return ITEMS * (_value_bytes(data_type.key_type) + _value_bytes(data_type.value_type))
+        case PrimitiveType(name):
+            return ROW_BYTES.get(re.split(r"\W", name)[0], VALUE_BYTES)
+
+
+def _move(store: LogStore, source: str, name: str) -> None:
+    """Give a file its place in the table; it is on the disk before any commit names it."""
+    target = store.local_path(name)
+    assert target is not None
+    folder = os.path.dirname(target)
+    made = []
+    while not os.path.isdir(folder):
+        made.append(folder)
+        folder = os.path.dirname(folder)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    _sync(source)
+    os.rename(source, target)
+    _sync(os.path.dirname(target))
+    for folder in made:
+        _sync(os.path.dirname(folder))
+
+
+def _sync(path: str) -> None:
+    if options.durability != "sync":
+        return
+    with suppress(OSError):  # not every file system syncs folders, and none loses them by this
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,484 @@
+"""Spark's writer against the writer of the process: the same rows give the same description."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F
+
+from deltanb.actions import Metadata, Protocol, decode_path
+from deltanb.data import write as in_process
+from deltanb.data.column_mapping import MAX_ID_KEY, MODE_KEY, assign
+from deltanb.data.constraints import Within
+from deltanb.errors import ConstraintViolation, InvalidArgument, InvalidSchema, SchemaMismatch
+from deltanb.log.schema import (
+    ArrayType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    from_arrow,
+    to_arrow,
+)
+from deltanb.log.store import LocalStore
+from deltanb.options import SeededIds, set_options
+from deltanb.spark import write as spark_write
+
+pytestmark = pytest.mark.spark
+
+PLAIN = Protocol(1, 2)
+MAPPED = Protocol(2, 5)
+UTC = dt.timezone.utc
+
+
+def table_of(schema: StructType, partition_by=(), **configuration) -> Metadata:
+    properties = {key.replace("__", "."): value for key, value in configuration.items()}
+    return Metadata("t", schema.to_json(), tuple(partition_by), properties)
+
+
+def schema_of(**types: str) -> StructType:
+    return StructType(StructField(name, PrimitiveType(kind)) for name, kind in types.items())
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def rows_of(folder: Path, files) -> list[dict]:
+    rows = []
+    for file in files:
+        stored = pq.ParquetFile(folder / decode_path(file.path)).read().to_pylist()
+        rows += [{**row, **file.partition_values} for row in stored]
+    return rows
+
+
+def both(spark, tmp_path, rows: pa.Table, metadata: Metadata, protocol: Protocol = PLAIN):
+    """The files that either engine makes of the same rows, in one file a partition."""
+    made = {}
+    for name in ("process", "spark"):
+        store = LocalStore(tmp_path / name)
+        data = rows if name == "process" else spark.createDataFrame(rows).coalesce(1)
+        write = in_process.write_files if name == "process" else spark_write.write_files
+        made[name] = write(store, metadata, protocol, data)
+    return made["process"], made["spark"]
+
+
+def described(files):
+    return sorted(((f.partition_values, json.loads(f.stats), f.data_change) for f in files), key=str)
+
+
+# --- the same description ---------------------------------------------------------------------------
+
+
+EVERY_TYPE = pa.table({
+    "byte": pa.array([1, -128, None], pa.int8()),
+    "short": pa.array([1, -32768, None], pa.int16()),
+    "integer": pa.array([7, None, -7], pa.int32()),
+    "long": pa.array([2**62, -1, None], pa.int64()),
+    "float": pa.array([0.1, -0.0, None], pa.float32()),
+    "double": pa.array([1e300, None, -2.5], pa.float64()),
+    "nan": pa.array([math.nan, 1.0, 5.0], pa.float64()),
+    "all_nan": pa.array([math.nan, math.nan, None], pa.float32()),
+    "infinite": pa.array([math.inf, 1.0, None], pa.float64()),
+    "d9": pa.array([Decimal("1.50"), Decimal("-7.25"), None], pa.decimal128(9, 2)),
+    "d18": pa.array([Decimal("1.500"), Decimal("-7.250"), None], pa.decimal128(18, 3)),
+    "d38": pa.array([Decimal("12345678901234567890123.5"), None, None], pa.decimal128(38, 1)),
+    "boolean": pa.array([True, False, None]),
+    "string": pa.array(["b", "é" * 40, None]),
+    "long_text": pa.array(["a" * 5000, "b", None]),
+    "emoji": pa.array(["\U0001f600" * 40, "z" * 33, None]),
+    "binary": pa.array([b"\x00\xff", b"", None]),
+    "date": pa.array([dt.date(2020, 2, 29), dt.date(1, 1, 1), None]),
+    "timestamp": pa.array([dt.datetime(2020, 1, 1, 1, 2, 3, 456789, UTC),
+                           dt.datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None],
+                          pa.timestamp("us", "UTC")),
+    "timestamp_ntz": pa.array([dt.datetime(2020, 1, 1), None, dt.datetime(9999, 12, 31)],
+                              pa.timestamp("us")),
+    "nothing": pa.array([None, None, None], pa.int32()),
+    "struct": pa.array([{"x": 1, "y": {"z": "a"}}, {"x": None, "y": None}, None],
+                       pa.struct([("x", pa.int32()), ("y", pa.struct([("z", pa.string())]))])),
+    "array": pa.array([[1, None], [], None], pa.list_(pa.int32())),
+    "map": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int32())),
+})
+
+
+def test_files_of_every_type_are_described_as_in_the_process(spark, tmp_path):
+    metadata = table_of(from_arrow(EVERY_TYPE.schema))
+    process, sparks = both(spark, tmp_path, EVERY_TYPE, metadata)
+    assert len(sparks) == 1
+    assert described(sparks) == described(process)
+    assert sparks[0].stats == process[0].stats
+
+
+def test_files_hold_what_files_of_the_process_hold(spark, tmp_path):
+    metadata = table_of(from_arrow(EVERY_TYPE.schema))
+    process, sparks = both(spark, tmp_path, EVERY_TYPE, metadata)
+    columns = [c for c in EVERY_TYPE.column_names if "nan" not in c]
+    stored = [pq.read_table(tmp_path / name / decode_path(files[0].path), columns=columns)
+              for name, files in (("process", process), ("spark", sparks))]
+    assert stored[0].to_pylist() == stored[1].to_pylist()
+    kinds = [{field.name: field.type for field in table.schema
+              if not pa.types.is_nested(field.type)} for table in stored]
+    assert kinds[0] == kinds[1], "the same Parquet types: micros, no INT96"
+
+
+PARTITION_VALUES = {
+    "string": ["plain", "a/b=c %ü:", "", None, "__HIVE_DEFAULT_PARTITION__", " "],
+    "integer": [1, -1, None], "date": [dt.date(2020, 2, 29), None],
+    "boolean": [True, False, None], "double": [0.1, 1e10, math.inf, None],
+    "decimal(5,2)": [Decimal("1.50"), None], "binary": [b"ab", b"", None],
+    "timestamp": [dt.datetime(2020, 1, 1, 1, 2, 3, 4, UTC), dt.datetime(1960, 1, 1, tzinfo=UTC), None],
+    "timestamp_ntz": [dt.datetime(2020, 1, 1, 1, 2, 3, 4), dt.datetime(2020, 1, 1), None],
+}
+
+
+@pytest.mark.parametrize("kind", PARTITION_VALUES)
+def test_partition_values_are_written_as_in_the_process(spark, tmp_path, kind):
+    schema = schema_of(id="long", p=kind)
+    values = PARTITION_VALUES[kind]
+    rows = pa.table({"id": range(len(values)), "p": values}, schema=to_arrow(schema))
+    metadata = table_of(schema, ["p"])
+    process, sparks = both(spark, tmp_path, rows, metadata)
+    assert described(sparks) == described(process)
+    folders = [{str(Path(decode_path(f.path)).parent) for f in files} for files in (process, sparks)]
+    assert folders[0] == folders[1]
+    by_id = [sorted(rows_of(tmp_path / name, files), key=lambda row: row["id"])
+             for name, files in (("process", process), ("spark", sparks))]
+    assert by_id[0] == by_id[1]
+
+
+def test_two_partition_columns_keep_their_order(spark, tmp_path):
+    schema = schema_of(b="integer", id="long", a="string")
+    rows = pa.table({"b": [1, 1, 2], "id": [1, 2, 3], "a": ["x", "y", "x"]}, schema=to_arrow(schema))
+    process, sparks = both(spark, tmp_path, rows, table_of(schema, ["a", "b"]))
+    assert described(sparks) == described(process)
+    assert sorted(f.path.rpartition("/")[0] for f in sparks) == ["a=x/b=1", "a=x/b=2", "a=y/b=1"]
+
+
+def test_a_session_in_another_zone_writes_the_same_partition_value(spark, tmp_path):
+    schema = schema_of(id="long", p="timestamp")
+    rows = pa.table({"id": [1], "p": [dt.datetime(2020, 1, 1, tzinfo=UTC)]}, schema=to_arrow(schema))
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        _, sparks = both(spark, tmp_path, rows, table_of(schema, ["p"]))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert sparks[0].partition_values == {"p": "2020-01-01T00:00:00.000000Z"}
+
+
+NESTED = StructType([
+    StructField("id", PrimitiveType("long")),
+    StructField("s", StructType([
+        StructField("x y", PrimitiveType("string")),
+        StructField("items", ArrayType(StructType([StructField("q", PrimitiveType("integer"))]))),
+        StructField("m", MapType(PrimitiveType("string"), PrimitiveType("long"))),
+    ])),
+    StructField("p", PrimitiveType("string")),
+])
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_mapped_columns_have_physical_names_and_ids_at_every_level(spark, tmp_path, mode):
+    numbers = iter(range(100))
+    schema, last = assign(NESTED, new_name=lambda: f"col-{next(numbers)}")
+    metadata = Metadata("t", schema.to_json(), ("p",), {MODE_KEY: mode, MAX_ID_KEY: str(last)})
+    rows = pa.table({"id": [1, 2], "s": [{"x y": "a", "items": [{"q": 1}], "m": [("k", 2)]}, None],
+                     "p": ["u", None]}, schema=to_arrow(schema))
+    process, sparks = both(spark, tmp_path, rows, metadata, MAPPED)
+    assert described(sparks) == described(process)
+    stored = [pq.ParquetFile(tmp_path / name / decode_path(files[0].path))
+              for name, files in (("process", process), ("spark", sparks))]
+    assert _ids(stored[0].schema_arrow) == _ids(stored[1].schema_arrow)
+    by_id = [sorted((pq.ParquetFile(tmp_path / name / decode_path(f.path)).read().to_pylist()
+                     for f in files), key=str) for name, files in (("process", process),
+                                                                   ("spark", sparks))]
+    assert by_id[0] == by_id[1]
+
+
+def _ids(fields, path=()):
+    found = {}
+    for field in fields:
+        number = (field.metadata or {}).get(b"PARQUET:field_id")
+        if number and int(number) > 0:
+            found[(*path, field.name)] = int(number)
+        kind = field.type
+        inner = [kind.value_field] if pa.types.is_list(kind) else (
+            list(kind) if pa.types.is_struct(kind) else [])
+        name = "element" if pa.types.is_list(kind) else field.name
+        found |= _ids(inner, (*path, name))
+    return found
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+def test_nothing_but_the_files_is_left(spark, tmp_path):
+    metadata = table_of(schema_of(id="long", p="integer"), ["p"])
+    files = spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN,
+                                    spark.range(10).selectExpr("id", "int(id % 3) p"))
+    assert files_below(tmp_path) == sorted(decode_path(f.path) for f in files)
+    assert sum(f.num_records for f in files) == 10
+    assert {f.size for f in files} == {(tmp_path / f.path).stat().st_size for f in files}
+
+
+def test_names_and_times_come_from_the_settings(spark, tmp_path):
+    metadata = table_of(schema_of(id="long"))
+    made = []
+    for name in ("a", "b"):
+        with set_options(new_id=SeededIds(7), clock=lambda: 42):
+            made.append(spark_write.write_files(LocalStore(tmp_path / name), metadata, PLAIN,
+                                                spark.range(0, 5, 1, 2)))
+    assert made[0] == made[1]
+    assert {f.modification_time for f in made[0]} == {42}
+
+
+def test_a_frame_without_rows_gives_no_file(spark, tmp_path):
+    metadata = table_of(schema_of(id="long"))
+    assert spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, spark.range(0)) == []
+    assert files_below(tmp_path) == []
+
+
+def test_a_target_size_cuts_files(spark, tmp_path):
+    metadata = table_of(schema_of(id="long"))
+    files = spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, spark.range(0, 1000, 1, 1),
+                                    target_file_size=800)
+    assert [f.num_records for f in files] == [100] * 10
+    with pytest.raises(InvalidArgument, match="at least 1"):
+        spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, spark.range(1),
+                                target_file_size=0)
+
+
+def test_settings_of_the_session_do_not_leak_in_or_out(spark, tmp_path):
+    hostile = {"spark.sql.parquet.outputTimestampType": "INT96",
+               "spark.sql.parquet.writeLegacyFormat": "true"}
+    before = {key: spark.conf.get(key) for key in hostile}
+    metadata = table_of(schema_of(d="decimal(5,2)", t="timestamp"))
+    frame = spark.sql("SELECT 1.50BD d, timestamp'2020-01-01' t").selectExpr("cast(d AS decimal(5,2)) d", "t")
+    try:
+        for key, value in hostile.items():
+            spark.conf.set(key, value)
+        (file,) = spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, frame)
+        assert {key: spark.conf.get(key) for key in hostile} == hostile
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+    stored = pq.read_metadata(tmp_path / file.path).schema
+    assert [stored.column(i).physical_type for i in range(2)] == ["INT32", "INT64"]
+
+
+def test_a_store_spark_cannot_reach_is_written_from_the_process(spark):
+    from deltanb.testing import MemoryStore
+
+    store = MemoryStore()
+    (file,) = spark_write.write_files(store, table_of(schema_of(id="long")), PLAIN,
+                                      spark.range(3).coalesce(1))
+    assert pq.read_table(store.open_input(file.path)).column("id").to_pylist() == [0, 1, 2]
+
+
+def test_a_variant_is_written_whole(spark, tmp_path):
+    metadata = table_of(schema_of(id="long", v="variant"))
+    frame = spark.sql("""SELECT id, parse_json('{"a": ' || id || '}') v FROM range(100)""").coalesce(1)
+    (file,) = spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, frame)
+    variant = pq.ParquetFile(tmp_path / file.path).schema_arrow.field("v").type
+    variant = getattr(variant, "storage_type", variant)
+    assert {variant.field(i).name for i in range(variant.num_fields)} == {"metadata", "value"}
+    assert json.loads(file.stats)["nullCount"] == {"id": 0, "v": 0}
+
+
+# --- enforcement ------------------------------------------------------------------------------------
+
+
+def test_columns_are_found_by_name_in_any_case_and_missing_ones_are_null(spark, tmp_path):
+    metadata = table_of(StructType([
+        StructField("id", PrimitiveType("long")), StructField("n", PrimitiveType("integer")),
+        StructField("s", StructType([StructField("a", PrimitiveType("long")),
+                                     StructField("b", PrimitiveType("string"))])),
+        StructField("l", ArrayType(StructType([StructField("v", PrimitiveType("double"))]))),
+        StructField("m", MapType(PrimitiveType("string"), PrimitiveType("long"))),
+    ]))
+    frame = spark.sql("""SELECT array(named_struct('V', 1.5f)) L, named_struct('B', 'x', 'a', 1) s,
+                                map('k', 1) m, 5 `ID`""")
+    (file,) = spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, frame)
+    (row,) = pq.ParquetFile(tmp_path / file.path).read().to_pylist()
+    assert row == {"id": 5, "n": None, "s": {"a": 1, "b": "x"}, "l": [{"v": 1.5}], "m": [("k", 1)]}
+
+
+MISFITS = [
+    ("SELECT 1L id, 'x' extra", "+ extra: string, not in the table"),
+    ("SELECT 'x' id", "~ id: string in the data, long in the table"),
+    ("SELECT 1L n", "- id: long NOT NULL, missing from the data"),
+]
+
+
+@pytest.mark.parametrize("query, line", MISFITS)
+def test_a_schema_that_does_not_fit_is_refused_as_in_the_process(spark, tmp_path, query, line):
+    schema = StructType([StructField("id", PrimitiveType("long"), False),
+                         StructField("n", PrimitiveType("long"))])
+    frame, messages = spark.sql(query), []
+    for write, data in ((spark_write.write_files, frame), (in_process.write_files, frame.toArrow())):
+        with pytest.raises(SchemaMismatch) as caught:
+            write(LocalStore(tmp_path), table_of(schema), PLAIN, data)
+        assert line in caught.value.differences
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert files_below(tmp_path) == []
+
+
+def test_a_type_without_a_delta_counterpart_is_refused(spark, tmp_path):
+    with pytest.raises(InvalidSchema, match="'i'.*cast the column"):
+        spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(i="long")), PLAIN,
+                                spark.sql("SELECT interval '1' day i"))
+
+
+LOSSES = [
+    ("integer", "long", [1, 2**31]), ("byte", "integer", [1, 128]), ("integer", "double", [1.0, 1.5]),
+    ("decimal(3,1)", "decimal(5,2)", [Decimal("1.10"), Decimal("1.11")]),
+    ("date", "timestamp_ntz", [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 12)]),
+    ("float", "double", [1.5, 1e300]), ("double", "long", [1, 2**53 + 1]),
+]
+
+
+@pytest.mark.parametrize("wanted, found, values", LOSSES, ids=[f"{f}-{w}" for w, f, _ in LOSSES])
+def test_a_value_that_does_not_fit_is_refused_by_both_engines(spark, tmp_path, wanted, found, values):
+    metadata = table_of(schema_of(x=wanted))
+    good, bad = (pa.table({"x": [v, None]}, schema=to_arrow(schema_of(x=found))) for v in values)
+    process, sparks = both(spark, tmp_path, good, metadata)
+    assert described(sparks) == described(process)
+    for write, data in ((spark_write.write_files, spark.createDataFrame(bad)),
+                        (in_process.write_files, bad)):
+        with pytest.raises(SchemaMismatch, match="does not fit") as caught:
+            write(LocalStore(tmp_path / "bad"), metadata, PLAIN, data)
+        assert caught.value.column == "x"
+    assert files_below(tmp_path / "bad") == []
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_nested_value_that_does_not_fit_is_refused_whatever_the_session_says(spark, tmp_path, ansi):
+    metadata = table_of(StructType([StructField("l", ArrayType(PrimitiveType("byte")))]))
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        with pytest.raises(SchemaMismatch, match="300"):
+            spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN,
+                                    spark.sql("SELECT array(1, 300) l"))
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+    assert files_below(tmp_path) == []
+
+
+# --- constraints ------------------------------------------------------------------------------------
+
+
+def test_a_check_names_constraint_and_row_and_leaves_nothing(spark, tmp_path):
+    metadata = table_of(schema_of(id="long", p="integer"), ["p"], delta__constraints__small="id < 5")
+    frame = spark.range(10).selectExpr("id", "int(id % 2) p")
+    with pytest.raises(ConstraintViolation, match=r"CHECK constraint small \(id < 5\)") as caught:
+        spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, frame)
+    assert caught.value.constraint == "small"
+    assert caught.value.row in [{"id": i, "p": i % 2} for i in range(5, 10)]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_null_does_not_satisfy_a_check(spark, tmp_path):
+    metadata = table_of(schema_of(id="long"), delta__constraints__small="id < 5")
+    with pytest.raises(ConstraintViolation) as caught:
+        spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN,
+                                spark.sql("SELECT cast(NULL AS bigint) id"))
+    assert caught.value.row == {"id": None}
+
+
+def test_nulls_are_refused_at_every_level(spark, tmp_path):
+    inner = StructType([StructField("x", PrimitiveType("integer"), False)])
+    integer, string = PrimitiveType("integer"), PrimitiveType("string")
+    schema = StructType([StructField("s", inner), StructField("l", ArrayType(integer, False)),
+                         StructField("m", MapType(string, integer, False))])
+    good = "named_struct('x', 1) s, array(1) l, map('k', 1) m"
+    bad = {"s.x": "cast(NULL AS struct<x: int>) s, array(1) l, map('k', 1) m",
+           "l.element": "named_struct('x', 1) s, array(1, NULL) l, map('k', 1) m",
+           "m.value": "named_struct('x', 1) s, array(1) l, map('k', cast(NULL AS int)) m"}
+    for column, row in bad.items():
+        frame = spark.sql(f"SELECT {good} UNION ALL SELECT {row}")
+        with pytest.raises(ConstraintViolation, match="NOT NULL") as caught:
+            spark_write.write_files(LocalStore(tmp_path), table_of(schema), PLAIN, frame)
+        assert caught.value.column == column
+    assert files_below(tmp_path) == []
+    optional = spark.sql("SELECT named_struct('x', 1) s, NULL l, NULL m")
+    assert len(spark_write.write_files(LocalStore(tmp_path), table_of(schema), PLAIN, optional)) == 1
+
+
+def test_an_empty_text_does_not_pass_for_a_partition_value(spark, tmp_path):
+    schema = StructType([StructField("id", PrimitiveType("long")),
+                         StructField("p", PrimitiveType("string"), False)])
+    with pytest.raises(ConstraintViolation) as caught:
+        spark_write.write_files(LocalStore(tmp_path), table_of(schema, ["p"]), PLAIN,
+                                spark.sql("SELECT 1L id, '' p"))
+    assert caught.value.column == "p"
+
+
+def test_a_further_condition_is_checked_as_well(spark, tmp_path):
+    metadata = table_of(schema_of(id="long"))
+    within = [Within("where", "id > 3")]
+    with pytest.raises(ConstraintViolation, match="does not belong to where='id > 3'"):
+        spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, spark.range(3, 6), checks=within)
+    assert spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, spark.range(4, 6),
+                                   checks=within)
+
+
+UNWRITTEN = {
+    "filter": lambda bad, spark: bad.filter("id < 5"),
+    "inner join": lambda bad, spark: bad.join(spark.range(5), "id"),
+    "merge join": lambda bad, spark: bad.hint("merge").join(spark.range(5), "id"),
+    "left join": lambda bad, spark: spark.range(5).join(bad.withColumnRenamed("id", "k"),
+                                                        F.col("id") == F.col("k"), "left").select("id"),
+    "semi join": lambda bad, spark: bad.join(spark.range(5), "id", "left_semi"),
+    "anti join": lambda bad, spark: bad.join(spark.range(5, 20), "id", "left_anti"),
+    "limit": lambda bad, spark: bad.coalesce(1).sort("id").limit(5),
+    "aggregate": lambda bad, spark: bad.groupBy("id").count().select("id").filter("id < 5"),
+    "window": lambda bad, spark: bad.selectExpr("id", "row_number() OVER (ORDER BY id) r")
+                                    .filter("r <= 5").select("id"),
+    "explode": lambda bad, spark: bad.selectExpr("explode(sequence(id, id)) id").filter("id < 5"),
+}
+
+
+@pytest.mark.parametrize("query", UNWRITTEN)
+def test_rows_that_are_not_written_are_not_checked(spark, tmp_path, query):
+    metadata = table_of(schema_of(id="long"), delta__constraints__small="id < 5")
+    frame = UNWRITTEN[query](spark.range(0, 20, 1, 2), spark)
+    files = spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, frame)
+    assert sorted(row["id"] for row in rows_of(tmp_path, files)) == [0, 1, 2, 3, 4]
+
+
+def test_a_query_that_fails_by_itself_keeps_its_error_and_leaves_nothing(spark, tmp_path):
+    frame = spark.range(3).select(F.when(F.col("id") == 2, F.raise_error(F.lit("my own")).cast("long"))
+                                   .otherwise(F.col("id")).alias("id"))
+    with pytest.raises(Exception, match="my own") as caught:
+        spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(id="long")), PLAIN, frame)
+    assert not isinstance(caught.value, ConstraintViolation)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_between_two_moves_leaves_nothing(spark, tmp_path, monkeypatch):
+    moved = []
+
+    def move(store, source, name):
+        if moved:
+            raise OSError("the disk is full")
+        moved.append(name)
+        real(store, source, name)
+
+    real = spark_write._move
+    monkeypatch.setattr(spark_write, "_move", move)
+    with pytest.raises(OSError, match="the disk is full"):
+        spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(id="long")), PLAIN,
+                                spark.range(0, 10, 1, 2))
+    assert moved and list(tmp_path.iterdir()) == []
