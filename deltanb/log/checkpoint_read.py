@@ -243,7 +243,7 @@ class _ParquetPart(_Part):
     @cached_property
     def _columns(self) -> frozenset[str]:
         """Every dotted prefix of every leaf."""
-        found = set()
+        found: set[str] = set()
         for leaf in self._leaves:
             words = leaf.split(".")
             found.update(".".join(words[: i + 1]) for i in range(len(words)))

@@ -184,8 +184,8 @@ def _optional(snapshot: Snapshot, checksum: Checksum) -> Iterator[tuple[str, Any
         if checksum.num_deleted_records is not None:
             yield "numDeletedRecordsOpt", checksum.num_deleted_records, records
     if checksum.paths is not None:
-        found = frozenset(snapshot.select_files(["path"]).column(0).to_pylist())
-        yield "allFiles", sorted(checksum.paths - found), sorted(found - checksum.paths)
+        paths = frozenset(snapshot.select_files(["path"]).column(0).to_pylist())
+        yield "allFiles", sorted(checksum.paths - paths), sorted(paths - checksum.paths)
 
 
 def _comparable(protocol: Protocol) -> tuple[Any, ...]:

@@ -1,0 +1,169 @@
+"""Cleaning up the log: deleting what no version within the retention needs.
+
+Lives here: PROTOCOL.md, "Metadata Cleanup": which commits, checkpoints, checksums, compactions and
+sidecars have expired, and the order in which they go. Nothing is deleted above or at the checkpoint
+that the oldest retained version builds on, and that checkpoint is opened before anything goes.
+
+Does not know: data files (that is vacuum), or when a clean-up is due.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from deltanb.errors import InvalidTable
+from deltanb.log import properties
+from deltanb.log.checkpoint_files import (
+    LOG_FOLDER,
+    SIDECAR_FOLDER,
+    complete_checkpoints,
+    parse_name,
+    sidecar_name,
+)
+from deltanb.log.checkpoint_read import open_checkpoint
+from deltanb.log.protocol import check_writable, supports
+from deltanb.options import options
+
+if TYPE_CHECKING:
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.log.store import FileStatus, LogStore
+
+logger = logging.getLogger(__name__)
+
+DAY_MS = 86_400_000
+"""Retention ends at midnight UTC, so that clean-ups of one day delete the same files."""
+
+_VERSIONED = re.compile(
+    r"_delta_log/(?P<version>\d{20})\.(?:(?P<commit>json)|(?P<crc>crc)|\d{20}\.compacted\.json)"
+)
+
+
+def clean_up(log: DeltaLog) -> list[str]:
+    """Delete what ``delta.logRetentionDuration`` no longer covers; returns the deleted names.
+
+    Does nothing if ``delta.enableExpiredLogCleanup`` is false, if no readable checkpoint lies at or
+    below the oldest retained commit, or if ``checkpointProtection`` guards what would go. Raises
+    UnsupportedProtocol for tables that this library may not write.
+    """
+    snapshot = log.update()
+    if snapshot.version < 0:
+        return []
+    if not properties.get(snapshot.properties, "delta.enableExpiredLogCleanup"):
+        return []
+    check_writable(snapshot.protocol, snapshot.metadata, log.path, writes_data=False)
+    listed = log.store.list_from(LOG_FOLDER)
+    retention = properties.get(snapshot.properties, "delta.logRetentionDuration")
+    base = _base(log.store, listed, _midnight(options.clock() - retention), snapshot)
+    expired = [] if base is None else _expired([status.name for status in listed], base)
+    kept = [status.name for status in listed if status.name not in set(expired)]
+    # Commits go first: a checkpoint must not disappear under commits that build on it.
+    expired += _orphans(log.store, kept)
+    for name in expired:
+        log.store.delete(name)
+    if expired:
+        logger.info("%s: deleted %d expired log files", log.path, len(expired))
+    return expired
+
+
+def _midnight(milliseconds: int) -> int:
+    """The UTC midnight at or before a time."""
+    return milliseconds - milliseconds % DAY_MS
+
+
+def _base(
+    store: LogStore, listed: list[FileStatus], cutoff: int, snapshot: Snapshot
+) -> int | None:
+    """The version of the checkpoint everything below which may go, or None."""
+    oldest = _oldest_retained(listed, cutoff)
+    if oldest is None:
+        return None
+    for candidate in complete_checkpoints([status.name for status in listed], oldest):
+        try:
+            open_checkpoint(store, candidate.names)
+        except InvalidTable as error:
+            logger.warning("%s: no clean-up up to version %d: %s", store.root, candidate.version, error)
+            continue
+        return None if candidate.version < _protected(snapshot) else candidate.version
+    return None
+
+
+def _oldest_retained(listed: list[FileStatus], cutoff: int) -> int | None:
+    """The newest commit not newer than the cutoff: retained, as is everything after it.
+
+    A commit counts as at least a millisecond younger than the one before it, as in time travel.
+    """
+    oldest = None
+    previous: int | None = None
+    for status in listed:
+        match = _VERSIONED.fullmatch(status.name)
+        if match is None or not match["commit"]:
+            continue
+        time = status.modification_time
+        if previous is not None and time <= previous:
+            time = previous + 1
+        if time > cutoff:
+            break
+        oldest, previous = int(match["version"]), time
+    return oldest
+
+
+def _protected(snapshot: Snapshot) -> int:
+    """The version below which checkpoints may only go all at once.
+
+    Checkpoints before ``delta.requireCheckpointProtectionBeforeVersion`` hide commits that some
+    readers cannot replay: they stay until a clean-up removes all the history up to that version.
+    """
+    if not supports(snapshot.protocol, "checkpointProtection"):
+        return 0
+    key = "delta.requireCheckpointProtectionBeforeVersion"
+    return int(properties.get(snapshot.properties, key))
+
+
+def _expired(names: Iterable[str], base: int) -> list[str]:
+    """What lies below the base: commits, then checksums and compactions, then checkpoints.
+
+    The commit of the base itself stays for its commitInfo, which no checkpoint holds.
+    """
+    commits, others, checkpoints = [], [], []
+    for name in names:
+        checkpoint = parse_name(name)
+        if checkpoint is not None:
+            if checkpoint.version < base:
+                checkpoints.append(name)
+            continue
+        match = _VERSIONED.fullmatch(name)
+        if match is None:
+            continue
+        # A compaction counts by its first version, and goes with the base itself.
+        is_compaction = not match["commit"] and not match["crc"]
+        if int(match["version"]) < base + is_compaction:
+            (commits if match["commit"] else others).append(name)
+    return [*commits, *others, *checkpoints]
+
+
+def _orphans(store: LogStore, kept: list[str]) -> list[str]:
+    """Sidecars that no kept checkpoint links, older than a day before the last midnight.
+
+    Younger ones may belong to a checkpoint that is being written. If a kept checkpoint cannot be
+    read, what it links is unknown, and all sidecars stay.
+    """
+    before = _midnight(options.clock() - DAY_MS)
+    sidecars = store.list_from(SIDECAR_FOLDER)
+    old = [status.name for status in sidecars if status.modification_time < before]
+    if not old:
+        return []
+    linked: set[str] = set()
+    for checkpoint in complete_checkpoints(kept):
+        if checkpoint.kind == "multi-part":
+            continue
+        try:
+            parts = open_checkpoint(store, checkpoint.names)
+        except InvalidTable as error:
+            logger.warning("%s: sidecars are kept: %s", store.root, error)
+            return []
+        linked.update(sidecar_name(sidecar.path) for sidecar in parts.sidecars)
+    return [name for name in old if name not in linked]

@@ -1,0 +1,82 @@
+"""Log compaction files: the sum of a run of commits, in one file.
+
+Lives here: writing and reading ``<x>.<y>.compacted.json`` (PROTOCOL.md, "Log Compaction Files").
+Replay may read one in place of the commits it covers.
+
+Does not know: when to compact. The commits stay; a compaction holds no commitInfo and no change
+files, so history and change feeds go on reading the commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from deltanb.actions import Action
+from deltanb.errors import InvalidArgument, VersionNotFound
+from deltanb.log.protocol import check_writable
+from deltanb.log.replay import Delta, feed_actions, parse_commit
+from deltanb.log.segment import commit_name
+
+if TYPE_CHECKING:
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.store import LogStore
+
+
+def compaction_name(start: int, end: int) -> str:
+    """The name of the compaction of versions ``start`` to ``end``, both included.
+
+    >>> compaction_name(4, 6)
+    '_delta_log/00000000000000000004.00000000000000000006.compacted.json'
+    """
+    return f"_delta_log/{start:020d}.{end:020d}.compacted.json"
+
+
+def write_compaction(log: DeltaLog, start: int, end: int) -> str:
+    """Write the compaction of the commits ``start`` to ``end``, both included; returns its name.
+
+    Raises InvalidArgument unless ``0 <= start < end``, VersionNotFound if one of the commits is not
+    in the log, InvalidTable if one is damaged, UnsupportedProtocol if the table may not be written.
+    """
+    if not 0 <= start < end:
+        raise InvalidArgument(f"A compaction needs 0 <= start < end, not {start} and {end}.")
+    snapshot = log.update()
+    check_writable(snapshot.protocol, snapshot.metadata, log.path, writes_data=False)
+    delta = Delta()
+    for version in range(start, end + 1):
+        feed_actions(delta, _commit(log, version, snapshot.version))
+    text = "".join(action.to_json() + "\n" for action in _actions(delta))
+    name = compaction_name(start, end)
+    log.store.put_if_absent(name, text.encode())
+    return name
+
+
+def read_compaction(store: LogStore, start: int, end: int) -> list[Action]:
+    """The reconciled actions of a compaction file; FileNotFoundError if it is not there."""
+    name = compaction_name(start, end)
+    return parse_commit(store.read(name), name, store.root)
+
+
+def _commit(log: DeltaLog, version: int, latest: int) -> list[Action]:
+    name = commit_name(version)
+    try:
+        return parse_commit(log.store.read(name), name, log.path)
+    except FileNotFoundError:
+        raise VersionNotFound(
+            f"Version {version} cannot be compacted: {name} is not in the log. Compact later versions.",
+            version=version,
+            earliest=log.earliest_version(),
+            latest=latest,
+        ) from None
+
+
+def _actions(delta: Delta) -> Iterator[Action]:
+    """One action a row; removed domains stay, for they hide what earlier commits say."""
+    if delta.protocol is not None:
+        yield delta.protocol
+    if delta.metadata is not None:
+        yield delta.metadata
+    yield from delta.txns.values()
+    yield from delta.domains.values()
+    yield from delta.adds.values()
+    yield from delta.removes.values()
