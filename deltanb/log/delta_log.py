@@ -33,6 +33,9 @@ __all__ = ["DeltaLog"]
 MAX_CACHED_LOGS = 32
 """Logs kept alive though nobody holds them: a notebook that opens one path again and again."""
 
+MAX_VANISHED = 3
+"""Listings begun anew because a commit was cleaned up between listing and reading."""
+
 _R = TypeVar("_R")
 _logs: weakref.WeakValueDictionary[str, DeltaLog] = weakref.WeakValueDictionary()
 _recent: OrderedDict[str, DeltaLog] = OrderedDict()
@@ -55,8 +58,9 @@ class DeltaLog(Displayable):
         self._lock = threading.Lock()
         self.commit_lock = threading.RLock()
         """Held during a commit where a reader could see it half written."""
-        self._snapshot: Snapshot | None = None
-        self._seen: FileStatus | None = None
+        # The newest snapshot, and the status of its commit: as long as the store shows the same
+        # one, the log behind the snapshot is still the one that was read.
+        self._held: tuple[Snapshot, FileStatus | None] | None = None
         self._versions: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
 
     @classmethod
@@ -70,7 +74,7 @@ class DeltaLog(Displayable):
         key = _identity(store)
         with _logs_lock:
             log = _logs.get(key)
-            if log is None or (log.store is not store and not isinstance(table, str | os.PathLike)):
+            if log is None or not (isinstance(table, str | os.PathLike) or log.store == store):
                 log = _logs[key] = cls(store)
             _recent[key] = log
             _recent.move_to_end(key)
@@ -105,8 +109,8 @@ class DeltaLog(Displayable):
             InvalidTable: the log contradicts the protocol.
             UnsupportedProtocol: the table needs a newer reader.
         """
-        found = self._snapshot
-        return self.update() if found is None else found
+        held = self._held
+        return self.update() if held is None else held[0]
 
     def update(self) -> Snapshot:
         """The newest snapshot there is, from the one held and the commits after it.
@@ -115,23 +119,24 @@ class DeltaLog(Displayable):
             InvalidTable: the log contradicts the protocol.
             UnsupportedProtocol: the table needs a newer reader.
         """
-        held, seen = self._snapshot, self._seen
-        if held is None or held.version < 0 or seen is None or self._status(held.version) != seen:
-            return self._install(self._load(None), fresh=True)
-        state = self._follow(held._state)
-        return held if state is held._state else self._install(state)
+        held = self._held
+        if held is None or not self._is_current(held):
+            return self._install(self._load(None), replacing=held)
+        snapshot = held[0]
+        state = self._follow(snapshot._state)
+        return snapshot if state is snapshot._state else self._install(state)
 
     def advance(self, version: int, actions: Sequence[Action]) -> Snapshot:
         """Install the snapshot after a commit of our own, without reading it back.
 
         Falls back to :meth:`update` where the commit does not follow the snapshot held.
         """
-        held = self._snapshot
-        if held is None or held.version != version - 1 or (version > 0 and self._seen is None):
-            return self.update() if held is None or held.version < version else held
+        held = self._held
+        if held is None or held[0].version != version - 1:
+            return self.update() if held is None or held[0].version < version else held[0]
         delta = Delta()
         feed_actions(delta, actions)
-        return self._install(held._state.after(delta, version))
+        return self._install(held[0]._state.after(delta, version))
 
     def snapshot_at(self, version: int) -> Snapshot:
         """The table as it was at a version.
@@ -140,13 +145,10 @@ class DeltaLog(Displayable):
             VersionNotFound: before the first or after the last version that can be read.
             InvalidTable: the log contradicts the protocol.
         """
-        held = self._snapshot
-        if held is not None and held.version == version and self._status(version) == self._seen:
-            return held
-        known = self._versions.get(version)
-        if known is not None and self._seen is not None and self.update().version >= version:
-            again = self._versions.get(version)
-            if again is known:
+        held = self._held
+        if held is not None and self._is_current(held):
+            known = held[0] if held[0].version == version else self._versions.get(version)
+            if known is not None:
                 return known
         state = self._load(version)
         if state.version < 0:
@@ -254,19 +256,29 @@ class DeltaLog(Displayable):
 
     # -- loading --------------------------------------------------------------------------------
 
-    def _install(self, state: State, fresh: bool = False) -> Snapshot:
-        """Make a state the newest one, unless another thread brought a newer one meanwhile."""
+    def _install(
+        self, state: State, replacing: tuple[Snapshot, FileStatus | None] | None = None
+    ) -> Snapshot:
+        """Make a state the newest one, unless another thread brought a newer one meanwhile.
+
+        ``replacing`` is what turned out to be of another log: it is replaced by any version.
+        """
         seen = self._status(state.version) if state.version >= 0 else None
         found = Snapshot(self, state)
         with self._lock:
-            held = self._snapshot
-            if not fresh and held is not None and held.version >= state.version:
-                return held
-            if fresh:
+            held = self._held
+            if held is not None and held is not replacing and held[0].version >= state.version:
+                return held[0]
+            if replacing is not None:
                 self._versions.clear()
-            self._snapshot, self._seen = found, seen
+            self._held = found, seen
             self._versions[state.version] = found
             return found
+
+    def _is_current(self, held: tuple[Snapshot, FileStatus | None]) -> bool:
+        """Whether the log a snapshot was read from is still there, perhaps longer by now."""
+        snapshot, seen = held
+        return snapshot.version >= 0 and seen is not None and self._status(snapshot.version) == seen
 
     def _status(self, version: int) -> FileStatus | None:
         return self.store.status(commit_name(version))
@@ -290,6 +302,7 @@ class DeltaLog(Displayable):
         """The state of a version from the files alone."""
         skip: frozenset[str] = frozenset()
         failure: DeltaError | None = None
+        vanished = 0
         while True:
             try:
                 found = segments.find(self.store, version, self._hint() if not skip else None, skip)
@@ -306,7 +319,12 @@ class DeltaLog(Displayable):
             except InvalidTable as error:  # damaged: an older one, or all commits, may serve
                 failure, skip = failure or error, skip | frozenset(found.checkpoint)
                 continue
-            return self._replay(base, found)
+            try:
+                return self._replay(base, found)
+            except FileNotFoundError:  # cleaned up since it was listed
+                vanished += 1
+                if vanished > MAX_VANISHED:
+                    raise
 
     def _hint(self) -> int | None:
         from deltanb.log.checkpoint import read_last_checkpoint

@@ -170,6 +170,14 @@ class LocalStore:
     def __repr__(self) -> str:
         return f"LocalStore({self.root!r})"
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LocalStore):
+            return NotImplemented
+        return (self.root, self._durability) == (other.root, other._durability)
+
+    def __hash__(self) -> int:
+        return hash((self.root, self._durability))
+
     # -- listing --------------------------------------------------------------------------------
 
     def list_names(self, name: str) -> list[str]:

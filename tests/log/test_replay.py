@@ -170,10 +170,10 @@ class _Parts:
     """A checkpoint whose rows are at hand."""
 
     protocol = metadata = None
-    txns: dict[str, Any] = {}
-    domains: dict[str, Any] = {}
 
     def __init__(self, files: FileSet) -> None:
+        self.txns: dict[str, Any] = {}
+        self.domains: dict[str, Any] = {}
         self.adds, self.removes = files.read(FILES_SCHEMA.names), files.tombstones()
         self.read: list[str] = []
 

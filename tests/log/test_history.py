@@ -1,0 +1,152 @@
+"""Commit times, history, and the version of a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltanb.errors import InvalidArgument, InvalidTable, VersionNotFound
+from deltanb.log.delta_log import DeltaLog
+from deltanb.log.history import to_milliseconds
+from deltanb.log.segment import commit_name
+from deltanb.options import StepClock, set_options
+from deltanb.testing import MemoryStore, TableBuilder, add
+
+NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z
+ICT = {"delta.enableInCommitTimestamps": "true"}
+FEATURE = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}
+
+
+def info(**fields: Any) -> dict[str, Any]:
+    return {"commitInfo": fields}
+
+
+def aged(*times: int) -> TableBuilder:
+    """A table whose commits have these modification times."""
+    table = TableBuilder(MemoryStore()).create()
+    for _ in times[1:]:
+        table.commit(add(f"f{table.version}"))
+    for version, time in enumerate(times):
+        table.store.set_modification_time(commit_name(version), time)  # type: ignore[attr-defined]
+    return table
+
+
+def test_history_is_newest_first_with_what_the_writer_said() -> None:
+    with set_options(clock=StepClock(NOON, 1000)):
+        table = TableBuilder(MemoryStore()).create().commit(info(
+            timestamp=5, operation="WRITE", operationParameters={"mode": "Append"}, readVersion=0,
+            isolationLevel="Serializable", isBlindAppend=True, operationMetrics={"numFiles": "1"},
+            userMetadata="nightly", engineInfo="peer/1", userName="ada", txnId="t", shiny=[1]))
+        entry, first = table.log.history()
+    assert (entry.version, entry.timestamp, entry.operation) == (1, NOON + 1000, "WRITE")
+    assert entry.time == dt.datetime(2026, 1, 1, 12, 0, 1, tzinfo=dt.timezone.utc)
+    assert entry.operation_parameters == {"mode": "Append"} and entry.read_version == 0
+    assert entry.isolation_level == "Serializable" and entry.is_blind_append is True
+    assert entry.operation_metrics == {"numFiles": "1"} and entry.user_metadata == "nightly"
+    assert (entry.engine_info, entry.user_name, entry.txn_id) == ("peer/1", "ada", "t")
+    assert entry.extra == {"shiny": [1]}
+    assert (first.version, first.operation, first.timestamp) == (0, None, NOON)
+
+
+@pytest.mark.parametrize("line", [
+    '{"add":{"path":"a","size":1}}\n{"commitInfo":{"operation":"W"}}',
+    '{ "commitInfo" : {"operation":"W"}}\n{"add":{"path":"a"}}',
+    '{"commitInfo":{"operation":"W","operationParameters":[1,{"x":null}],"timestamp":"soon"}}',
+    '{"add":{"path":"a","stats":"{\\"commitInfo\\":1}"}}\n{"commitInfo":{"operation":"W"}}',
+])
+def test_the_info_is_found_wherever_it_stands(line: str) -> None:
+    table = TableBuilder(MemoryStore()).create().commit(line)
+    assert table.log.history()[0].operation == "W"
+
+
+@pytest.mark.parametrize("line", ['{"commitInfo":null}', '{"commitInfo":"x"}', '{"cdc":{"path":"a"}}'])
+def test_a_commit_without_info_is_listed_all_the_same(line: str) -> None:
+    log = TableBuilder(MemoryStore()).create().commit(line).log
+    assert [(entry.version, entry.operation) for entry in log.history()] == [(1, None), (0, None)]
+
+
+def test_limits_read_only_so_many_commits() -> None:
+    table = aged(*range(10, 100, 10))
+    log = table.log
+    assert [entry.version for entry in log.history(2)] == [8, 7]
+    table.damage(3, "garbage")
+    assert len(log.history(4)) == 4
+    with pytest.raises(InvalidTable, match=r"0003\.json of .*, line 1") as found:
+        log.history()
+    assert found.value.line == 1
+    for limit in (0, -1, True, 1.5):
+        with pytest.raises(InvalidArgument, match="limit"):
+            log.history(limit)  # type: ignore[arg-type]
+
+
+def test_modification_times_are_made_to_rise() -> None:
+    log = aged(100, 90, 90, 500, 400).log
+    assert [entry.timestamp for entry in log.history()] == [501, 500, 102, 101, 100]
+    for when, version in [(100, 0), (101, 1), (102, 2), (499, 2), (500, 3), (501, 4)]:
+        assert log.snapshot_as_of(when).version == version
+
+
+def test_a_time_outside_the_log_names_the_first_and_the_last() -> None:
+    log = aged(NOON, NOON + 60_000).log
+    for when in (NOON - 1, NOON + 60_001):
+        with pytest.raises(VersionNotFound) as found:
+            log.snapshot_as_of(when)
+        assert "2026-01-01T12:00:00.000Z" in found.value.message
+        assert "2026-01-01T12:01:00.000Z" in found.value.message
+        assert (found.value.earliest, found.value.latest) == (0, 1)
+
+
+def test_times_come_as_numbers_datetimes_and_text() -> None:
+    log = aged(NOON, NOON + 60_000).log
+    zone = dt.timezone(dt.timedelta(hours=2))
+    for when in (NOON + 1, "2026-01-01T12:00:30Z", "2026-01-01 12:00:30", "2026-01-01T14:00:30+02:00",
+                 dt.datetime(2026, 1, 1, 12, 0, 30), dt.datetime(2026, 1, 1, 14, 0, 1, tzinfo=zone)):
+        assert log.snapshot_as_of(when).version == 0
+    assert to_milliseconds(dt.datetime(1970, 1, 1, 0, 0, 0, 1999)) == 1
+    for wrong in ("yesterday", "", True, None, 1.5):
+        with pytest.raises(InvalidArgument, match="time"):
+            log.snapshot_as_of(wrong)  # type: ignore[arg-type]
+
+
+def test_in_commit_timestamps_are_the_times_of_their_commits() -> None:
+    table = TableBuilder(MemoryStore())
+    table.create(properties=ICT, protocol=FEATURE)
+    table.damage(0, json.dumps(info(inCommitTimestamp=1000)).encode() + b"\n"
+                 + table.store.read(commit_name(0)))
+    table.commit(info(inCommitTimestamp=1001), add("a")).commit(info(inCommitTimestamp=5000), add("b"))
+    log = table.log
+    assert log.snapshot.timestamp == 5000 and log.snapshot_at(1).timestamp == 1001
+    assert [entry.timestamp for entry in log.history()] == [5000, 1001, 1000]
+    assert [log.snapshot_as_of(t).version for t in (1000, 1001, 4999, 5000)] == [0, 1, 1, 2]
+    for when in (999, 5001):
+        with pytest.raises(VersionNotFound, match=r"1970-01-01T00:00:01\.000Z"):
+            log.snapshot_as_of(when)
+
+
+def test_timestamps_switched_on_later_divide_the_log() -> None:
+    table = aged(100, 200, 300)
+    metadata = json.loads(table.store.read(commit_name(0)).splitlines()[1])
+    metadata["metaData"]["configuration"] = {
+        **ICT, "delta.inCommitTimestampEnablementVersion": "3",
+        "delta.inCommitTimestampEnablementTimestamp": "1000"}
+    table.commit(info(inCommitTimestamp=1000), metadata, {"protocol": FEATURE})
+    table.commit(info(inCommitTimestamp=2000), add("x"))
+    log = table.log
+    assert [entry.timestamp for entry in log.history()] == [2000, 1000, 300, 200, 100]
+    wanted = [(100, 0), (299, 1), (300, 2), (999, 2), (1000, 3), (1999, 3), (2000, 4)]
+    assert [(t, log.snapshot_as_of(t).version) for t, _ in wanted] == wanted
+    assert log.snapshot_at(1).timestamp == 200
+
+
+def test_the_time_of_a_checkpointed_version_is_read_from_its_commit(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path).create(properties=ICT, protocol=FEATURE)
+    table.commit(info(inCommitTimestamp=7777), add("a"))
+    table.log.checkpoint()
+    DeltaLog.clear_cache()
+    snapshot = DeltaLog.for_table(tmp_path).snapshot
+    assert snapshot.checkpoint_version == 1 and snapshot.timestamp == 7777
+    DeltaLog.clear_cache()
