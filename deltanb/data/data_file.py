@@ -13,7 +13,7 @@ columns, filter, projection.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,7 +111,7 @@ def plan(
 
 def read_data_file(
     scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """The live rows of one file that the scan asks for, in batches of at most ``BATCH_ROWS``.
 
     ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column

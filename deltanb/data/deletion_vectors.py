@@ -154,7 +154,7 @@ def z85_encode(data: bytes) -> str:
     'HelloWorld'
     """
     padded = data + b"\0" * (-len(data) % 4)
-    characters = []
+    characters: list[str] = []
     for (number,) in struct.iter_unpack(">I", padded):
         group = []
         for _ in range(5):
@@ -233,7 +233,8 @@ def _from_row(row: Mapping[str, Any]) -> DeletionVector:
     missing = [name for name in names if row.get(name) is None]
     if missing:
         raise InvalidArgument(f"a deletion vector needs {', '.join(missing)}")
-    return DeletionVector(*(row[name] for name in names), offset=row.get("offset"))
+    return DeletionVector(row["storage_type"], row["path_or_inline_dv"], row["size_in_bytes"],
+                          row["cardinality"], row.get("offset"))
 
 
 def _invalid(message: str, **data: Any) -> InvalidTable:

@@ -62,6 +62,7 @@ WIDENED = [
     (pa.array([2**31 - 1], pa.int32()), "double", [2147483647.0]),
     (pa.array([5], pa.int32()), "decimal(10,0)", [Decimal(5)]),
     (pa.array([5], pa.int16()), "decimal(12,2)", [Decimal("5.00")]),
+    (pa.array([-128], pa.int8()), "decimal(4,1)", [Decimal("-128.0")]),  # of the feature's preview
     (pa.array([2**63 - 1], pa.int64()), "decimal(20,0)", [Decimal(2**63 - 1)]),
     (pa.array([Decimal("1.25")], pa.decimal128(3, 2)), "decimal(6,4)", [Decimal("1.2500")]),
     (pa.array([Decimal("1.25")], pa.decimal128(3, 2)), "decimal(38,20)",
@@ -97,7 +98,7 @@ def test_values_are_kept(array, name, values):
 
 @pytest.mark.parametrize(("stored", "name"), [
     (pa.int64(), "double"), (pa.float64(), "float"), (pa.float32(), "long"), (pa.string(), "long"),
-    (pa.int32(), "decimal(9,0)"), (pa.int64(), "decimal(19,0)"),
+    (pa.int32(), "decimal(9,0)"), (pa.int64(), "decimal(18,0)"),
     (pa.decimal128(10, 2), "decimal(10,3)"),
     (pa.decimal128(10, 2), "decimal(9,2)"), (pa.decimal128(10, 2), "decimal(12,1)"),
     (pa.date32(), "timestamp"), (pa.int64(), "timestamp"), (pa.timestamp("us"), "date"),
