@@ -43,6 +43,7 @@ def fields(action: Any) -> View:
     content = content if isinstance(content, dict) else {"value": content}
     return View(
         kind=plain(line(action)),
+        title=line(action),
         sections=(
             _fields_section(key, content),
             *_statistics(content.get("stats")),

@@ -19,6 +19,7 @@ from deltanb.notebook import conflict, views
 from deltanb.notebook.text import clamp, wrap
 from deltanb.options import options
 
+SHOWN_IN = "_shown_in_cell"
 TEXT, HTML = "text/plain", "text/html"
 
 
@@ -48,8 +49,9 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
 def render_traceback(error: BaseException) -> list[str]:
     """IPython's lines for an error that carries a conflict; never raises.
 
-    In a notebook the conflict's picture is published as well. Elsewhere, and where only text is
-    wanted, its text form ends the traceback.
+    In a notebook the conflict's picture is published as well, once a cell: IPython asks for the lines
+    twice, for the screen and for its history. Elsewhere, and where only text is wanted, the text form
+    of the conflict ends the traceback.
     """
     try:
         shell = _shell()
@@ -61,7 +63,9 @@ def render_traceback(error: BaseException) -> list[str]:
         if found is None:
             return lines
         if hasattr(shell, "kernel") and options.display != "text":
-            publish_conflict(found, shell)
+            if error.__dict__.get(SHOWN_IN) != shell.execution_count:
+                error.__dict__[SHOWN_IN] = shell.execution_count
+                publish_conflict(found, shell)
         else:
             lines += ["", text(found)]
     except Exception as reason:

@@ -196,10 +196,10 @@ def _yours(conflict: Any) -> Side:
 def _theirs(conflict: Any) -> Side:
     winner = conflict.winner
     read = getattr(winner, "read_version", None)
-    who = getattr(winner, "user_name", None) or getattr(winner, "engine_info", None)
-    operation: list[str | Span] = [getattr(winner, "operation", None) or "not recorded"]
-    if who:
-        operation += [" by ", code(who)]
+    user, engine = getattr(winner, "user_name", None), getattr(winner, "engine_info", None)
+    operation: list[str | Span] = [str(getattr(winner, "operation", None) or "not recorded")]
+    if user or engine:
+        operation += [" by " if user else " with ", code(user or engine)]
     moment = getattr(winner, "in_commit_timestamp", None) or getattr(winner, "timestamp", None)
     return Side(
         f"Version {conflict.version}",
@@ -423,14 +423,21 @@ def _rows_text(view: ConflictView, room: int) -> list[str]:
 
 def to_html(view: ConflictView, as_text: str) -> str:
     """The HTML form: as the text, with every check and up to ``max_rows`` rows of the overlap."""
-    return html.within_limit(lambda max_rows: html.document(_body(view, max_rows), as_text))
+    return html.within_limit(
+        lambda max_rows: html.document(html.join(head(view), body(view, max_rows)), as_text)
+    )
 
 
-def _body(view: ConflictView, max_rows: int) -> html.Markup:
+def head(view: ConflictView) -> html.Markup:
+    """The sentence, as the first part of the rich form."""
+    name = html.tag("b", f"✕ {view.kind}", cls="dnb-warn dnb-name")
+    return html.part(html.tag("p", name, " — ", html.inline(view.lines[0])))
+
+
+def body(view: ConflictView, max_rows: int) -> html.Markup:
+    """The rich form below the sentence: two sides, checks, overlap, what you can do."""
     t, inline, part = html.tag, html.inline, html.part
     parts = [
-        part(t("p", t("b", f"✕ {view.kind}", cls="dnb-warn dnb-name"), " — ",
-               inline(view.lines[0]))),
         t("div", [_side(side) for side in view.sides], cls="dnb-sides"),
     ]
     if view.checks:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltanb.notebook import units
-from deltanb.notebook.model import Inline, Section, Table, View, code, muted
+from deltanb.notebook.model import Inline, Section, Table, View, code, muted, plain
 from deltanb.options import options
 
 COLUMNS = ("version", "timestamp", "operation", "operationParameters", "readVersion",
@@ -22,7 +22,8 @@ SNAKE = {"operationParameters": "operation_parameters", "readVersion": "read_ver
 
 
 def view(commits: Sequence[Any], name: str = "", total: int | None = None) -> View:
-    """The view of commits, newest first as given; ``total`` counts those there are beyond them."""
+    """The view of commits, newest first as given; ``total`` counts all there are."""
+    name, total = name or getattr(commits, "table", ""), total or getattr(commits, "total", None)
     total = len(commits) if total is None else total
     if not commits:
         return View("History", name, ("no commits yet",))
@@ -31,6 +32,19 @@ def view(commits: Sequence[Any], name: str = "", total: int | None = None) -> Vi
     summary = [units.count(total, "commit"), muted(", newest first")]
     section = Section("Commits", summary, table, is_open=True, text_rows=True)
     return View("History", name, sections=(section,))
+
+
+def entry(commit: Any) -> View:
+    """The view of one commit of a history, on a line; its fields unfold."""
+    cells = dict(zip(COLUMNS, row(commit), strict=True))
+    who = _get(commit, "user_name") or _get(commit, "userName")
+    marks: list[Inline] = [f"{units.time(_get(commit, 'timestamp'))}",
+                           str(_get(commit, "operation") or "operation not recorded")]
+    marks += [f"by {who}"] if who else []
+    rows = tuple((name, cell) for name, cell in cells.items() if plain(cell) != "–")
+    table = Table(("field", "value"), rows, len(rows), "field")
+    details = Section("Fields", muted("of commitInfo"), table, is_detail=True, is_open=True)
+    return View("Commit", f"v{_get(commit, 'version')}", tuple(marks), sections=(details,))
 
 
 def row(commit: Any) -> tuple[Inline, ...]:

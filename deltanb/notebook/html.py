@@ -22,6 +22,7 @@ from deltanb.options import options
 
 MAX_BYTES = 60_000  # an output is saved in the notebook and parsed at every opening
 MAX_SPAN = 400  # characters of one run of text: the width of a cell, several times over
+GAP = "\u2002 "  # two spaces set things apart in text; HTML would make them one
 MAX_SOURCE = 8_000  # characters of raw JSON: statistics of some 200 columns
 
 
@@ -76,6 +77,7 @@ def inline(line: Inline) -> Markup:
     for span in spans(line):
         text = clean(span.text)
         text = text if len(text) <= MAX_SPAN else text[: MAX_SPAN - 1] + "…"
+        text = text if span.code else text.replace("  ", GAP)
         part: Child = text
         if span.code:
             part = tag("code", part)
@@ -106,7 +108,7 @@ def document(rich: Markup, text: str) -> str:
 
 def render(view: View, text: str) -> str:
     """The view as HTML of at most ``MAX_BYTES``: tables give up rows, and say so, until it fits."""
-    return within_limit(lambda max_rows: document(_body(view, max_rows), text))
+    return within_limit(lambda max_rows: document(body(view, max_rows), text))
 
 
 def within_limit(draw: Callable[[int], str]) -> str:
@@ -119,10 +121,11 @@ def within_limit(draw: Callable[[int], str]) -> str:
         max_rows //= 2
 
 
-def _body(view: View, max_rows: int) -> Markup:
+def body(view: View, max_rows: int) -> Markup:
+    """The rich form of a view: its heading, its lines, its sections."""
     head = [
-        tag("span", view.kind, cls="dnb-muted"), " ",
-        tag("b", clean(view.name), cls="dnb-name"),
+        inline(view.title) if view.title else tag("span", view.kind, cls="dnb-muted"),
+        [" ", tag("b", clean(view.name), cls="dnb-name")] if view.name else None,
         [tag("span", inline(mark), cls="dnb-chip") for mark in view.marks],
     ]
     return join(
@@ -135,7 +138,7 @@ def _section(section: Section, max_rows: int) -> Markup:
     title = [tag("span", section.heading, cls="dnb-head"), inline(section.summary)]
     has_rows = section.table is not None and section.table.total > 0 and max_rows > 0
     if not has_rows and not section.source:
-        return tag("p", *title, cls="dnb-nofold")
+        return tag("p", title[0], tag("span", title[1]), cls="dnb-nofold")
     unfolded = {"open": "open"} if section.is_open else {}
     return tag(
         "details",

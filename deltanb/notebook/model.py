@@ -113,6 +113,8 @@ class View:
     marks: tuple[Inline, ...] = ()
     lines: tuple[Inline, ...] = ()
     sections: tuple[Section, ...] = ()
+    title: Inline = ""
+    """In place of ``kind`` where the HTML can set it better; the same words."""
 
     @property
     def headings(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def snapshot(snapshot: Any) -> View:
 def log(log: Any) -> View:
     """The view of a :class:`~deltanb.log.delta_log.DeltaLog`."""
     name = units.name_of(log.path)
-    newest = log._snapshot
+    newest = newest_known(log)
     if newest is None:
         return View("Log", name, ("not read yet",))
     if newest.version < 0:
@@ -52,7 +52,7 @@ def _view(
         hint = ["create it: ", code(f'deltanb.create("{name}", data)')]
         return View(kind, name, ("not created yet",), (hint,))
     marks: list[Inline] = [f"v{snapshot.version}"]
-    newest = log._snapshot
+    newest = newest_known(log)
     behind = 0 if newest is None else newest.version - snapshot.version
     if pinned and behind > 0:
         marks = [f"as of version {snapshot.version}", f"{units.number(behind)} behind latest"]
@@ -60,6 +60,11 @@ def _view(
     sections = [_schema(snapshot), *([files] if files else []), _properties(snapshot.metadata),
                 _features(snapshot.protocol)]
     return View(kind, name, tuple(marks), tuple(_lines(snapshot)), tuple(sections))
+
+
+def newest_known(log: Any) -> Any:
+    """The snapshot the log holds; None if it has read none so far. Nothing is read for it."""
+    return None if log._held is None else log._held[0]
 
 
 def _lines(snapshot: Any) -> Iterable[Inline]:

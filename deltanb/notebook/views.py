@@ -66,8 +66,10 @@ _ENTRIES: dict[str, Entry] = {
     "DeltaTable": Entry(tables.table),
     "DeltaLog": Entry(tables.log),
     "Snapshot": Entry(tables.snapshot),
+    "OptimisticTransaction": Entry(transactions.transaction, text.render, transactions.to_html),
     "Operation": Entry(transactions.operation),
     "Conflict": Entry(conflict.fields, conflict.to_text, conflict.to_html),
     "Action": Entry(actions.fields),
     "History": Entry(history.view),
+    "HistoryEntry": Entry(history.entry),
 }
