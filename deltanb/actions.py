@@ -145,7 +145,7 @@ class Action(Displayable):
                 extra[wire] = item
         known = {k: v for k, v in known.items() if v is not None}
         try:
-            return cls(**known, extra=extra)
+            return cls(**known, extra=extra)  # type: ignore[call-arg]
         except TypeError:
             absent = [cls._wire[f.name] for f in fields(cls)  # type: ignore[arg-type]
                       if _is_required(f) and f.name not in known]
@@ -184,7 +184,7 @@ def _extra() -> Any:
 def _action(cls: type[_A]) -> type[_A]:
     """Make a frozen value of the class and compile its wire names and type checks."""
     made = dataclass(frozen=True, repr=False)(cls)
-    made.__hash__ = _hash  # type: ignore[method-assign]
+    made.__hash__ = _hash  # type: ignore[method-assign, assignment]
     wire: dict[str, str] = {}
     checks = []
     for f in fields(made):  # type: ignore[arg-type]
