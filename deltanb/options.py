@@ -133,6 +133,11 @@ class StepClock:
         self.step = step
         self._lock = threading.Lock()
 
+    @property
+    def last(self) -> int:
+        """The time of the last reading; files written meanwhile carry it too."""
+        return self.now - self.step
+
     def __call__(self) -> int:
         with self._lock:
             now = self.now
