@@ -57,6 +57,8 @@ def write_files(
     data_change: bool = True,
     checks: Sequence[Check] = (),
     clustering: Iterable[Sequence[str]] = (),
+    folder: str = "",
+    prefix: str = "part",
 ) -> list[AddFile]:
     """Write the data as files of the table and describe them; commit nothing.
 
@@ -69,6 +71,7 @@ def write_files(
         data_change: False for rows that only move, as in a compaction.
         checks: conditions beside the table's own constraints.
         clustering: physical paths of clustering columns, described in the statistics in any case.
+        folder, prefix: where in the table the files go and how their names begin.
 
     Returns:
         One action a file; none for data without rows.
@@ -96,6 +99,7 @@ def write_files(
     if size < 1:
         raise InvalidArgument(f"target_file_size={size} must be at least 1 byte")
     writer = _TableWriter(store, metadata, protocol, incoming.schema, size, checks, clustering)
+    writer.root, writer.prefix = folder, prefix
     try:
         for batch in incoming.batches():
             writer.write(batch)
@@ -125,6 +129,7 @@ class _TableWriter:
         self.checker = Checker(schema, metadata, checks)
         self.collector: Callable[[], statistics.Collector] = (
             lambda: statistics.collector_for(schema, metadata, protocol, clustering))
+        self.root, self.prefix = "", "part"
         self.rows = 0
         self.number = 0
         self.begun: list[str] = []
@@ -205,10 +210,9 @@ class _TableWriter:
             self._end(open_keys[0])
 
     def _open(self, key: _Key) -> _File:
-        name = f"part-{self.number:05d}-{options.new_id()}-c000.snappy.parquet"
+        name = f"{self.prefix}-{self.number:05d}-{options.new_id()}-c000.snappy.parquet"
         self.number += 1
-        folder = self._folder(key)
-        name = f"{folder}/{name}" if folder else name
+        name = "/".join(part for part in (self.root, self._folder(key), name) if part)
         self.begun.append(name)
         return _File(name, self.store, self.file_schema, self.collector())
 

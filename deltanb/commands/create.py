@@ -1,0 +1,173 @@
+"""CREATE TABLE: a table from a schema, or from data.
+
+What lives here: :func:`create`: the first metadata and protocol of a table, and its first rows.
+What it does not know: how rows become files, how a commit goes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltanb.actions import Action, AddFile, DomainMetadata, Metadata
+from deltanb.commands import evolution
+from deltanb.commands.write import commit_or_discard, metrics_of
+from deltanb.data import inputs
+from deltanb.errors import InvalidArgument, InvalidSchema, TableAlreadyExists
+from deltanb.log import properties as table_properties
+from deltanb.log.delta_log import DeltaLog
+from deltanb.log.protocol import check_writable, without_protocol_properties
+from deltanb.log.schema import StructType, from_arrow
+from deltanb.log.store import LogStore
+from deltanb.options import options
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.table import DeltaTable
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MODES = ("error", "ignore", "overwrite")
+_ROW_TRACKING_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
+}
+
+
+def create(
+    path: str | os.PathLike[str] | LogStore,
+    data_or_schema: Any,
+    partition_by: str | Sequence[str] = (),
+    properties: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    mode: str = "error",
+    *,
+    user_metadata: str | None = None,
+    target_file_size: int | None = None,
+) -> DeltaTable:
+    """Create a table and return it.
+
+    Args:
+        path: where: a folder, a URI, or a store.
+        data_or_schema: rows (anything :meth:`DeltaTable.append <deltanb.table.DeltaTable.append>`
+            takes), which give the table its columns and become its first version; or a schema alone:
+            Arrow's, Delta's (:class:`~deltanb.log.schema.StructType`) or Spark's.
+        partition_by: column names; order matters for the folders only.
+        properties: table properties, e.g. ``{"delta.appendOnly": True}``. Those of table features raise
+            the protocol; ``delta.columnMapping.mode`` gives every column an id.
+        name, description: kept in the metadata.
+        mode: where a table is already: ``"error"`` raises, ``"ignore"`` returns that one as it is,
+            ``"overwrite"`` replaces its rows, schema and properties (and keeps its history).
+        user_metadata: a text kept in the commit.
+        target_file_size: bytes at which a data file is ended.
+
+    Raises:
+        TableAlreadyExists: there is a table.
+        InvalidSchema, InvalidArgument: columns or properties that no table may have.
+        UnsupportedProtocol: a feature that this library cannot write.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("flights", {"month": [1, 1, 2], "delay": [5, None, 9]}, partition_by="month")
+    >>> table.version, table.to_arrow(where="month = 1").num_rows
+    (0, 2)
+    """
+    from deltanb.table import DeltaTable
+
+    if mode not in MODES:
+        raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
+    log = DeltaLog.for_table(path)
+    txn = log.start_transaction()
+    if txn.read_version >= 0 and mode == "ignore":
+        return DeltaTable(log)
+    if txn.read_version >= 0 and mode == "error":
+        raise TableAlreadyExists(
+            f"there is a table at {log.path} already (version {txn.read_version}); open it with "
+            'deltanb.open(path), or say mode="ignore" or mode="overwrite"', path=log.path)
+    schema, data = _schema_and_data(data_or_schema)
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    metadata = _metadata(schema, columns, properties or {}, name, description)
+    commit_or_discard(
+        txn, lambda: _create(txn, metadata, data, user_metadata, target_file_size))
+    return DeltaTable(log)
+
+
+def _schema_and_data(given: Any) -> tuple[StructType, Any]:
+    """The schema of the table to be, and its rows if there are any to write."""
+    if isinstance(given, StructType):
+        return given, None
+    if isinstance(given, pa.Schema):
+        return from_arrow(given), None
+    if inputs.is_spark(given):
+        if hasattr(given, "fields") and hasattr(given, "json"):  # a schema, not a DataFrame
+            return StructType.from_json(given.json()), None
+        schema = evolution.fresh(evolution.schema_of(given))
+        assert isinstance(schema, StructType)
+        return schema, given
+    data = inputs.source(given)
+    return from_arrow(data.schema), data
+
+
+def _metadata(
+    schema: StructType, partition_by: Sequence[str], properties: Mapping[str, Any],
+    name: str | None, description: str | None,
+) -> Metadata:
+    if not schema.fields:
+        raise InvalidSchema("a table needs at least one column; the data, or the schema, has none")
+    configuration = {key: _text(key, value) for key, value in properties.items()}
+    table_properties.validate(configuration)
+    if table_properties.get(configuration, "delta.enableRowTracking"):
+        for key, prefix in _ROW_TRACKING_COLUMNS.items():
+            configuration.setdefault(key, prefix + options.new_id())
+    metadata = Metadata(
+        id=options.new_id(), name=name, description=description, configuration=configuration,
+        created_time=options.clock(), schema_string=schema.to_json())
+    return evolution.with_schema(metadata, schema, partition_by)
+
+
+def _text(key: Any, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if not isinstance(value, str) or not isinstance(key, str):
+        raise InvalidArgument(f"table property {key!r} = {value!r} must be text, a number or a bool")
+    return value
+
+
+def _create(
+    txn: OptimisticTransaction, metadata: Metadata, data: Any, user_metadata: str | None,
+    target_file_size: int | None,
+) -> int:
+    replaces = txn.read_version >= 0
+    removed: list[Action] = []
+    if replaces:
+        metadata = metadata.replace(id=txn.snapshot.metadata.id)
+        removed = [file.remove() for file in txn.filter_files()] + _domains_removed(txn)
+    txn.update_metadata(metadata)
+    check_writable(txn.protocol, metadata, txn.table, writes_data=data is not None)
+    added: list[AddFile] = []
+    if data is not None:
+        added = txn.write_files(data, target_file_size=target_file_size)
+    operation = Operation(
+        ("CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE")
+        + (" AS SELECT" if data is not None else ""),
+        {
+            "isManaged": "false",
+            "description": metadata.description,
+            "partitionBy": list(metadata.partition_columns),
+            "clusterBy": [],
+            "properties": without_protocol_properties(metadata.configuration),
+        },
+        metrics=metrics_of(added) if data is not None else {},
+        user_metadata=user_metadata,
+    )
+    return txn.commit([*removed, *added], operation)
+
+
+def _domains_removed(txn: OptimisticTransaction) -> list[Action]:
+    """Domains describe the table that is replaced; the row id mark goes on."""
+    return [DomainMetadata(name, found.configuration, removed=True)
+            for name, found in txn.snapshot.domain_metadata.items() if name != "delta.rowTracking"]

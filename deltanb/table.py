@@ -1,0 +1,242 @@
+"""The handle people hold: a Delta table, at its newest version or at one of its past.
+
+What lives here: :class:`DeltaTable`, which delegates; the vocabulary is delta-spark's in snake_case.
+What it does not know: how anything is done. No logic belongs here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import Metadata, Protocol
+from deltanb.display import Displayable
+from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
+from deltanb.log.delta_log import DeltaLog
+from deltanb.log.schema import StructType
+from deltanb.log.store import LogStore
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from deltanb.log.history import HistoryEntry
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+
+class DeltaTable(Displayable):
+    """A Delta table.
+
+    It follows the table: every read sees the newest version. :meth:`as_of` gives one that stands
+    still, which can be read only.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
+    >>> table.append({"name": ["Scrooge"], "nephews": [1]})
+    1
+    >>> table.to_arrow(columns=["name"], where="nephews > 1").to_pylist()
+    [{'name': 'Donald'}]
+    >>> table.as_of(0).to_arrow().num_rows
+    1
+    """
+
+    def __init__(self, log: DeltaLog, version: int | None = None) -> None:
+        self.log = log
+        """The table's :class:`~deltanb.log.delta_log.DeltaLog`."""
+        self._version = version
+
+    @classmethod
+    def for_path(
+        cls, path: str | os.PathLike[str] | LogStore,
+        version: int | None = None, timestamp: int | str | dt.datetime | None = None,
+    ) -> DeltaTable:
+        """The table at a path, URI or store; ``version`` or ``timestamp`` as in :meth:`as_of`.
+
+        Raises:
+            TableNotFound: there is none.
+            VersionNotFound: there is no such version, or it is gone.
+        """
+        log = DeltaLog.for_table(path)
+        if not log.exists:
+            raise TableNotFound(
+                f"there is no Delta table at {log.path}; create one with "
+                "deltanb.create(path, data)", path=log.path)
+        if version is not None and timestamp is not None:
+            raise InvalidArgument("give version or timestamp, not both")
+        moment = version if version is not None else timestamp
+        if moment is None:
+            return cls(log)
+        return cls(log)._at(version=version, timestamp=timestamp)
+
+    @staticmethod
+    def is_delta_table(path: str | os.PathLike[str] | LogStore) -> bool:
+        """Whether there is a Delta table."""
+        return DeltaLog.for_table(path).exists
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """Where the table is: an absolute path or a URI."""
+        return self.log.path
+
+    @property
+    def name(self) -> str:
+        """The name in the metadata, else the last part of the path."""
+        return self.metadata.name or self.path.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the table: the newest, or that of the version this table stands at."""
+        if self._version is not None:
+            return self.log.snapshot_at(self._version)
+        return self.log.update()
+
+    @property
+    def version(self) -> int:
+        """The version that is read."""
+        return self._version if self._version is not None else self.snapshot.version
+
+    @property
+    def metadata(self) -> Metadata:
+        """Name, schema, partition columns and properties as one action."""
+        return self.snapshot.metadata
+
+    @property
+    def protocol(self) -> Protocol:
+        """The versions and features a client must support."""
+        return self.snapshot.protocol
+
+    @property
+    def schema(self) -> StructType:
+        """The columns."""
+        return self.snapshot.schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns the table is partitioned by."""
+        return self.snapshot.partition_columns
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table properties that are set."""
+        return self.snapshot.properties
+
+    def update(self) -> DeltaTable:
+        """Look for new commits now; reading does that by itself."""
+        self.log.update()
+        return self
+
+    def as_of(self, moment: int | str | dt.datetime) -> DeltaTable:
+        """The table at a version (an integer), or at a time (ISO 8601 text or a datetime).
+
+        The last version committed at or before the time is meant; without a zone it is UTC.
+
+        Raises:
+            VersionNotFound: there is no such version, or it is gone.
+            InvalidArgument: neither a version nor a time.
+        """
+        if isinstance(moment, bool) or not isinstance(moment, int | str | dt.datetime):
+            raise InvalidArgument(
+                f"as_of takes a version, an ISO 8601 text or a datetime, found {moment!r}")
+        if isinstance(moment, int):
+            return self._at(version=moment)
+        return self._at(timestamp=moment)
+
+    def _at(
+        self, version: int | None = None, timestamp: int | str | dt.datetime | None = None
+    ) -> DeltaTable:
+        if version is not None:
+            found = self.log.snapshot_at(version)
+        else:
+            assert timestamp is not None
+            found = self.log.snapshot_as_of(timestamp)
+        return DeltaTable(self.log, found.version)
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The commits, newest first: who did what when.
+
+        A table that stands at a version knows no later ones.
+        """
+        if self._version is None:
+            return self.log.history(limit)
+        entries = [e for e in self.log.history() if e.version <= self._version]
+        return entries[:limit]
+
+    # -- rows out --------------------------------------------------------------------------------
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The rows as an Arrow table, read in the process.
+
+        Args:
+            columns: top-level names, in the order wanted; all unless given.
+            where: a condition in SQL; files that cannot hold such rows are not opened.
+
+        Raises:
+            InvalidPredicate, UnsupportedPredicate: ``where`` cannot be understood, or not run here.
+        """
+        from deltanb.data.read import read_table
+
+        snapshot = self.snapshot
+        files = snapshot.files_for_scan(*([] if where is None else [where]))
+        return read_table(snapshot, files, columns, where)
+
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pd.DataFrame:
+        """The rows as a pandas DataFrame; arguments as in :meth:`to_arrow`."""
+        return self.to_arrow(columns, where).to_pandas()
+
+    def to_df(
+        self, spark: Any = None, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> Any:
+        """The rows as a Spark DataFrame, read by Spark.
+
+        Args:
+            spark: the session; the active one, or a new local one, unless given.
+            columns, where: as in :meth:`to_arrow`.
+        """
+        from deltanb.spark.read import read_table
+
+        snapshot = self.snapshot
+        files = snapshot.files_for_scan(*([] if where is None else [where]))
+        return read_table(snapshot, files, spark, columns=columns, where=where)
+
+    # -- rows in ---------------------------------------------------------------------------------
+
+    def append(self, data: Any, **settings: Any) -> int | None:
+        """Add rows; settings and result are those of :func:`deltanb.commands.write.append`."""
+        from deltanb.commands.write import append
+
+        return append(self._writable("append"), data, **settings)
+
+    def overwrite(self, data: Any, **settings: Any) -> int | None:
+        """Replace rows; settings and result are those of :func:`deltanb.commands.write.overwrite`."""
+        from deltanb.commands.write import overwrite
+
+        return overwrite(self._writable("overwrite"), data, **settings)
+
+    def start_transaction(self) -> OptimisticTransaction:
+        """A transaction on the newest version, for reading and committing by hand."""
+        txn: OptimisticTransaction = self._writable("start_transaction").start_transaction()
+        return txn
+
+    def _writable(self, what: str) -> DeltaLog:
+        if self._version is not None:
+            raise IllegalStateError(
+                f"{what}: this is the table {self.name} as of version {self._version}, which can be "
+                f"read only; write to the table itself: deltanb.open({self.path!r})")
+        return self.log
+
+
+def open(
+    path: str | os.PathLike[str] | LogStore,
+    version: int | None = None, timestamp: int | str | dt.datetime | None = None,
+) -> DeltaTable:
+    """Open a table; the same as :meth:`DeltaTable.for_path`."""
+    return DeltaTable.for_path(path, version, timestamp)
