@@ -87,7 +87,7 @@ def commit_steps(
             if winner is None:
                 unknown += 1
                 if unknown >= MAX_UNKNOWN_PUTS:
-                    raise _unknown(current, version, unknown)
+                    raise _unknown(current, version, unknown, written)
                 continue
             if winner.commit_info.txn_id == current.txn_id:
                 yield Recognised(version, attempt)
@@ -137,10 +137,13 @@ def _rebase(
     return current, version, False
 
 
-def _unknown(current: CurrentTransaction, version: int, tries: int) -> DeltaError:
+def _unknown(
+    current: CurrentTransaction, version: int, tries: int, reply: object
+) -> DeltaError:
+    reason = f" ({reply})" if isinstance(reply, OSError) else ""
     return CommitOutcomeUnknown(
         f"table {current.table}: version {version} could not be written and is not there to be read "
-        f"after {tries} tries; the store does not answer reliably. Look whether version {version} "
+        f"after {tries} tries{reason}. Mend the store, then look whether version {version} "
         f"carries txnId {current.txn_id} before running the operation again",
         version=version, txn_id=current.txn_id,
     )
@@ -174,8 +177,8 @@ def _too_many(current: CurrentTransaction, version: int, attempt: int, elapsed: 
 class Committer(Protocol):
     """The seam between the algorithm and where commits go: a file system, or a catalog."""
 
-    def put(self, version: int, body: bytes) -> bool | None:
-        """Write a version if it is absent: True, False (exists), None (unknown)."""
+    def put(self, version: int, body: bytes) -> bool | OSError | None:
+        """Write a version if it is absent: True, False (exists), an error or None (unknown)."""
 
     def read(self, version: int) -> Winner | None:
         """The commit at a version, or None."""

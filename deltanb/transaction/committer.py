@@ -25,13 +25,13 @@ class LogCommitter:
     def __init__(self, log: DeltaLog) -> None:
         self.log = log
 
-    def put(self, version: int, body: bytes) -> bool | None:
-        """Write a version if it is absent; None where the store's error leaves that open."""
+    def put(self, version: int, body: bytes) -> bool | OSError:
+        """Write a version if it is absent; the store's error where it leaves that open."""
         try:
             return self.log.store.put_if_absent(commit_name(version), body)
         except OSError as error:
             logger.warning("Writing version %d: %s; reading it back", version, error)
-            return None
+            return error
 
     def read(self, version: int) -> Winner | None:
         """The commit at a version, or None if there is none."""

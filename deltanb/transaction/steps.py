@@ -6,7 +6,7 @@ What it does not know: the order of the steps (``commit.py``), who answers them.
 ==============  =======================================================================
 step            reply
 ==============  =======================================================================
-PutIfAbsent     ``True`` written, ``False`` the version exists, ``None`` outcome unknown
+PutIfAbsent     ``True`` written, ``False`` the version exists, an ``OSError`` or ``None``: unknown
 ReadWinner      a :class:`Winner`, its actions, or the file's bytes; ``None`` if there is none
 Backoff         none; a driver waits ``seconds``, a test does not
 others          none

@@ -147,6 +147,7 @@ def test_a_store_that_never_answers_leaves_the_outcome_unknown_and_says_so() -> 
     with pytest.raises(errors.CommitOutcomeUnknown, match=txn.txn_id) as caught:
         txn.commit([file("c")], "WRITE")
     assert caught.value.version == 2
+    assert "no space left on device" in str(caught.value)
     assert txn.status == "failed"
     assert log.update().version == 1
 
