@@ -233,7 +233,10 @@ class _ParquetPart(_Part):
     def __init__(self, store: LogStore, name: str) -> None:
         self.name = name
         try:
-            self._file = pq.ParquetFile(store.open_input(name))
+            # Old Spark wrote timestamps as INT96, which Arrow takes for nanoseconds unless told.
+            self._file = pq.ParquetFile(
+                store.open_input(name), coerce_int96_timestamp_unit="us"
+            )
         except (OSError, pa.ArrowException) as error:
             _unreadable(name, error)
         self._metadata = self._file.metadata
