@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
@@ -34,7 +35,6 @@ from deltanb.data.conform import (
     find_field,
 )
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound
-from deltanb.log import partitions, predicates
 from deltanb.log.schema import StructField, StructType
 
 if TYPE_CHECKING:
@@ -76,6 +76,13 @@ class Scan:
         """Of the rows the predicate sees."""
         return StructType(self.fields).to_arrow()
 
+    @cached_property
+    def filter(self) -> pc.Expression | None:
+        """The predicate over these rows."""
+        if self.predicate is None:
+            return None
+        return self.predicate.to_expression(self.read_schema, as_filter=True)
+
 
 def plan(
     snapshot: Snapshot,
@@ -98,15 +105,17 @@ def plan(
     snapshot.check_readable()
     schema = snapshot.schema
     chosen = _chosen(schema, columns)
-    predicate = None if where is None else predicates.parse(where, schema)
+    predicate = None if where is None else _parsed(where, schema)
     fields = chosen + _needed(schema, predicate, chosen)
     check_type_changes(fields)
-    return Scan(
+    scan = Scan(
         store=snapshot.log.store, columns=chosen, fields=fields,
         partition_columns=frozenset(schema.field(name).name for name in snapshot.partition_columns),
         mode=mode_of(snapshot.metadata, snapshot.protocol),
         predicate=predicate, table=table, version=snapshot.version,
     )
+    _ = scan.schema, scan.filter  # what cannot be held or evaluated is refused before a file is read
+    return scan
 
 
 def read_data_file(
@@ -142,11 +151,9 @@ def read_data_file(
 def _finish(scan: Scan, batch: pa.RecordBatch, positions: bool) -> Iterator[pa.RecordBatch]:
     """Filter, then leave out the columns that only the filter needed."""
     wanted = [field.name for field in scan.columns] + ([ROW_POSITION] if positions else [])
-    if scan.predicate is None:
-        batches = [batch]
-    else:
-        table = pa.Table.from_batches([batch])
-        batches = predicates.filter_table(table, scan.predicate).to_batches()
+    batches = [batch]
+    if scan.filter is not None:
+        batches = pa.Table.from_batches([batch]).filter(scan.filter).to_batches()
     for one in batches:
         if one.num_rows:
             yield one if one.schema.names == wanted else one.select(wanted)
@@ -205,6 +212,8 @@ class _Columns:
 def _partition_scalar(
     text: str | None, field: StructField, target: pa.DataType, path: str
 ) -> pa.Scalar:
+    from deltanb.log import partitions  # late: it loads the SQL parser, which most tables do without
+
     try:
         return pa.scalar(partitions.parse_value(text, field.type), target)
     except (ValueError, TypeError, pa.ArrowException) as error:
@@ -320,6 +329,12 @@ def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructFi
             raise InvalidArgument(f"column {field.name!r} is asked for twice", column=field.name)
         chosen[field.name] = field
     return tuple(chosen.values())
+
+
+def _parsed(where: str | Predicate, schema: StructType) -> Predicate:
+    from deltanb.log import predicates  # late, as in _partition_scalar
+
+    return predicates.parse(where, schema)
 
 
 def _needed(
