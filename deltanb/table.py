@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from deltanb.log.history import HistoryEntry
+    from deltanb.log.history import History
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -156,15 +156,14 @@ class DeltaTable(Displayable):
             found = self.log.snapshot_as_of(timestamp)
         return DeltaTable(self.log, found.version)
 
-    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+    def history(self, limit: int | None = None) -> History:
         """The commits, newest first: who did what when.
 
         A table that stands at a version knows no later ones.
         """
         if self._version is None:
             return self.log.history(limit)
-        entries = [e for e in self.log.history() if e.version <= self._version]
-        return entries[:limit]
+        return self.log.history().up_to(self._version, limit)
 
     # -- rows out --------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from deltanb.log.snapshot import EMPTY, Snapshot, State
 from deltanb.log.store import FileStatus, LogStore, store_for
 
 if TYPE_CHECKING:
-    from deltanb.log.history import HistoryEntry
+    from deltanb.log.history import History
 
 __all__ = ["DeltaLog"]
 
@@ -202,7 +202,7 @@ class DeltaLog(Displayable):
             ) from None
         return parse_commit(data, name, self.path)
 
-    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+    def history(self, limit: int | None = None) -> History:
         """The commits, newest first: who did what when; at most ``limit`` of them.
 
         Raises:

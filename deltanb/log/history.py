@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
     from deltanb.log.snapshot import Snapshot
 
-__all__ = ["HistoryEntry", "read", "timestamp_of", "to_milliseconds", "version_as_of"]
+__all__ = ["History", "HistoryEntry", "read", "timestamp_of", "to_milliseconds", "version_as_of"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -69,6 +69,29 @@ class HistoryEntry(Displayable):
         return _EPOCH + dt.timedelta(milliseconds=self.timestamp)
 
 
+class History(Displayable, list[HistoryEntry]):
+    """Commits, newest first: a list that is shown as a table.
+
+    ``table`` is the table's name; ``total`` is how many commits there are in the log, those that a
+    limit left out included.
+
+    >>> History([HistoryEntry(1, 5), HistoryEntry(0, 0)])[-1].version
+    0
+    """
+
+    def __init__(
+        self, entries: Iterable[HistoryEntry] = (), table: str = "", total: int | None = None
+    ) -> None:
+        super().__init__(entries)
+        self.table = table
+        self.total = len(self) if total is None else total
+
+    def up_to(self, version: int, limit: int | None = None) -> History:
+        """The commits that a table standing at ``version`` knows, at most ``limit`` of them."""
+        known = [entry for entry in self if entry.version <= version]
+        return History(known[:limit], self.table, len(known))
+
+
 # Field of HistoryEntry -> name in commitInfo.
 _WIRE = {
     "operation": "operation", "operation_parameters": "operationParameters",
@@ -81,7 +104,7 @@ _WIRE = {
 _NOT_EXTRA = frozenset((*_WIRE.values(), "timestamp", "version"))
 
 
-def read(log: DeltaLog, limit: int | None = None) -> list[HistoryEntry]:
+def read(log: DeltaLog, limit: int | None = None) -> History:
     """The commits that are still in the log, newest first.
 
     Raises:
@@ -109,7 +132,8 @@ def read(log: DeltaLog, limit: int | None = None) -> list[HistoryEntry]:
         known: dict[str, Any] = {name: info.get(wire) for name, wire in _WIRE.items()}
         extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
         entries.append(HistoryEntry(version, timestamp, **known, extra=extra))
-    return entries
+    name = snapshot.metadata.name or log.path.rstrip("/").rsplit("/", 1)[-1]
+    return History(entries, name, len(times))
 
 
 def timestamp_of(snapshot: Snapshot) -> int:
