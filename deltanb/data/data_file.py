@@ -136,7 +136,8 @@ def read_data_file(
     if row.get("deletion_vector") is not None:
         deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
     with _opened(scan, path) as parquet:
-        columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
+        with _naming(path):
+            columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
         for start, batch in _stored_batches(parquet, columns, path):
             keep = _kept(deleted, start, batch.num_rows)
             if keep is not None:
@@ -267,7 +268,7 @@ def _naming(path: str) -> Iterator[None]:
     """Errors of the Parquet reader, with the file's name."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the disk's or network's own error, not one of the content
         raise InvalidTable(

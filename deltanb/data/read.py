@@ -53,11 +53,14 @@ def read_table(
         UnsupportedProtocol: a feature, or a column that is asked for, is not supported.
         InvalidArgument, InvalidPredicate, UnsupportedPredicate: from ``columns`` and ``where``.
 
-    >>> import deltanb, tempfile                                                # doctest: +SKIP
-    >>> table = deltanb.create(tempfile.mkdtemp(), {"id": [1, 2, 3]})           # doctest: +SKIP
-    >>> snapshot = table.log.snapshot                                           # doctest: +SKIP
-    >>> read_table(snapshot, snapshot.files, where="id > 1").num_rows           # doctest: +SKIP
-    2
+    >>> import pyarrow.parquet as pq
+    >>> from deltanb.testing import TableBuilder, add
+    >>> table = TableBuilder().create("id long, name string")
+    >>> with table.store.open_output("part-0") as file:
+    ...     pq.write_table(pa.table({"id": [1, 2, 3]}), file)
+    >>> snapshot = table.commit(add("part-0")).log.update()
+    >>> read_table(snapshot, snapshot.files, where="id > 1").to_pydict()
+    {'id': [2, 3], 'name': [None, None]}
     """
     scan = plan(snapshot, columns, where)
     return pa.Table.from_batches(list(_stream(scan, files)), scan.schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import threading
 from decimal import Decimal
 from typing import Any
@@ -169,6 +170,23 @@ def test_a_damaged_file_is_named(people, damage):
     with pytest.raises(InvalidTable, match="the data file 'b' cannot be read") as caught:
         rows(people)
     assert caught.value.file == "b"
+
+
+def test_whatever_is_damaged_the_error_is_ours(people):
+    data, chance = people.store.read("b"), random.Random(7)
+    snapshot, seen = people.log.update(), set()
+    for _ in range(300):
+        damaged = bytearray(data)
+        for _ in range(chance.randrange(1, 6)):
+            damaged[chance.randrange(len(data))] = chance.randrange(256)
+        people.put("b", bytes(damaged))
+        try:
+            read.read_table(snapshot, snapshot.files)
+            seen.add("read")
+        except InvalidTable as error:
+            assert "'b'" in str(error)
+            seen.add("refused")
+    assert seen == {"read", "refused"}
 
 
 def test_only_the_columns_asked_for_must_be_readable():
