@@ -158,24 +158,26 @@ def _open_all(store: LogStore, names: Sequence[str]) -> list[_Part]:
         return list(pool.map(open_one, names))
 
 
-def _unreadable(name: str, error: Exception) -> NoReturn:
-    missing = isinstance(error, FileNotFoundError)
-    what = "is missing" if missing else f"cannot be read ({_first_line(error)})"
-    raise InvalidTable(
-        f"The checkpoint file {name} {what}. Restore it, or delete the checkpoint if the commits "
-        "before it are still there.",
-        file=name,
-    ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
-
-
 class _Part:
     """One file of a checkpoint."""
 
-    name: str
+    def __init__(self, store: LogStore, name: str) -> None:
+        self.root, self.name = store.root, name
+
+    def refuse(self, error: Exception | str, line: int | None = None) -> NoReturn:
+        """Raise the InvalidTable for this file."""
+        if isinstance(error, FileNotFoundError):
+            what = "is missing"
+        else:
+            place = "" if line is None else f" at line {line}"
+            what = f"cannot be read{place} ({(str(error) or 'no reason given').splitlines()[0]})"
+        raise InvalidTable(
+            f"The checkpoint file {self.name} of {self.root} {what}. Restore it, or delete the "
+            "checkpoint if the commits before it are still there.",
+            path=self.root,
+            file=self.name,
+            line=line,
+        ) from (error if isinstance(error, Exception) else None)
 
     def small_actions(self) -> list[Action]:
         raise NotImplementedError
@@ -194,11 +196,11 @@ class _JsonPart(_Part):
     """The JSON top level of a V2 checkpoint."""
 
     def __init__(self, store: LogStore, name: str) -> None:
-        self.name = name
+        super().__init__(store, name)
         try:
             lines = store.read(name).splitlines()
         except OSError as error:
-            _unreadable(name, error)
+            self.refuse(error)
         self._actions = []
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -206,11 +208,7 @@ class _JsonPart(_Part):
             try:
                 self._actions.append(actions.from_json(line.decode()))
             except (InvalidAction, UnicodeDecodeError) as error:
-                raise InvalidTable(
-                    f"The checkpoint file {name} cannot be read at line {number}: {error}",
-                    file=name,
-                    line=number,
-                ) from error
+                self.refuse(error, number)
 
     def small_actions(self) -> list[Action]:
         return [a for a in self._actions if not isinstance(a, AddFile | RemoveFile)]
@@ -224,24 +222,29 @@ class _JsonPart(_Part):
     def read(self, kind: str, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
         rows = [action for action in self._actions if action.key == kind]
         table = files_table(rows) if kind == "add" else tombstones_table(rows)
-        return table.select([column for column in columns if column in schema.names])
+        return table.select([c for c in dict.fromkeys(columns) if c in schema.names])
 
 
 class _ParquetPart(_Part):
     """A Parquet file: a classic checkpoint, a part, a V2 top level or a sidecar."""
 
     def __init__(self, store: LogStore, name: str) -> None:
-        self.name = name
+        super().__init__(store, name)
+        is_remote = store.local_path(name) is None
         try:
-            # Old Spark wrote timestamps as INT96, which Arrow takes for nanoseconds unless told.
+            # Pre-buffering turns the many small reads of pruned columns into few large ones. Old
+            # Spark wrote timestamps as INT96, which Arrow takes for nanoseconds unless told.
             self._file = pq.ParquetFile(
-                store.open_input(name), coerce_int96_timestamp_unit="us"
+                store.open_input(name), pre_buffer=is_remote, coerce_int96_timestamp_unit="us"
             )
         except (OSError, pa.ArrowException) as error:
-            _unreadable(name, error)
+            self.refuse(error)
         self._metadata = self._file.metadata
         schema = self._file.schema
         self._leaves = {schema.column(i).path: i for i in range(len(schema))}
+        for kind in ("add", "remove"):
+            if f"{kind}.path" not in self._leaves and kind in self._columns:
+                self.refuse(f"its column {kind} has no path")
 
     @cached_property
     def _columns(self) -> frozenset[str]:
@@ -300,11 +303,7 @@ class _ParquetPart(_Part):
                 try:
                     yield _SMALL[kind][0].from_value(cleaned)
                 except InvalidAction as error:
-                    raise InvalidTable(
-                        f"The checkpoint file {self.name} has a {kind} row that is not valid: "
-                        f"{error}",
-                        file=self.name,
-                    ) from error
+                    self.refuse(f"a {kind} row is not valid: {error}")
 
     def _read(self, columns: list[str], groups: Sequence[int]) -> pa.Table:
         try:
@@ -313,7 +312,7 @@ class _ParquetPart(_Part):
             batches = self._file.iter_batches(FALLBACK_BATCH, list(groups), columns)
             return pa.Table.from_batches(list(batches))
         except (OSError, pa.ArrowException) as error:
-            _unreadable(self.name, error)
+            self.refuse(error)
 
     # -- file actions
 
@@ -325,6 +324,12 @@ class _ParquetPart(_Part):
         return sum(value for value in values if value)
 
     def read(self, kind: str, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
+        try:
+            return self._file_rows(kind, columns, schema)
+        except pa.ArrowException as error:  # a column of a type that is not the protocol's
+            self.refuse(error)
+
+    def _file_rows(self, kind: str, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
         groups = self._groups_with(f"{kind}.path")
         wanted = self._stored(kind, columns, schema) if groups else {}
         # A row is a file's if its struct is there: some leaf must be read, the path is never null.
@@ -439,10 +444,8 @@ def _chunked(chunks: list[pa.Array], wanted: pa.DataType | None = None) -> pa.Ch
 
 def _concat(tables: list[pa.Table], columns: Sequence[str]) -> pa.Table:
     """One table; typed statistics of parts written under different schemas are united."""
-    if len(tables) == 1:
-        table = tables[0]
-    else:
-        table = pa.concat_tables(tables, promote_options="permissive")
+    alone = len(tables) == 1
+    table = tables[0] if alone else pa.concat_tables(tables, promote_options="permissive")
     order = dict.fromkeys(column.split(".")[0] for column in columns)
     return table.select([name for name in order if name in table.column_names])
 

@@ -55,13 +55,11 @@ def clean_up(log: DeltaLog) -> list[str]:
     if not properties.get(snapshot.properties, "delta.enableExpiredLogCleanup"):
         return []
     check_writable(snapshot.protocol, snapshot.metadata, log.path, writes_data=False)
-    listed = log.store.list_from(LOG_FOLDER)
+    names = log.store.list_names(LOG_FOLDER)
     retention = properties.get(snapshot.properties, "delta.logRetentionDuration")
-    base = _base(log.store, listed, _midnight(options.clock() - retention), snapshot)
-    expired = [] if base is None else _expired([status.name for status in listed], base)
-    kept = [status.name for status in listed if status.name not in set(expired)]
-    # Commits go first: a checkpoint must not disappear under commits that build on it.
-    expired += _orphans(log.store, kept)
+    base = _base(log.store, names, _midnight(options.clock() - retention), snapshot)
+    expired = [] if base is None else _expired(names, base)
+    expired += _orphans(log.store, sorted(set(names) - set(expired)))
     for name in expired:
         log.store.delete(name)
     if expired:
@@ -74,18 +72,20 @@ def _midnight(milliseconds: int) -> int:
     return milliseconds - milliseconds % DAY_MS
 
 
-def _base(
-    store: LogStore, listed: list[FileStatus], cutoff: int, snapshot: Snapshot
-) -> int | None:
+def _base(store: LogStore, names: list[str], cutoff: int, snapshot: Snapshot) -> int | None:
     """The version of the checkpoint everything below which may go, or None."""
-    oldest = _oldest_retained(listed, cutoff)
+    first = next((name for name in names if _is_commit(name)), None)
+    status = store.status(first) if first else None
+    if status is None or status.modification_time > cutoff:
+        return None  # the usual case, without a look at every file
+    oldest = _oldest_retained(store.list_from(LOG_FOLDER), cutoff)
     if oldest is None:
         return None
-    for candidate in complete_checkpoints([status.name for status in listed], oldest):
+    for candidate in complete_checkpoints(names, oldest):
         try:
             open_checkpoint(store, candidate.names)
         except InvalidTable as error:
-            logger.warning("%s: no clean-up up to version %d: %s", store.root, candidate.version, error)
+            logger.warning("No clean-up up to version %d: %s", candidate.version, error)
             continue
         return None if candidate.version < _protected(snapshot) else candidate.version
     return None
@@ -99,16 +99,20 @@ def _oldest_retained(listed: list[FileStatus], cutoff: int) -> int | None:
     oldest = None
     previous: int | None = None
     for status in listed:
-        match = _VERSIONED.fullmatch(status.name)
-        if match is None or not match["commit"]:
+        if not _is_commit(status.name):
             continue
         time = status.modification_time
         if previous is not None and time <= previous:
             time = previous + 1
         if time > cutoff:
             break
-        oldest, previous = int(match["version"]), time
+        oldest, previous = int(status.name[len(LOG_FOLDER) :][:20]), time
     return oldest
+
+
+def _is_commit(name: str) -> bool:
+    match = _VERSIONED.fullmatch(name)
+    return match is not None and match["commit"] is not None
 
 
 def _protected(snapshot: Snapshot) -> int:
@@ -124,11 +128,13 @@ def _protected(snapshot: Snapshot) -> int:
 
 
 def _expired(names: Iterable[str], base: int) -> list[str]:
-    """What lies below the base: commits, then checksums and compactions, then checkpoints.
+    """What lies below the base, checkpoints last: they must not go before what builds on them.
 
     The commit of the base itself stays for its commitInfo, which no checkpoint holds.
     """
-    commits, others, checkpoints = [], [], []
+    commits: list[str] = []
+    others: list[str] = []
+    checkpoints: list[str] = []
     for name in names:
         checkpoint = parse_name(name)
         if checkpoint is not None:
@@ -163,7 +169,7 @@ def _orphans(store: LogStore, kept: list[str]) -> list[str]:
         try:
             parts = open_checkpoint(store, checkpoint.names)
         except InvalidTable as error:
-            logger.warning("%s: sidecars are kept: %s", store.root, error)
+            logger.warning("All sidecars are kept: %s", error)
             return []
         linked.update(sidecar_name(sidecar.path) for sidecar in parts.sidecars)
     return [name for name in old if name not in linked]

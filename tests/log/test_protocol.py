@@ -102,6 +102,24 @@ def test_a_list_beside_a_mislabelled_version_is_read_but_never_written(caplog):
         check_readable(Protocol(5, 7, ("geospatial",), ("geospatial",)))
 
 
+def test_every_real_protocol(shared):
+    """Tables that have rows are readable, the two that must be refused are, by name."""
+    refused = {}
+    for path in sorted((shared / "tables/expected").glob("*.json")):
+        expected = json.loads(path.read_text())
+        if expected["protocol"] is None:
+            continue
+        protocol = Protocol.from_value(expected["protocol"])
+        try:
+            check_readable(protocol, path.stem)
+        except UnsupportedProtocol as error:
+            refused[expected["table"]] = (expected["outcome"], error.features)
+    assert refused == {
+        "deltalog-invalid-protocol-version": ("error", ()),
+        "unity/catalog_managed_0": ("needs_catalog", ("catalogManaged",)),
+    }
+
+
 # -- writing -----------------------------------------------------------------------------------
 
 
