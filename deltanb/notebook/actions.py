@@ -14,7 +14,6 @@ from deltanb.notebook import units
 from deltanb.notebook.model import Inline, Section, Span, Table, View, code, muted, plain, spans
 
 MAX_STATISTICS = 200  # columns of one file's statistics; more than Delta collects by default (32)
-MAX_PROPERTIES = 3  # named on the line of a metaData action
 
 SIGNS = {"AddFile": ("+", "append"), "RemoveFile": ("−", "delete"), "AddCDCFile": ("Δ", "optimize")}
 DVS = {"i": "inline", "u": "relative", "p": "absolute"}
@@ -120,10 +119,8 @@ def _metadata(action: Any) -> Inline:
     about = [columns]
     if action.partition_columns:
         about.append("partitioned by " + ", ".join(action.partition_columns))
-    names = sorted(action.configuration)
-    about += [f"{name}={action.configuration[name]}" for name in names[:MAX_PROPERTIES]]
-    if len(names) > MAX_PROPERTIES:
-        about.append(f"and {len(names) - MAX_PROPERTIES} more properties")
+    if action.configuration:
+        about.append(units.count(len(action.configuration), "property", "properties"))
     return ["metadata ", *spans("  ".join(about))]
 
 

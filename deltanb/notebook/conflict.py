@@ -424,7 +424,7 @@ def _rows_text(view: ConflictView, room: int) -> list[str]:
 def to_html(view: ConflictView, as_text: str) -> str:
     """The HTML form: as the text, with every check and up to ``max_rows`` rows of the overlap."""
     return html.within_limit(
-        lambda max_rows: html.document(html.join(head(view), body(view, max_rows)), as_text)
+        lambda share: html.document(html.join(head(view), body(view, share)), as_text)
     )
 
 
@@ -434,7 +434,7 @@ def head(view: ConflictView) -> html.Markup:
     return html.part(html.tag("p", name, " — ", html.inline(view.lines[0])))
 
 
-def body(view: ConflictView, max_rows: int) -> html.Markup:
+def body(view: ConflictView, share: float) -> html.Markup:
     """The rich form below the sentence: two sides, checks, overlap, what you can do."""
     t, inline, part = html.tag, html.inline, html.part
     parts = [
@@ -444,7 +444,7 @@ def body(view: ConflictView, max_rows: int) -> html.Markup:
         steps = [t("li", inline(line)) for _, line in view.checks]
         parts.append(part(t("b", "Checks"), ", in this order", t("ol", *steps)))
     if view.rows:
-        parts.append(part(_overlap_table(view, max_rows), cls="dnb-flush dnb-scroll"))
+        parts.append(part(_overlap_table(view, share), cls="dnb-flush dnb-scroll"))
     if view.advice:
         lines = [t("li", inline(line)) for line in view.advice]
         parts.append(part(t("details", t("summary", t("b", ADVICE)), t("ul", *lines),
@@ -459,9 +459,9 @@ def _side(side: Side) -> html.Markup:
     return t("div", head, t("dl", *rows), cls="dnb-side")
 
 
-def _overlap_table(view: ConflictView, max_rows: int) -> html.Markup:
+def _overlap_table(view: ConflictView, share: float) -> html.Markup:
     t = html.tag
-    shown = view.rows[:max_rows]
+    shown = view.rows[: html.limit_of(share)]
     note = f": {units.count(view.met, 'row')} in conflict" if view.met else ": nothing met"
     left = _left_out(view, shown)
     foot = t("tfoot", t("tr", t("td", left, colspan=str(len(view.columns))))) if left else None

@@ -21,6 +21,7 @@ from deltanb.notebook.units import clean, count, number
 from deltanb.options import options
 
 MAX_BYTES = 60_000  # an output is saved in the notebook and parsed at every opening
+LEAST_SHARE = 0.005  # below it, tables are left out: headings and summaries are what counts
 MAX_SPAN = 400  # characters of one run of text: the width of a cell, several times over
 GAP = "\u2002 "  # two spaces set things apart in text; HTML would make them one
 MAX_SOURCE = 8_000  # characters of raw JSON: statistics of some 200 columns
@@ -108,20 +109,25 @@ def document(rich: Markup, text: str) -> str:
 
 def render(view: View, text: str) -> str:
     """The view as HTML of at most ``MAX_BYTES``: tables give up rows, and say so, until it fits."""
-    return within_limit(lambda max_rows: document(body(view, max_rows), text))
+    return within_limit(lambda share: document(body(view, share), text))
 
 
-def within_limit(draw: Callable[[int], str]) -> str:
-    """``draw(max_rows)`` with as many rows as fit into ``MAX_BYTES``."""
-    max_rows = options.max_rows
+def within_limit(draw: Callable[[float], str]) -> str:
+    """``draw(share)`` with the share of its rows, 1 or less, that fits into ``MAX_BYTES``."""
+    share = 1.0
     while True:
-        drawn = draw(max_rows)
-        if len(drawn.encode("utf-8", "replace")) <= MAX_BYTES or max_rows == 0:
+        drawn = draw(share)
+        if len(drawn.encode("utf-8", "replace")) <= MAX_BYTES or share == 0:
             return drawn
-        max_rows //= 2
+        share = share / 2 if share > LEAST_SHARE else 0
 
 
-def body(view: View, max_rows: int) -> Markup:
+def limit_of(share: float, limit: int | None = None) -> int:
+    """How many rows are a share of the limit, by default of ``options.max_rows``."""
+    return int((options.max_rows if limit is None else limit) * share)
+
+
+def body(view: View, share: float) -> Markup:
     """The rich form of a view: its heading, its lines, its sections."""
     head = [
         inline(view.title) if view.title else tag("span", view.kind, cls="dnb-muted"),
@@ -130,20 +136,20 @@ def body(view: View, max_rows: int) -> Markup:
     ]
     return join(
         part(tag("p", *head), [tag("p", inline(line)) for line in view.lines]),
-        [part(_section(section, max_rows)) for section in view.sections],
+        [part(_section(section, share)) for section in view.sections],
     )
 
 
-def _section(section: Section, max_rows: int) -> Markup:
+def _section(section: Section, share: float) -> Markup:
     title = [tag("span", section.heading, cls="dnb-head"), inline(section.summary)]
-    has_rows = section.table is not None and section.table.total > 0 and max_rows > 0
+    has_rows = section.table is not None and section.table.total > 0 and share > 0
     if not has_rows and not section.source:
         return tag("p", title[0], tag("span", title[1]), cls="dnb-nofold")
     unfolded = {"open": "open"} if section.is_open else {}
     return tag(
         "details",
         tag("summary", *title),
-        table(section.table, section.heading, max_rows) if has_rows and section.table else None,
+        table(section.table, section.heading, share) if has_rows and section.table else None,
         _source(section.source) if section.source else None,
         **unfolded,
     )
@@ -165,9 +171,9 @@ def shown_of(shown: int, total: int, noun: str) -> str:
     return f"showing {number(shown)} of {count(total, noun)}"
 
 
-def table(table: Table, name: str, max_rows: int) -> Markup:
+def table(table: Table, name: str, share: float) -> Markup:
     """A table with its name in the caption: assistive names must be text, the rest is stripped."""
-    rows = table.rows[:max_rows]
+    rows = table.rows[: limit_of(share, table.limit)]
     caption = f"{name}: {shown_of(len(rows), table.total, table.noun)}"
     return tag(
         "div",

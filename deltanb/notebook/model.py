@@ -84,6 +84,8 @@ class Table:
     noun: str = "row"
     text_columns: tuple[str, ...] = ()
     """Columns of the text form, where not all have room; the last one takes what is left."""
+    limit: int | None = None
+    """Rows shown at most; None leaves it to ``options.max_rows``."""
     marked: frozenset[int] = frozenset()
     """Rows that stand out (a word in the row says so too)."""
 

@@ -24,14 +24,15 @@ READ_COLUMNS = ("path", "partition_values", "size", "stats", "deletion_vector")
 
 
 def table(table: Any) -> View:
-    """The view of a :class:`~deltanb.table.DeltaTable`."""
-    return _view("Table", table.name, table.snapshot, table.log, pinned=_pinned(table))
+    """The view of a :class:`~deltanb.table.DeltaTable`, by the newest snapshot already known."""
+    version = table._version
+    known = newest_known(table.log) if version is None else table.log._versions.get(version)
+    return _view("Table", known or table.snapshot, pinned=version is not None)
 
 
 def snapshot(snapshot: Any) -> View:
     """The view of a :class:`~deltanb.log.snapshot.Snapshot`."""
-    name = units.name_of(snapshot.log.path)
-    return _view("Snapshot", name, snapshot, snapshot.log, pinned=True, files=_files(snapshot))
+    return _view("Snapshot", snapshot, pinned=True)
 
 
 def log(log: Any) -> View:
@@ -45,20 +46,21 @@ def log(log: Any) -> View:
     return View("Log", name, (f"v{newest.version}",), tuple(_lines(newest)))
 
 
-def _view(
-    kind: str, name: str, snapshot: Any, log: Any, pinned: bool, files: Section | None = None
-) -> View:
+def _view(kind: str, snapshot: Any, pinned: bool) -> View:
+    name = units.name_of(snapshot.log.path)
     if snapshot.version < 0:
         hint = ["create it: ", code(f'deltanb.create("{name}", data)')]
         return View(kind, name, ("not created yet",), (hint,))
+    log, name = snapshot.log, snapshot.metadata.name or name
     marks: list[Inline] = [f"v{snapshot.version}"]
     newest = newest_known(log)
     behind = 0 if newest is None else newest.version - snapshot.version
     if pinned and behind > 0:
         marks = [f"as of version {snapshot.version}", f"{units.number(behind)} behind latest"]
     marks.append(_isolation(snapshot.metadata))
-    sections = [_schema(snapshot), *([files] if files else []), _properties(snapshot.metadata),
-                _features(snapshot.protocol)]
+    sections = [_schema(snapshot), _properties(snapshot.metadata), _features(snapshot.protocol)]
+    if kind == "Snapshot":
+        sections.insert(1, _files(snapshot))
     return View(kind, name, tuple(marks), tuple(_lines(snapshot)), tuple(sections))
 
 
@@ -118,10 +120,6 @@ def last_commit(info: Mapping[str, Any]) -> Inline:
     return f"{line} by {info['userName']}" if info.get("userName") else line
 
 
-def _pinned(table: Any) -> bool:
-    return any(getattr(table, name, None) is not None for name in ("as_of_version", "_version"))
-
-
 def _isolation(metadata: Any) -> str:
     return metadata.configuration.get("delta.isolationLevel", "Serializable")
 
@@ -133,8 +131,8 @@ def _schema(snapshot: Any) -> Section:
     short = ", ".join(f"{f.name} {_type_word(f.type)}" for f in schema.fields[:MAX_SCHEMA_WORDS])
     if total > MAX_SCHEMA_WORDS:
         short += f" and {units.number(total - MAX_SCHEMA_WORDS)} more"
-    listed = Table(("column", "type", "null", "notes"), rows, total, "column")
-    return Section("Schema", code(short), listed, is_open=False)
+    names = ("column", "type", "null", "notes")
+    return Section("Schema", code(short), Table(names, rows, total, "column", limit=MAX_SCHEMA))
 
 
 def _type_word(data_type: Any) -> str:

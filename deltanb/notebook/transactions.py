@@ -50,10 +50,10 @@ def transaction(txn: Any) -> TransactionView:
 
 def to_html(view: TransactionView, as_text: str) -> str:
     """The HTML of a transaction, and of its conflict below."""
-    return html.within_limit(lambda max_rows: html.document(
+    return html.within_limit(lambda share: html.document(
         html.join(
-            html.body(view, max_rows),
-            conflict.body(view.conflict, max_rows) if view.conflict else None,
+            html.body(view, share),
+            conflict.body(view.conflict, share) if view.conflict else None,
         ),
         as_text,
     ))

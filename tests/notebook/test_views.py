@@ -1,0 +1,341 @@
+"""The views of tables, snapshots, transactions, actions and history, on real objects."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from deltanb import actions
+from deltanb.actions import AddFile, DeletionVector
+from deltanb.log.delta_log import DeltaLog
+from deltanb.log.history import HistoryEntry
+from deltanb.notebook import bundle, history, html, tables, text, views
+from deltanb.options import SeededIds, StepClock, set_options
+from deltanb.table import DeltaTable
+from deltanb.testing import MemoryStore, TableBuilder
+from deltanb.transaction.operations import Operation
+from tests.notebook.looks import assert_consistent, assert_golden
+from tests.notebook.samples import TIME
+
+MAX_SECONDS = 0.05  # to draw one object; the best of several, so that a busy machine does not count
+
+
+@pytest.fixture(autouse=True)
+def _still() -> None:
+    set_options(clock=lambda: TIME, new_id=SeededIds(1), user_name="analyst")
+
+
+def file(name: str, day: str = "2026-03-02", size: int = 4100) -> AddFile:
+    stats = {"numRecords": 120, "minValues": {"id": 1}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}
+    return AddFile(f"day={day}/{name}.parquet", {"day": day}, size, TIME, stats=json.dumps(stats))
+
+
+def orders(store: MemoryStore | None = None) -> DeltaLog:
+    """A partitioned table of five versions."""
+    made = TableBuilder(store or MemoryStore("memory:///lake/orders")).create(
+        "id long, qty integer, day string", partition_by=["day"],
+        properties={"delta.appendOnly": "false"})
+    for at in range(4):
+        txn = made.log.start_transaction()
+        parts = [file(f"part-{at}-{i}", f"2026-03-0{i}", 4100 * (i + 1)) for i in range(3)]
+        txn.commit(parts, Operation("WRITE", {"mode": "Append", "partitionBy": ["day"]},
+                                    metrics={"numFiles": 3, "numOutputRows": 360}))
+    return made.log
+
+
+def lost_race() -> tuple[Any, Any]:
+    """A transaction that lost a race and went on, and one that failed."""
+    log = orders()
+    mine, other = log.start_transaction(), log.start_transaction()
+    files = list(mine.filter_files("day = '2026-03-02'"))
+    mine.txn_version("stream-1")
+    winner = log.start_transaction()
+    winner.commit([file("part-0131"), file("part-0132")], Operation("MERGE"))
+    other.commit([file("part-0140", "2026-03-04")], Operation("WRITE", {"mode": "Append"}))
+    removes = [files[0].remove(), file("part-0010")]
+    with pytest.raises(Exception, match="conflict"):
+        mine.commit(removes, Operation("DELETE", {"predicate": ["day = '2026-03-02'"]}))
+    return other, mine
+
+
+# -- tables and snapshots --------------------------------------------------------------------------
+
+
+def test_table(update_golden: bool) -> None:
+    table = DeltaTable(orders())
+    assert_consistent(table)
+    assert_golden(table, "table", update_golden)
+    assert repr(table).split("\n")[:3] == [
+        "Table orders  v4  Serializable",
+        "12 files  98.4 kB  3 columns  partitioned by day",
+        "last: WRITE 2026-03-02 09:14:22 UTC by analyst",
+    ]
+
+
+def test_table_at_a_version() -> None:
+    table = DeltaTable(orders()).as_of(1)
+    assert_consistent(table)
+    assert repr(table).startswith("Table orders  as of version 1  3 behind latest  Serializable\n")
+
+
+def test_snapshot(update_golden: bool) -> None:
+    snapshot = orders().snapshot
+    page = assert_consistent(snapshot)
+    assert_golden(snapshot, "snapshot", update_golden)
+    assert "Files: 12 files" in page.text
+
+
+def test_files_are_the_largest_with_the_number_of_all() -> None:
+    with set_options(max_rows=5):
+        page = assert_consistent(orders().snapshot)
+    assert "Files: showing 5 of 12 files" in page.text
+    assert page.text.count("12.3 kB") == 4 + 1  # four of them are the largest; the summary says it
+    assert page.text.count("8.2 kB") == 1
+
+
+def test_no_table_says_how_to_make_one() -> None:
+    log = DeltaLog.for_table(MemoryStore("memory:///lake/new"))
+    log.update()
+    assert repr(log) == "Log new  no commits yet"
+    assert repr(log.snapshot) == (
+        'Snapshot new  not created yet\ncreate it: deltanb.create("new", data)'
+    )
+    assert_consistent(log.snapshot)
+
+
+def test_looking_reads_nothing_from_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = orders()
+    table, snapshot = DeltaTable(log), log.snapshot
+
+    def refuse(*args: Any) -> Any:
+        raise AssertionError(f"read {args}")
+
+    for name in ("read", "status", "list_from", "list_names", "open_input"):
+        monkeypatch.setattr(log.store, name, refuse)
+    for obj in (table, snapshot, log, log.snapshot):
+        assert "cannot be shown" not in repr(obj)
+
+
+def test_a_long_list_in_a_checkpoint_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore("memory:///lake/orders")
+    orders(store).checkpoint()
+    monkeypatch.setattr(tables, "MAX_LISTED", 11)
+    log = DeltaLog(store)
+    snapshot = log.update()
+    text_before = repr(snapshot)
+    assert "about 12 files  3 columns" in text_before
+    assert snapshot._state.files._parts is None
+    assert_consistent(snapshot)
+    assert snapshot.num_files == 12  # now it is known, and said
+    assert "12 files  98.4 kB" in repr(snapshot) and "about" not in repr(snapshot)
+
+
+def test_features_we_do_not_have_are_named() -> None:
+    made = TableBuilder(MemoryStore("memory:///lake/new")).create("id long")
+    made.commit({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7,
+                              "readerFeatures": ["timeMachine"], "writerFeatures": ["timeMachine"]}})
+    page = assert_consistent(made.log.update())
+    assert "✕ not supported: timeMachine" in page.text
+
+
+def test_a_schema_of_thousands_of_columns() -> None:
+    columns = ", ".join(f"a_rather_long_name_{i} long" for i in range(3000))
+    snapshot = TableBuilder(MemoryStore("memory:///lake/wide")).create(columns).log.update()
+    page = assert_consistent(snapshot)
+    assert "showing 200 of 3 000 columns" in page.text
+    assert "and 2 988 more" in page.text
+
+
+def test_names_cannot_break_out() -> None:
+    made = TableBuilder(MemoryStore("memory:///lake/<b>x</b>")).create("id long")
+    made.log.update()
+    page = assert_consistent(DeltaTable(made.log))
+    assert "<b>x</b>" not in page.text  # '/' ends a name, so the last part is 'b>'
+    assert [tag for tag, _ in page.tags].count("b") == 1
+
+
+# -- transactions ----------------------------------------------------------------------------------
+
+
+def test_open_transaction(update_golden: bool) -> None:
+    log = orders()
+    txn = log.start_transaction()
+    assert repr(txn).startswith("Transaction orders  open  read v4  0 reads  nothing to write yet")
+    txn.filter_files("day = '2026-03-02'", "qty < 0")
+    txn.txn_version("stream-1")
+    assert_consistent(txn)
+    assert_golden(txn, "transaction_open", update_golden)
+
+
+def test_looking_does_not_move_the_clock() -> None:
+    clock = StepClock(TIME)
+    set_options(clock=clock)
+    txn = orders().start_transaction()
+    before = clock.now
+    for obj in (txn, txn.snapshot, DeltaTable(txn.log)):
+        bundle.mimebundle(obj)
+    assert clock.now == before > TIME
+
+
+def test_committed_transaction(update_golden: bool) -> None:
+    won, _ = lost_race()
+    assert repr(won).startswith("Transaction orders  ✓ committed v6  2 attempts  read v4\n")
+    assert "Lost races  v5 to MERGE" in repr(won)
+    assert_consistent(won)
+    assert_golden(won, "transaction_committed", update_golden)
+
+
+def test_failed_transaction_ends_with_its_conflict(update_golden: bool) -> None:
+    _, lost = lost_race()
+    assert repr(lost).startswith(
+        "Transaction orders  ✕ failed at v5  ConcurrentAppend  nothing written\n")
+    page = assert_consistent(lost)
+    assert page.text.count("← matches your predicate") == 2
+    assert page.text.count("Nothing was written.") == 1
+    assert_golden(lost, "transaction_failed", update_golden)
+
+
+def test_transaction_far_behind_says_so() -> None:
+    log = orders()
+    txn = log.start_transaction(snapshot=log.snapshot_at(0))
+    assert "far behind" not in repr(txn)
+    for at in range(6):
+        log.start_transaction().commit([file(f"later-{at}")], Operation("WRITE"))
+    assert "far behind: 10 versions came since it began" in repr(txn)
+
+
+def test_transaction_refused_for_another_reason() -> None:
+    txn = orders().start_transaction()
+    with pytest.raises(Exception, match="."):
+        txn.commit([file("a"), file("a")], Operation("WRITE"))
+    assert_consistent(txn)
+
+
+def test_operation() -> None:
+    operation = Operation("DELETE", {"predicate": ["day = '2026-03-02'"]})
+    forms = bundle.mimebundle(operation)
+    assert forms["text/plain"].startswith("Operation DELETE  changes data\nParameters")
+    assert_consistent(operation)
+
+
+# -- actions ---------------------------------------------------------------------------------------
+
+VECTOR = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 36, 3, 1)
+ACTIONS = {
+    "add": file("part-0131"),
+    "add_with_vector": file("part-0131").replace(deletion_vector=VECTOR, data_change=False),
+    "remove": file("part-0131").remove(deletion_timestamp=TIME),
+    "cdc": actions.AddCDCFile("_change_data/cdc-1.parquet", {}, 700),
+    "metadata": actions.Metadata(
+        "11111111-1111-1111-1111-111111111111",
+        '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}',
+        ("id",), {f"delta.p{i}": "1" for i in range(5)}),
+    "protocol": actions.Protocol(3, 7, ("deletionVectors",), ("deletionVectors", "appendOnly")),
+    "txn": actions.SetTransaction("stream-1", 8),
+    "domain": actions.DomainMetadata("app.lineage", '{"step":3}'),
+    "domain_removed": actions.DomainMetadata("app.lineage", "", True),
+    "commit_info": actions.CommitInfo(operation="MERGE", user_name="etl-b", timestamp=TIME,
+                                      read_version=16),
+    "sidecar": actions.Sidecar("016ae953-37a9-438e-8683-9a9a4a79a395.parquet", 9000, TIME),
+    "unknown": actions.from_json('{"shiny": {"new": [1, 2]}}'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_every_action_is_one_line(name: str) -> None:
+    action = ACTIONS[name]
+    assert "\n" not in repr(action)
+    assert_consistent(action)
+
+
+def test_the_lines_of_actions(update_golden: bool) -> None:
+    lines = {name: repr(action) for name, action in ACTIONS.items()}
+    assert lines["add"] == "+ part-0131.parquet  day=2026-03-02  120 rows  4.1 kB"
+    assert lines["add_with_vector"].endswith("3 rows deleted  data unchanged")
+    assert lines["remove"].startswith("− part-0131.parquet  day=2026-03-02")
+    assert lines["txn"] == "transaction of stream-1  version 8"
+    assert lines["commit_info"] == "commit  MERGE  by etl-b  2026-03-02 09:14:22 UTC  read v16"
+    assert lines["unknown"] == 'shiny {"new":[1,2]}'
+    assert_golden(ACTIONS["add"], "action_add", update_golden)
+
+
+def test_statistics_become_a_table() -> None:
+    page = assert_consistent(ACTIONS["add"])
+    assert "Statistics: 1 column" in page.text
+    nested = file("a").replace(stats='{"minValues":{"a":{"b":3}},"nullCount":{"a":{"b":0}}}')
+    assert "a.b" in assert_consistent(nested).text
+    broken = file("a").replace(stats="{no json")
+    assert "not readable" in assert_consistent(broken).text
+
+
+def test_an_action_of_enormous_size() -> None:
+    values = {f"c{i}": "x" * 300 for i in range(5000)}
+    huge = file("a").replace(stats=json.dumps({"minValues": values}), tags=values)
+    assert_consistent(huge)
+
+
+# -- history ---------------------------------------------------------------------------------------
+
+
+class Commits(list[Any]):
+    """Commits as a list that is shown; the view reads no more of it than any list has."""
+
+
+def test_history(monkeypatch: pytest.MonkeyPatch, update_golden: bool) -> None:
+    monkeypatch.setitem(views._ENTRIES, "Commits", views.Entry(lambda c: history.view(c, "orders")))
+    commits = Commits(orders().history())
+    page = assert_consistent(commits)
+    for column in history.COLUMNS:
+        assert column in page.text
+    lines = bundle.text(commits).split("\n")
+    assert lines[2].split()[0] == "version" and lines[3].split()[0] == "4"
+    assert "not shown here: isolationLevel, isBlindAppend, operationMetrics" in lines[-1]
+    assert_golden(commits, "history", update_golden)
+
+
+def test_long_history_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(views._ENTRIES, "Commits", views.Entry(lambda c: history.view(c, "orders")))
+    entries = [HistoryEntry(at, TIME, operation="WRITE") for at in range(300, 0, -1)]
+    page = assert_consistent(Commits(entries))
+    assert "showing 20 of 300 commits" in page.text
+    lines = bundle.text(Commits(entries)).split("\n")
+    assert len(lines) == text.MAX_LINES
+    assert "… 292 more commits" in lines[-1]
+    assert bundle.text(Commits()) == "History orders  no commits yet"
+
+
+def test_one_commit() -> None:
+    entry = HistoryEntry(20, TIME, operation="DELETE", user_name="analyst", operation_metrics={"a": 1})
+    assert repr(entry) == "Commit v20  2026-03-02 09:14:22 UTC  DELETE  by analyst"
+    assert_consistent(entry)
+
+
+# -- all of them -----------------------------------------------------------------------------------
+
+
+def test_drawing_is_quick() -> None:
+    log = orders()
+    _, lost = lost_race()
+    for obj in (DeltaTable(log), log.snapshot, lost, lost.conflict, ACTIONS["add"]):
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            bundle.mimebundle(obj)
+            times.append(time.perf_counter() - start)
+        assert min(times) <= MAX_SECONDS, type(obj).__name__
+
+
+def test_what_is_not_known_is_refused_by_name() -> None:
+    with pytest.raises(LookupError, match="no view of int"):
+        views.fields(3)
+
+
+def test_more_than_fits_gives_up_rows() -> None:
+    values = {f"key{i}": "ü" * 390 for i in range(400)}
+    with set_options(max_rows=400):
+        page = assert_consistent(Operation("WRITE", values))
+    assert "showing 50 of 400 parameters" in page.text
+    assert html.MAX_BYTES == 60_000
