@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,46 @@ def test_the_core_loads_no_engine_and_no_notebook_library() -> None:
     loaded = loaded_after("import deltanb, " + ", ".join(names))
     assert set(names) <= loaded
     assert not ENGINES_AND_NOTEBOOKS & loaded
+
+
+LAYERS = (
+    ("errors", "options", "display", "actions", "log.schema"),
+    ("log",),
+    ("transaction",),
+    ("data", "spark"),
+    ("commands",),
+    ("table",),
+    ("notebook",),
+    ("cli", "testing", ""),
+)
+
+
+def layer_of(module: str) -> int:
+    """The row of a module in the table of layers; the longest prefix counts."""
+    inner = module.removeprefix("deltanb").removeprefix(".")
+    rows = {name: row for row, names in enumerate(LAYERS) for name in names}
+    matching = [name for name in rows if f"{inner}.".startswith(f"{name}.") or inner == name]
+    return rows[max(matching, key=len)]
+
+
+def imports_at_load(path: Path) -> Iterator[str]:
+    """Modules of the package that a module imports when it is loaded, not inside functions."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("deltanb"))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("deltanb"):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                is_module = ROOT.joinpath(*inner.split(".")).with_suffix(".py").exists()
+                yield inner if is_module else str(node.module)
+
+
+@pytest.mark.parametrize("module", modules_of("deltanb"))
+def test_a_module_imports_only_from_its_layer_and_those_above(module: str) -> None:
+    base = ROOT.joinpath(*module.split("."))
+    path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+    below = {name for name in imports_at_load(path) if layer_of(name) > layer_of(module)}
+    assert below == set()
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
