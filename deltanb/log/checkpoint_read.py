@@ -11,6 +11,7 @@ caller's decision.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 MAX_SLICES = 64
 """Up to this many runs of file rows are sliced without copying; beyond, filtering is faster."""
+
+MAX_READERS = max(2, min(8, os.cpu_count() or 2))
+"""Threads that decode row groups: as many as have a processor, and no herd on large machines."""
 
 MAX_OPENERS = 8
 """Threads that open footers: waiting for a store is all they do."""
@@ -162,7 +166,7 @@ class _Part:
     """One file of a checkpoint."""
 
     def __init__(self, store: LogStore, name: str) -> None:
-        self.root, self.name = store.root, name
+        self.root, self.name, self._store = store.root, name, store
 
     def refuse(self, error: Exception | str, line: int | None = None) -> NoReturn:
         """Raise the InvalidTable for this file."""
@@ -306,10 +310,31 @@ class _ParquetPart(_Part):
                     self.refuse(f"a {kind} row is not valid: {error}")
 
     def _read(self, columns: list[str], groups: Sequence[int]) -> pa.Table:
+        """Columns of some row groups, a thread and a file each: one call for several groups would
+        grow its buffers by copying, which costs more than decoding, and decode one after the other.
+        """
+        if len(groups) < 2:
+            return self._read_groups(self._file, columns, groups)
+
+        def read_one(group: int) -> pa.Table:
+            with self._store.open_input(self.name) as source:
+                file = pq.ParquetFile(source, metadata=self._metadata)
+                return self._read_groups(file, columns, [group], use_threads=False)
+
         try:
-            return self._file.read_row_groups(list(groups), columns=columns)
+            with ThreadPoolExecutor(min(MAX_READERS, len(groups))) as pool:
+                return pa.concat_tables(pool.map(read_one, groups))
+        except OSError as error:
+            self.refuse(error)
+
+    def _read_groups(
+        self, file: pq.ParquetFile, columns: list[str], groups: Sequence[int],
+        use_threads: bool = True,
+    ) -> pa.Table:
+        try:
+            return file.read_row_groups(list(groups), columns=columns, use_threads=use_threads)
         except pa.ArrowNotImplementedError:
-            batches = self._file.iter_batches(FALLBACK_BATCH, list(groups), columns)
+            batches = file.iter_batches(FALLBACK_BATCH, list(groups), columns)
             return pa.Table.from_batches(list(batches))
         except (OSError, pa.ArrowException) as error:
             self.refuse(error)
@@ -335,6 +360,9 @@ class _ParquetPart(_Part):
         # A row is a file's if its struct is there: some leaf must be read, the path is never null.
         leaves = sorted({leaf for found in wanted.values() for leaf in found}) or [f"{kind}.path"]
         rows: list[pa.StructArray] = []
+        if groups and not wanted:  # nothing but nulls: the footers know how many
+            return pa.table({c: _absent(c, schema.field(c).type, self.count(kind))
+                             for c in columns if c in schema.names})
         if groups:
             chunks = self._read(leaves, groups).column(kind).chunks
             rows = [piece for chunk in chunks for piece in _present(chunk)]

@@ -22,10 +22,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb.log.arrow_rows import empty_table
 from deltanb.log.replay import (
     FILES_SCHEMA,
     CheckpointParts,
@@ -54,6 +54,7 @@ class _Layer:
         self._removes = removes
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._size_in_bytes: int | None = None
+        self._paths: pa.ChunkedArray | None = None
         if adds is not None:
             self._columns = dict(zip(adds.column_names, adds.columns, strict=True))
         self.in_memory = source is None
@@ -63,7 +64,7 @@ class _Layer:
         return cls(None, files_table(delta.adds.values()), tombstones_table(delta.removes.values()))
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        absent = [name for name in columns if name not in self._columns]
+        absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
         if absent:
             assert self._source is not None, absent
             read = self._source.read_adds(absent)
@@ -72,10 +73,28 @@ class _Layer:
                 if name in _TYPES and column.type != _TYPES[name]:
                     column = column.cast(_TYPES[name])
                 self._columns[name] = column
-        return pa.table({name: self._columns[name] for name in columns})
+        return pa.table({name: self._columns[name] for name in dict.fromkeys(columns)})
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self.read([name]).column(0)
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._columns["path"]) if self._source is None else self._source.num_adds
+
+    def paths(self) -> pa.ChunkedArray:
+        """The adds' paths, one spelling each."""
+        if self._paths is None:
+            self._paths = canonical_paths(self.column("path"))
+        return self._paths
+
+    def stats(self, leaves: Sequence[str]) -> pa.Table:
+        """Leaves of ``stats_parsed`` where the checkpoint is typed, else ``stats``."""
+        if self._source is not None and getattr(self._source, "has_stats_parsed", False):
+            found = self._source.read_adds(list(leaves))
+            if "stats_parsed" in found.column_names:
+                return found
+        return self.read(["stats"])
 
     def removes(self) -> pa.Table:
         if self._removes is None:
@@ -96,10 +115,10 @@ class _Layer:
         gone = key_array(removes.column("path"), removes.column("deletion_vector"))
         return pa.chunked_array([*adds.chunks, *gone.chunks], pa.string())
 
-    def paths(self) -> pa.ChunkedArray:
-        adds = canonical_paths(self.column("path"))
+    def named(self) -> pa.ChunkedArray:
+        """Paths of all rows of this layer, adds and removes."""
         gone = canonical_paths(self.removes().column("path"))
-        return pa.chunked_array([*adds.chunks, *gone.chunks], pa.string())
+        return pa.chunked_array([*self.paths().chunks, *gone.chunks], pa.string())
 
 
 _TYPES = {f.name: f.type for f in FILES_SCHEMA}
@@ -116,7 +135,7 @@ class Part:
 
     @classmethod
     def whole(cls, layer: _Layer) -> Part:
-        return cls(layer, None, len(layer.column("path")))
+        return cls(layer, None, layer.num_rows)
 
     def hidden_by(self, above: _Layer) -> Part:
         hit = _named_by(self.layer, above)
@@ -128,7 +147,12 @@ class Part:
         return Part(self.layer, keep, pc.sum(keep).as_py() or 0)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        table = self.layer.read(columns)
+        return self._standing(self.layer.read(columns))
+
+    def stats(self, leaves: Sequence[str]) -> pa.Table:
+        return self._standing(self.layer.stats(leaves))
+
+    def _standing(self, table: pa.Table) -> pa.Table:
         if self.keep is None:
             return table
         if len(self.keep) - self.num_files > MAX_HOLES:
@@ -137,9 +161,9 @@ class Part:
 
     def _runs(self) -> list[tuple[int, int]]:
         """(start, length) of the stretches of rows between the hidden ones."""
-        keep = np.asarray(self.keep)
-        gone = np.flatnonzero(~keep).tolist()
-        edges = zip([-1, *gone], [*gone, len(keep)], strict=True)
+        assert self.keep is not None
+        gone = pc.indices_nonzero(pc.invert(self.keep)).to_pylist()
+        edges = zip([-1, *gone], [*gone, len(self.keep)], strict=True)
         return [(before + 1, after - before - 1) for before, after in edges if after > before + 1]
 
     def bytes(self) -> int:
@@ -156,7 +180,7 @@ def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
 
     Paths first: they are at hand. Deletion vectors are read only where a path was met.
     """
-    hit = _among(canonical_paths(below.column("path")), above.paths())
+    hit = _among(below.paths(), above.named())
     if hit is None:
         return None
     vectors = below.column("deletion_vector")
@@ -211,8 +235,16 @@ class FileSet:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """The named columns of every file, oldest layer first."""
         schema = pa.schema([FILES_SCHEMA.field(name) for name in columns])
-        tables = [part.read(columns).cast(schema) for part in self.parts() if part.num_files]
-        return pa.concat_tables(tables) if tables else schema.empty_table()
+        tables = [part.read(columns) for part in self.parts(columns) if part.num_files]
+        return pa.concat_tables(tables) if tables else empty_table(schema)
+
+    def stats(self, leaves: Sequence[str]) -> list[pa.Table]:
+        """The statistics of every file as they are stored, a table a layer, in the order of read().
+
+        A layer has ``stats_parsed`` with the named leaves (``stats_parsed.minValues.x``) if its
+        checkpoint holds typed statistics, and the texts ``stats`` otherwise.
+        """
+        return [part.stats(leaves) for part in self.parts() if part.num_files]
 
     def tombstones(self) -> pa.Table:
         """The removes that no later action took back, by TOMBSTONES_SCHEMA."""
@@ -225,15 +257,18 @@ class FileSet:
             tables.append(removes)
         return pa.concat_tables(tables) if tables else tombstones_table(())
 
-    def parts(self) -> tuple[Part, ...]:
-        """The layers with what stands of each; worked out at the first call."""
+    def parts(self, wanted: Sequence[str] = ()) -> tuple[Part, ...]:
+        """The layers with what stands of each; worked out at the first call.
+
+        ``wanted`` are columns that will be read next: a checkpoint then reads them in one go.
+        """
         with self._lock:
             if self._parts is None:
-                self._parts = self._settle()
+                self._parts = self._settle(wanted)
                 self._below = self._delta = self._checkpoint = None
             return self._parts
 
-    def _settle(self) -> tuple[Part, ...]:
+    def _settle(self, wanted: Sequence[str]) -> tuple[Part, ...]:
         if self._checkpoint is not None:
             return (Part.whole(_Layer(self._checkpoint, None, None)),)
         deltas = []
@@ -242,6 +277,8 @@ class FileSet:
             deltas.append(at._delta)
             at = below
         parts = at.parts()
+        if wanted and parts and not parts[0].layer.in_memory:
+            parts[0].layer.read(["path", *wanted])
         merged = Delta()
         for delta in reversed(deltas):
             assert delta is not None

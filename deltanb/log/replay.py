@@ -21,7 +21,6 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
@@ -31,6 +30,7 @@ import pyarrow.compute as pc
 from deltanb import actions
 from deltanb.actions import Action, DomainMetadata, Metadata, SetTransaction
 from deltanb.errors import InvalidAction, InvalidTable
+from deltanb.log.arrow_rows import table_of
 
 if TYPE_CHECKING:
     from deltanb.actions import Protocol as ProtocolAction
@@ -89,6 +89,8 @@ class CheckpointParts(Protocol):
     metadata: Metadata | None
     txns: dict[str, SetTransaction]
     domains: dict[str, DomainMetadata]
+
+    num_adds: int
 
     def read_adds(self, columns: list[str]) -> pa.Table:
         """Columns of FILES_SCHEMA, ``stats_parsed`` where present; the same rows at every call."""
@@ -360,54 +362,9 @@ def key_array(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArr
 
 def files_table(rows: Collection[Any]) -> pa.Table:
     """Adds as a table of FILES_SCHEMA."""
-    return _table(rows, FILES_SCHEMA)
+    return table_of(rows, FILES_SCHEMA)
 
 
 def tombstones_table(rows: Collection[Any]) -> pa.Table:
     """Removes as a table of TOMBSTONES_SCHEMA."""
-    return _table(rows, TOMBSTONES_SCHEMA)
-
-
-def _table(rows: Collection[Any], schema: pa.Schema) -> pa.Table:
-    if not rows:
-        return schema.empty_table()
-    return pa.Table.from_arrays([_column(rows, f.name, f.type) for f in schema], schema=schema)
-
-
-def _column(rows: Collection[Any], name: str, kind: pa.DataType) -> pa.Array:
-    values = list(map(attrgetter(name), rows))
-    if values.count(None) == len(values):
-        return pa.nulls(len(values), kind)
-    if pa.types.is_map(kind):
-        return _maps(values)
-    if pa.types.is_struct(kind):
-        return _structs(values, kind)
-    return pa.array(values, kind)
-
-
-def _maps(values: list[dict[str, Any] | None]) -> pa.Array:
-    """Through offsets and flat lists: five times faster than from Python pairs."""
-    offsets: list[int | None] = []
-    keys: list[str] = []
-    items: list[Any] = []
-    for value in values:
-        offsets.append(None if value is None else len(keys))
-        if value:
-            keys.extend(value.keys())
-            items.extend(value.values())
-    offsets.append(len(keys))
-    if not all(item is None or isinstance(item, str) for item in items):
-        items = [i if i is None or isinstance(i, str) else json.dumps(i) for i in items]
-    return pa.MapArray.from_arrays(
-        pa.array(offsets, pa.int32()), pa.array(keys, pa.string()), pa.array(items, pa.string())
-    )
-
-
-def _structs(values: list[Any], kind: pa.StructType) -> pa.Array:
-    children = []
-    for child in kind:
-        get = attrgetter(child.name)
-        children.append(pa.array([None if v is None else get(v) for v in values], child.type))
-    return pa.StructArray.from_arrays(
-        children, fields=list(kind), mask=pa.array([v is None for v in values])
-    )
+    return table_of(rows, TOMBSTONES_SCHEMA)

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FileStatus", "LocalStore", "LogStore", "store_for"]
 
-READ_CHUNK = 1 << 20
-"""Bytes asked for at first; nearly every commit is smaller, so one system call reads it."""
+READ_CHUNK = 1 << 16
+"""Bytes asked for at first: nearly every commit is smaller, so one call reads it. Above 128 KiB the
+allocator would map and unmap fresh memory for every file, which costs more than the read."""
 
 # What link() answers on file systems without hard links (FAT, some network and FUSE mounts).
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}

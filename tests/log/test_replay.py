@@ -175,6 +175,7 @@ class _Parts:
         self.txns: dict[str, Any] = {}
         self.domains: dict[str, Any] = {}
         self.adds, self.removes = files.read(FILES_SCHEMA.names), files.tombstones()
+        self.num_adds = self.adds.num_rows
         self.read: list[str] = []
 
     def read_adds(self, columns: list[str]) -> pa.Table:
@@ -237,10 +238,10 @@ def test_a_checkpoint_is_read_by_column_and_only_once() -> None:
     parts = _Parts(FileSet().extended(delta_of(add("a"), add("b"))))
     base = FileSet(parts)
     assert parts.read == []
-    assert base.num_files == 2 and base.size_in_bytes == 2
-    assert parts.read == ["path", "size"]
+    assert base.num_files == 2 and parts.read == []
+    assert base.size_in_bytes == 2 and parts.read == ["size"]
     later = base.extended(delta_of(add("c")))
-    assert later.read(["path", "size"]).num_rows == 3
-    assert parts.read == ["path", "size"]
+    assert later.read(["size", "stats"]).num_rows == 3
+    assert parts.read == ["size", "path", "stats"]
     assert base.extended(delta_of(remove("a"))).num_files == 1
-    assert parts.read == ["path", "size", "deletion_vector"]
+    assert parts.read == ["size", "path", "stats", "deletion_vector"]
