@@ -5,6 +5,8 @@ in ``checkpoint_write``, file names in ``checkpoint_files``, the hint in ``last_
 
 A checkpoint is only ever a shortcut: whoever opens one is prepared for InvalidTable and takes the
 next of :func:`complete_checkpoints`, or the commits.
+
+Does not know: commits, snapshots, or when a checkpoint is due.
 """
 
 from deltanb.log.checkpoint_files import CheckpointFiles, complete_checkpoints

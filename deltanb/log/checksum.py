@@ -27,6 +27,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.errors import InvalidAction
+from deltanb.log.derived import unsynced
 from deltanb.log.protocol import is_active
 
 if TYPE_CHECKING:
@@ -236,7 +237,8 @@ def write_checksum(store: LogStore, snapshot: Snapshot, actions: Sequence[Action
     """
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     checksum = _checksum_of(snapshot, info)
-    store.put_if_absent(checksum_name(snapshot.version), checksum.to_json().encode())
+    name = checksum_name(snapshot.version)
+    unsynced(store).put_if_absent(name, checksum.to_json().encode())
     return checksum
 
 

@@ -41,6 +41,9 @@ _VERSIONED = re.compile(
     r"_delta_log/(?P<version>\d{20})\.(?:(?P<commit>json)|(?P<crc>crc)|\d{20}\.compacted\.json)"
 )
 
+# What a writer that was killed leaves of a file it had not named yet.
+_TEMPORARY = re.compile(r"_delta_log/\.[^/]+\.[0-9a-f]{16}\.tmp")
+
 
 def clean_up(log: DeltaLog) -> list[str]:
     """Delete what ``delta.logRetentionDuration`` no longer covers; returns the deleted names.
@@ -59,6 +62,7 @@ def clean_up(log: DeltaLog) -> list[str]:
     retention = properties.get(snapshot.properties, "delta.logRetentionDuration")
     base = _base(log.store, names, _midnight(options.clock() - retention), snapshot)
     expired = [] if base is None else _expired(names, base)
+    expired += _abandoned(log.store, names)
     expired += _orphans(log.store, sorted(set(names) - set(expired)))
     for name in expired:
         log.store.delete(name)
@@ -149,6 +153,13 @@ def _expired(names: Iterable[str], base: int) -> list[str]:
         if int(match["version"]) < base + is_compaction:
             (commits if match["commit"] else others).append(name)
     return [*commits, *others, *checkpoints]
+
+
+def _abandoned(store: LogStore, names: list[str]) -> list[str]:
+    """Temporary files so old that whoever began them is gone."""
+    before = _midnight(options.clock() - DAY_MS)
+    found = [store.status(name) for name in names if _TEMPORARY.fullmatch(name)]
+    return [status.name for status in found if status and status.modification_time < before]
 
 
 def _orphans(store: LogStore, kept: list[str]) -> list[str]:

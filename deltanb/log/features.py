@@ -51,9 +51,11 @@ class Feature:
 
     @property
     def legacy(self) -> bool:
+        """Whether version numbers alone can stand for the feature."""
         return self.min_writer < TABLE_FEATURES_WRITER
 
     def is_active_in(self, metadata: Metadata) -> bool:
+        """Whether the metadata switches the feature on, given that it is supported."""
         return self.active is None or self.active(metadata)
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from deltanb.log.derived import unsynced
+
 if TYPE_CHECKING:
     from deltanb.log.store import LogStore
 
@@ -92,7 +94,7 @@ def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
     """Overwrite the hint, unless a newer checkpoint is named there already."""
     present = read_last_checkpoint(store)
     if present is None or present.version <= hint.version:
-        store.put(LAST_CHECKPOINT, hint.to_json().encode())
+        unsynced(store).put(LAST_CHECKPOINT, hint.to_json().encode())
 
 
 def _is_count(value: Any) -> bool:

@@ -405,6 +405,34 @@ def test_large_states_are_split(monkeypatch):
     assert after.tombstones.num_rows == 6 and now.num_files == 27
 
 
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_a_failure_at_any_write_leaves_a_table_that_opens(policy):
+    """Sidecars, then the checkpoint, then the hint: each may be the last thing that happens."""
+
+    class Failing(MemoryStore):
+        left = 1_000
+
+        def put(self, name, data):
+            if self.left == 0:
+                raise OSError("no space left")
+            self.left -= 1
+            super().put(name, data)
+
+    outcomes = []
+    for puts in range(6):
+        table = sample(Failing(), **{"delta.checkpointPolicy": policy})
+        expected = as_checkpointed(state_of(table.log.snapshot))["files"]
+        table.store.left = puts
+        try:
+            table.log.checkpoint()
+            outcomes.append("written")
+        except OSError:
+            outcomes.append("failed")
+        assert as_checkpointed(state_of(reopened(table)))["files"] == expected
+    needed = 2 if policy == "classic" else 4
+    assert outcomes == ["failed"] * needed + ["written"] * (6 - needed)
+
+
 def test_old_tombstones_and_transactions_expire():
     properties = {
         "delta.deletedFileRetentionDuration": "interval 3 days",

@@ -200,6 +200,19 @@ def test_a_place_without_a_table():
     assert clean_up(DeltaLog(MemoryStore())) == []
 
 
+def test_what_killed_writers_leave_goes_after_a_day():
+    table = daily(properties={})
+    left = "_delta_log/.00000000000000000005.json.0123456789abcdef.tmp"
+    now = "_delta_log/.00000000000000000009.json.0123456789abcdef.tmp"
+    with at(8):
+        table.put(left, b"{")
+    with at(9):
+        table.put(now, b"{")
+        assert clean_up(table.log) == []
+    with at(10, 0):
+        assert clean_up(table.log) == [left]
+
+
 # -- sidecars ----------------------------------------------------------------------------------
 
 
