@@ -165,6 +165,12 @@ class DeltaTable(Displayable):
             return self.log.history(limit)
         return self.log.history().up_to(self._version, limit)
 
+    def detail(self) -> dict[str, Any]:
+        """What the table is, under the names of Delta's DESCRIBE DETAIL."""
+        from deltanb.commands.detail import detail
+
+        return detail(self.snapshot)
+
     # -- rows out --------------------------------------------------------------------------------
 
     def to_arrow(

@@ -118,6 +118,16 @@ def test_a_transaction_by_hand(path: Path) -> None:
     assert sorted(table.to_arrow()["id"].to_pylist()) == [2, 3, 7]
 
 
+def test_detail(path: Path) -> None:
+    table = dn.open(path)
+    found = table.detail()
+    assert found["location"] == str(path) and found["partitionColumns"] == ["p"]
+    assert (found["numFiles"], found["sizeInBytes"]) == (3, table.snapshot.size_in_bytes)
+    assert found["properties"] == {"mine": "x"} and found["minWriterVersion"] == 2
+    assert found["tableFeatures"] == ["appendOnly", "invariants"]
+    assert found["createdAt"] <= found["lastModified"]
+
+
 def test_it_can_be_seen(path: Path) -> None:
     table = dn.open(path)
     assert "v1" in repr(table) and "partitioned by p" in repr(table)

@@ -9,6 +9,7 @@ A write that is refused, or loses to another commit, leaves no file behind.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -240,7 +241,15 @@ class _Change:
 def _write_rows(
     txn: OptimisticTransaction, data: Any, plan: _Plan, checks: Sequence[Check] = ()
 ) -> list[AddFile]:
-    return txn.write_files(data, target_file_size=plan.target_file_size, checks=checks)
+    return txn.write_files(data, target_file_size=plan.target_file_size, checks=checks,
+                           clustering=_clustering(txn))
+
+
+def _clustering(txn: OptimisticTransaction) -> list[list[str]]:
+    """Physical paths of the columns the table is clustered by, which statistics must describe."""
+    domain = txn.snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
+    columns = json.loads(domain.configuration).get("clusteringColumns") if domain else None
+    return [[path] if isinstance(path, str) else list(path) for path in columns or ()]
 
 
 def _overwritten(txn: OptimisticTransaction, data: Any, plan: _Plan) -> _Change:
@@ -282,10 +291,11 @@ def _rows_kept(txn: OptimisticTransaction, condition: Predicate, where: str) -> 
     hit, miss = condition.to_expression(schema), _not_true(condition, schema)
     change = _Change([], rows_deleted=0, rows_copied=0)
     touched = []
+    columns = sorted({path[0] for path in condition.column_paths})
     for place, file in enumerate(candidates):
         row = candidates.table.slice(place, 1)
         deleted = kept = 0
-        for batch in iter_batches(txn.snapshot, row):
+        for batch in iter_batches(txn.snapshot, row, columns):
             table = pa.Table.from_batches([batch])
             found = table.filter(hit).num_rows
             deleted += found
@@ -303,7 +313,8 @@ def _rows_kept(txn: OptimisticTransaction, condition: Predicate, where: str) -> 
                 yield from pa.Table.from_batches([batch]).filter(miss).to_batches()
 
     if touched:
-        change.copied = txn.write_files(inputs.Source(schema, survivors))
+        change.copied = txn.write_files(inputs.Source(schema, survivors),
+                                        clustering=_clustering(txn))
     return change
 
 
@@ -312,7 +323,8 @@ def _changes(
 ) -> list[AddCDCFile]:
     """The feed of a partial overwrite: the rows it takes out, and those it puts in."""
     from deltanb.commands.change_files import write_changes
-    from deltanb.data.data_file import plan as scan_of, read_data_file
+    from deltanb.data.data_file import plan as scan_of
+    from deltanb.data.data_file import read_data_file
     from deltanb.data.read import iter_batches
 
     fields = txn.metadata.schema.fields

@@ -10,7 +10,8 @@ would be cut off, a time of day that a date cannot hold are errors that name the
 
 >>> from deltanb.log.schema import PrimitiveType, StructField
 >>> table = StructType([StructField("id", PrimitiveType("long")), StructField("n", PrimitiveType("byte"))])
->>> Enforcer(pa.schema({"ID": pa.int32()}), table).apply(pa.record_batch({"ID": pa.array([1], pa.int32())})).to_pylist()
+>>> rows = pa.record_batch({"ID": pa.array([1], pa.int32())})
+>>> Enforcer(rows.schema, table).apply(rows).to_pylist()
 [{'id': 1, 'n': None}]
 """
 

@@ -294,6 +294,7 @@ def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: _State) -> N
 def _rescale(value: Any, leaf: Leaf) -> Decimal | None:
     if value is None:
         return None
+    assert isinstance(leaf.type, PrimitiveType)
     return Decimal(value).quantize(Decimal(1).scaleb(-leaf.type.scale), context=_EXACT)
 
 

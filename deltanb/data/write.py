@@ -98,6 +98,8 @@ def write_files(
     size = options.target_file_size if size is None else size
     if size < 1:
         raise InvalidArgument(f"target_file_size={size} must be at least 1 byte")
+    if incoming.num_rows == 0 and not incoming.schema.names:  # [] and {} say nothing of columns
+        return []
     writer = _TableWriter(store, metadata, protocol, incoming.schema, size, checks, clustering)
     writer.root, writer.prefix = folder, prefix
     try:
@@ -165,7 +167,7 @@ class _TableWriter:
         if not self.partition_by:
             yield (), rows
             return
-        codes = None
+        codes: Any = None
         for column in self.partition_by:
             found = pc.dictionary_encode(rows.column(column.name), null_encoding="encode")
             own = found.indices.cast(pa.int64())

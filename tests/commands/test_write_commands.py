@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb.actions import AddCDCFile, AddFile, RemoveFile, SetTransaction
+from deltanb.actions import AddCDCFile, AddFile, DomainMetadata, RemoveFile, SetTransaction
 from deltanb.commands.create import create
 from deltanb.errors import (
     AppendOnlyTable,
@@ -99,6 +99,16 @@ def test_rows_that_break_a_constraint_are_refused() -> None:
     error = refused(table, ConstraintViolation, lambda: table.append({"id": [2, 0]}))
     assert (error.constraint, error.row, error.row_number) == ("pos", {"id": 0}, 2)
     refused(table, ConstraintViolation, lambda: table.append({"id": [None]}))
+
+
+def test_clustering_columns_are_described_beyond_the_first_32() -> None:
+    table = create(MemoryStore(), {"a": [1], "b": [2]}, properties={
+        "delta.feature.clustering": "supported", "delta.dataSkippingNumIndexedCols": 1})
+    domain = DomainMetadata("delta.clustering", '{"clusteringColumns":[["b"]]}')
+    table.start_transaction().commit([domain])
+    table.append({"a": [3], "b": [4]})
+    (file,) = last_commit(table, AddFile)
+    assert json.loads(file.stats)["minValues"] == {"a": 3, "b": 4}
 
 
 # --- schema ---------------------------------------------------------------------------------------

@@ -228,7 +228,7 @@ def test_what_is_no_data_is_refused(data: Any, says: str) -> None:
 
 def test_no_rows_make_no_files(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
-    for data in (TABLE.slice(0, 0), {"a": [], "b": []}):
+    for data in (TABLE.slice(0, 0), {"a": [], "b": []}, [], {}):
         assert write_files(store, table_for(TABLE), PROTOCOL, data) == []
     assert parquet_files(tmp_path) == []
 

@@ -135,7 +135,8 @@ def test_statistics_are_those_it_writes(tmp_path: Path) -> None:
             if kind == "nullCount" and column in ("list", "map"):
                 continue  # it counts null elements
             if kind != "nullCount" and column in timed:
-                assert others[kind][column].startswith(mine[kind][column].rstrip("Z")[:23])
+                said = others[kind][column].replace(" ", "T")
+                assert said.startswith(mine[kind][column].rstrip("Z")), (kind, column)
             else:
                 assert mine[kind][column] == others[kind][column], (kind, column)
             compared += 1
