@@ -41,29 +41,31 @@ def column(name: str) -> Column:
 # ---------------------------------------------------------------------------- types
 
 
-def spark_schema(schema: StructType, mode: str = "none") -> T.StructType:
+def spark_schema(schema: StructType, mode: str = "none", *, ids: bool = False) -> T.StructType:
     """The Spark schema of a Delta schema, everything nullable.
 
-    In the column mapping modes ``name`` and ``id`` the names are the physical ones, and each field
-    carries its id as :data:`FIELD_ID`; in mode ``none`` they are the logical ones.
+    In the column mapping modes ``name`` and ``id`` the names are the physical ones, in mode ``none``
+    the logical ones. With ``ids`` each field of a mapped table carries its id as :data:`FIELD_ID`.
 
     Raises:
         UnsupportedProtocol: a type that this library does not know, with its column.
     """
-    return T.StructType([_spark_field(f, mode, f.name) for f in schema.fields])
+    return T.StructType([_spark_field(f, mode, f.name, ids) for f in schema.fields])
 
 
-def spark_type(data_type: DataType, mode: str = "none", path: str = "") -> T.DataType:
+def spark_type(
+    data_type: DataType, mode: str = "none", path: str = "", ids: bool = False
+) -> T.DataType:
     """As :func:`spark_schema`, for one type."""
     match data_type:
         case StructType():
-            return T.StructType([_spark_field(f, mode, f"{path}.{f.name}")
+            return T.StructType([_spark_field(f, mode, f"{path}.{f.name}", ids)
                                  for f in data_type.fields])
         case ArrayType():
-            return T.ArrayType(spark_type(data_type.element_type, mode, f"{path}.element"))
+            return T.ArrayType(spark_type(data_type.element_type, mode, f"{path}.element", ids))
         case MapType():
-            return T.MapType(spark_type(data_type.key_type, mode, f"{path}.key"),
-                             spark_type(data_type.value_type, mode, f"{path}.value"))
+            return T.MapType(spark_type(data_type.key_type, mode, f"{path}.key", ids),
+                             spark_type(data_type.value_type, mode, f"{path}.value", ids))
         case PrimitiveType(name):
             arrow_type(data_type, path)  # refuses what nobody here can hold
             if data_type.is_decimal:
@@ -71,9 +73,9 @@ def spark_type(data_type: DataType, mode: str = "none", path: str = "") -> T.Dat
             return _PRIMITIVES.get(name, T.StringType())()
 
 
-def _spark_field(field: StructField, mode: str, path: str) -> T.StructField:
-    metadata = {} if mode == "none" else {FIELD_ID: field_id(field)}
-    data_type = spark_type(field.type, mode, path)
+def _spark_field(field: StructField, mode: str, path: str, ids: bool) -> T.StructField:
+    metadata = {FIELD_ID: field_id(field)} if ids and mode != "none" else {}
+    data_type = spark_type(field.type, mode, path, ids)
     return T.StructField(physical_name(field, mode), data_type, True, metadata)
 
 

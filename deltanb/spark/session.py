@@ -180,6 +180,17 @@ def _remote_session(remote: str, config: dict[str, Any], app_name: str) -> Spark
         ) from None
 
 
+def read_by_field_id(session: SparkSession) -> None:
+    """Let the session find Parquet columns by id, where a schema carries ids.
+
+    It stays so: a frame is evaluated later, and without the setting Spark reads NULL for every column
+    it does not find by name. Schemas without ids are not concerned.
+    """
+    key = "spark.sql.parquet.fieldId.read.enabled"
+    if _value_of(session, key) != "true":
+        session.conf.set(key, "true")
+
+
 @contextmanager
 def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Settings of a session for the time of a block; what they were before comes back.

@@ -174,7 +174,7 @@ class _Write:
 
     def _in_file_form(self, rows: DataFrame) -> DataFrame:
         """Physical names and field ids; partition columns last, as texts that keep every value."""
-        schema = spark_schema(self.kept, self.mode)
+        schema = spark_schema(self.kept, self.mode, ids=True)
         columns = [
             renamed(column(field.name), field.type, target.dataType).alias(target.name)
             for field, target in zip(self.kept.fields, schema.fields, strict=True)

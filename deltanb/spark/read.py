@@ -1,0 +1,390 @@
+"""The rows of a snapshot as a Spark DataFrame, over Spark's own Parquet reader.
+
+What lives here: the choice among plans for a list of files, and each plan. Partition values and
+deleted rows come from the log; data columns, their pruning and the pushdown of filters are Spark's.
+What it does not know: which files to read (``log/skipping.py``), transactions.
+
+Plans, fastest first; one read may need several, whose rows are then united:
+
+``plain``    the paths alone: no partition column is wanted, and no row is deleted.
+``hive``     the paths and ``basePath``: the folders say what the log says, letter by letter.
+``joined``   a broadcast join of the log's values on ``_metadata.file_path``.
+``vectors``  the same, and a broadcast join of the deleted positions.
+``process``  files that Spark would overlook (names that begin with ``_`` or ``.``) or cannot reach:
+             read here, handed over as Arrow.
+
+The joins are left joins that stop when the log has no entry for a file: a path that two programs
+spell differently must not lose its rows, nor bring deleted ones back.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from deltanb.actions import decode_path
+from deltanb.data import deletion_vectors
+from deltanb.data import read as in_process
+from deltanb.data.column_mapping import physical_name
+from deltanb.errors import (
+    DataFileNotFound,
+    DeltaError,
+    InvalidPredicate,
+    UnsupportedPredicate,
+)
+from deltanb.log import partitions
+from deltanb.log.schema import StructField, StructType
+from deltanb.spark.columns import column, renamed, spark_schema, spark_type
+from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
+from deltanb.spark.session import spark as start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from deltanb.data.data_file import Scan
+    from deltanb.log.predicates import Predicate
+    from deltanb.log.snapshot import Snapshot
+
+CHUNK_BITS = 13
+"""Deleted positions are joined as one bitmap for every 2**13 rows: large enough that a row's lookup is
+one of few entries, small enough that a file with one deletion sends 1 kB."""
+_WORDS = 1 << (CHUNK_BITS - 6)  # 64-bit words of a bitmap
+
+# Names no table has, for the columns of a plan.
+_PATH, _ROW, _KNOWN, _CHUNK, _BITS = "\0path", "\0row", "\0known", "\0chunk", "\0bits"
+
+_OPTIONS = {
+    "__globPaths__": "false",  # a path with brackets is a path
+    "mergeSchema": "false",
+    # A file that is gone or damaged is an error, whatever the session says.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    # Dates as they are stored; files that say they are in the old calendar are shifted all the same.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+
+
+def read_table(
+    snapshot: Snapshot,
+    files: pa.Table,
+    spark: SparkSession | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | Predicate | None = None,
+) -> DataFrame:
+    """The rows of ``files`` as a DataFrame with the snapshot's logical schema.
+
+    Arguments are as for :func:`deltanb.data.read.read_table`; ``where`` may also be SQL that only
+    Spark understands. Without ``spark`` the running session is used, or a local one is begun. The
+    frame holds the paths: it stays at this version whatever is committed later.
+
+    Raises:
+        DataFileNotFound: a file that is gone.
+        UnsupportedProtocol: a feature, or a column that is asked for, is not supported.
+        InvalidArgument, InvalidPredicate: from ``columns`` and ``where``.
+        MissingDependency: there is no PySpark or no Java.
+
+    >>> snapshot = table.log.snapshot                                           # doctest: +SKIP
+    >>> read_table(snapshot, snapshot.files, where="id > 1").count()            # doctest: +SKIP
+    2
+    """
+    text = where if where is None or isinstance(where, str) else where.sql
+    try:
+        scan = in_process.plan(snapshot, columns, where)
+    except UnsupportedPredicate:  # Spark may know more; which columns it needs is then unknown
+        scan = in_process.plan(snapshot, list(dict.fromkeys(
+            [*_names(snapshot, columns), *snapshot.schema.names])))
+    wanted = _names(snapshot, columns)
+    session = spark if spark is not None else start_session()
+    frame = _Reader(snapshot, scan, session).frame(files)
+    if text is not None:
+        try:
+            frame = frame.filter(text)
+        except AnalysisException as error:
+            said = str(error).splitlines()[0]
+            raise InvalidPredicate(f"Spark cannot evaluate {text!r}: {said}", predicate=text) \
+                from None
+    return frame.select(*(column(name) for name in wanted))
+
+
+def _names(snapshot: Snapshot, columns: Sequence[str] | None) -> list[str]:
+    return [f.name for f in in_process.plan(snapshot, columns).columns]
+
+
+@dataclass
+class _File:
+    """One data file: its row in the list of files, where it is, and its partition values."""
+
+    place: int
+    local: str
+    values: Mapping[str, str | None]
+    vector: Mapping[str, Any] | None
+
+
+@dataclass
+class _Groups:
+    """Files by plan."""
+
+    plain: list[_File] = field(default_factory=list)
+    hive: list[_File] = field(default_factory=list)
+    joined: list[_File] = field(default_factory=list)
+    vectors: list[_File] = field(default_factory=list)
+    process: list[int] = field(default_factory=list)
+
+
+class _Reader:
+    """One read: the snapshot's mapping of columns, and the frame of each plan."""
+
+    def __init__(self, snapshot: Snapshot, scan: Scan, session: SparkSession) -> None:
+        self.snapshot, self.scan, self.session = snapshot, scan, session
+        self.mode = scan.mode
+        by = [snapshot.schema.field(name) for name in snapshot.partition_columns]
+        self.partition_by = [(f, physical_name(f, self.mode)) for f in by]
+        names = {f.name for f in by}
+        self.wanted_values = [f for f in scan.fields if f.name in names]
+        self.stored = StructType(f for f in scan.fields if f.name not in names and not _is_void(f))
+        # Spark needs a column to read; it is pruned again.
+        first = next((f for f in snapshot.schema.fields if f.name not in names and not _is_void(f)),
+                     None)
+        file_schema = self.stored if self.stored.fields or first is None else StructType([first])
+        self.file_schema = spark_schema(file_schema, self.mode, ids=self.mode == "id")
+        self.trusted: dict[tuple[str, str], bool] = {}
+        if self.mode == "id":
+            read_by_field_id(session)
+
+    def frame(self, files: pa.Table) -> DataFrame:
+        """The rows of the files, with the columns of ``scan.fields``."""
+        groups = self._grouped(files)
+        many = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}
+        with settings(self.session, many):
+            frames = [plan(group) for plan, group in (
+                (self._plain, groups.plain), (self._hive, groups.hive),
+                (lambda group: self._joined(group, files), groups.joined),
+                (lambda group: self._without_deleted(group, files), groups.vectors),
+            ) if group]
+        if groups.process:
+            frames.append(self._process(files.take(pa.array(groups.process))))
+        if not frames:
+            return self.session.createDataFrame([], spark_schema(StructType(self.scan.fields)))
+        return reduce(lambda one, other: one.union(other), frames)
+
+    # -- choice ---------------------------------------------------------------------------------
+
+    def _grouped(self, files: pa.Table) -> _Groups:
+        groups = _Groups()
+        rows = files.select(["path", "partition_values", "deletion_vector"]).to_pylist()
+        for place, row in enumerate(rows):
+            path = decode_path(row["path"])
+            store, name = self.scan.store.resolve(path)
+            local = store.local_path(name)
+            if local is None or _is_overlooked(os.path.basename(local)):
+                groups.process.append(place)
+                continue
+            if not os.path.exists(local):
+                raise _gone(self.scan, path)
+            file = _File(place, local, dict(row["partition_values"] or ()), row["deletion_vector"])
+            if file.vector is not None:
+                groups.vectors.append(file)
+            elif not self.wanted_values:
+                groups.plain.append(file)
+            elif store is self.scan.store and self._is_hive(name, file.values):
+                groups.hive.append(file)
+            else:
+                groups.joined.append(file)
+        return groups
+
+    def _is_hive(self, name: str, values: Mapping[str, str | None]) -> bool:
+        """Whether the folders say exactly what the log says, in a form that Spark reads alike."""
+        texts = {physical: values.get(physical) for _, physical in self.partition_by}
+        return os.path.dirname(name) == partitions.hive_path(texts) and all(
+            self._is_plain_text(f, texts[physical]) for f, physical in self.partition_by)
+
+    def _is_plain_text(self, f: StructField, text: str | None) -> bool:
+        if not text:
+            return True
+        key = (f.name, text)
+        if key not in self.trusted:
+            try:
+                again = partitions.format_value(partitions.parse_value(text, f.type), f.type)
+            except (DeltaError, ValueError):
+                again = None  # the join's typed values say what is wrong with it
+            self.trusted[key] = text == again != partitions.HIVE_NULL
+        return self.trusted[key]
+
+    # -- plans ----------------------------------------------------------------------------------
+
+    def _plain(self, group: list[_File]) -> DataFrame:
+        return self._logical(self._read(group, self.file_schema), {})
+
+    def _hive(self, group: list[_File]) -> DataFrame:
+        root = self.scan.store.local_path("")
+        assert root is not None
+        physical = [name for _, name in self.partition_by]
+        schema = T.StructType([*self.file_schema.fields,
+                               *(T.StructField(name, T.StringType()) for name in physical)])
+        frame = self._read(group, schema, basePath=_spark_path(root.rstrip("/")))
+        values = {f.name: column(name).cast(spark_type(f.type)) for f, name in self.partition_by}
+        return self._logical(frame, values)
+
+    def _joined(self, group: list[_File], files: pa.Table) -> DataFrame:
+        return self._logical(*self._with_values(group, files))
+
+    def _without_deleted(self, group: list[_File], files: pa.Table) -> DataFrame:
+        frame, values = self._with_values(group, files)
+        frame = frame.withColumn(_CHUNK, F.shiftright(column(_ROW), CHUNK_BITS))
+        frame = frame.join(self._deleted(group).hint("broadcast"), [_PATH, _CHUNK], "left")
+        word = F.element_at(column(_BITS), (
+            F.shiftright(column(_ROW), 6).bitwiseAND(F.lit(_WORDS - 1)) + 1).cast("int"))
+        is_live = F.getbit(word, column(_ROW).bitwiseAND(F.lit(63)).cast("int")) == 0
+        is_live = column(_BITS).isNull() | is_live
+        return self._logical(frame.filter(_guarded(is_live, "boolean")), values)
+
+    def _process(self, files: pa.Table) -> DataFrame:
+        names = [f.name for f in self.scan.fields]
+        rows = in_process.read_table(self.snapshot, files, columns=names)
+        schema = spark_schema(StructType(self.scan.fields))
+        return self.session.createDataFrame(rows, schema)  # type: ignore[arg-type]
+
+    # -- parts of plans -------------------------------------------------------------------------
+
+    def _read(self, group: list[_File], schema: T.StructType, **more: str) -> DataFrame:
+        reader = self.session.read.schema(schema).options(**_OPTIONS, **more)
+        return reader.parquet(*(_spark_path(file.local) for file in group))
+
+    def _with_values(
+        self, group: list[_File], files: pa.Table
+    ) -> tuple[DataFrame, dict[str, Column]]:
+        """The stored columns beside the log's values, and the values as guarded columns."""
+        values = partitions.typed_partition_values(
+            files.take(pa.array([file.place for file in group])), self.snapshot.schema,
+            [f.name for f in self.wanted_values], {f.name: name for f, name in self.partition_by})
+        keys = pa.array([_file_path(file.local) for file in group], pa.string())
+        names = [f"\0value{i}" for i in range(len(self.wanted_values))]
+        entries = pa.table([keys, pa.array([True] * len(group)),
+                            *(values.column(f.name) for f in self.wanted_values)],
+                           names=[_PATH, _KNOWN, *names])
+        schema = T.StructType([
+            T.StructField(_PATH, T.StringType()), T.StructField(_KNOWN, T.BooleanType()),
+            *(T.StructField(name, spark_type(f.type))
+              for name, f in zip(names, self.wanted_values, strict=True))])
+        known = self.session.createDataFrame(entries, schema)  # type: ignore[arg-type]
+        frame = self._read(group, self.file_schema)
+        origin = frame.metadataColumn("_metadata")  # the file's own, should a column be named so
+        frame = frame.select(
+            "*", origin["file_path"].alias(_PATH), origin["row_index"].alias(_ROW))
+        frame = frame.join(known.hint("broadcast"), _PATH, "left")
+        return frame, {f.name: _guarded(column(name), spark_type(f.type))
+                       for name, f in zip(names, self.wanted_values, strict=True)}
+
+    def _deleted(self, group: list[_File]) -> DataFrame:
+        """(path, number of the chunk, bitmap as 64-bit words) of every chunk that has a deletion."""
+        tables = []
+        for file in group:
+            assert file.vector is not None
+            rows = deletion_vectors.load(self.scan.store, file.vector, data_file=file.local)
+            positions = pa.Array.from_buffers(
+                pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
+            tables.append(_bitmaps(_file_path(file.local), positions))
+        schema = T.StructType([
+            T.StructField(_PATH, T.StringType()), T.StructField(_CHUNK, T.LongType()),
+            T.StructField(_BITS, T.ArrayType(T.LongType()))])
+        return self.session.createDataFrame(pa.concat_tables(tables), schema)  # type: ignore[arg-type]
+
+    def _logical(self, frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
+        """The columns of ``scan.fields`` under their logical names, comments beside them."""
+        columns = []
+        for f in self.scan.fields:
+            target = spark_type(f.type)
+            if f.name in values:
+                made = values[f.name]
+            elif _is_void(f):
+                made = F.lit(None).cast(target)
+            else:
+                made = column(physical_name(f, self.mode))
+                made = made if self.mode == "none" else renamed(made, f.type, target)
+            comment = f.metadata.get("comment")
+            columns.append(made.alias(f.name, metadata={"comment": comment}) if comment
+                           else made.alias(f.name))
+        return frame.select(*columns)
+
+
+def _guarded(value: Column, data_type: T.DataType | str) -> Column:
+    """The value from the log, which must have an entry for the row's file."""
+    message = F.concat(F.lit("the table's log has no entry under the path that Spark read: "),
+                       column(_PATH))
+    return F.when(column(_KNOWN).isNull(), F.raise_error(message).cast(data_type)).otherwise(value)
+
+
+def _bitmaps(path: str, positions: pa.Array) -> pa.Table:
+    """Sorted positions as one row of :data:`_WORDS` words a chunk."""
+    words = pc.shift_right(positions, 6)
+    # Unsigned: Arrow leaves a signed number as it is when a shift would reach its sign.
+    one, places = pa.scalar(1, pa.uint64()), pa.scalar(63, pa.uint64())
+    bits = pc.shift_left(one, pc.bit_wise_and(positions, places))
+    # Powers of two, each once: their sum is their union.
+    sums = pa.table({"word": words, "bits": bits}).group_by("word", use_threads=False).aggregate(
+        [("bits", "sum")])
+    chunks = pc.shift_right(sums.column("word"), CHUNK_BITS - 6).combine_chunks()
+    encoded = chunks.dictionary_encode()
+    flat = array("Q", bytes(8 * _WORDS * len(encoded.dictionary)))
+    for chunk, word, value in zip(encoded.indices.to_pylist(), sums.column("word").to_pylist(),
+                                  sums.column("bits_sum").to_pylist(), strict=True):
+        flat[chunk * _WORDS + (word & (_WORDS - 1))] = value
+    values = pa.Array.from_buffers(pa.int64(), len(flat), [None, pa.py_buffer(flat)])
+    offsets = pa.array(range(0, len(flat) + 1, _WORDS), pa.int32())
+    return pa.table([pa.array([path] * len(encoded.dictionary), pa.string()),
+                     encoded.dictionary.cast(pa.int64()),
+                     pa.ListArray.from_arrays(offsets, values)], names=[_PATH, _CHUNK, _BITS])
+
+
+# ---------------------------------------------------------------------------- paths
+
+
+def _is_overlooked(base: str) -> bool:
+    """Names that Spark takes for hidden, and names Hadoop's checksum files cannot be made of."""
+    return base.startswith(("_", ".")) or ":" in base
+
+
+def _spark_path(local: str) -> str:
+    return "file:" + local
+
+
+def _file_path(local: str) -> str:
+    """``_metadata.file_path`` of a local file: a URI by Java's rules of what must be escaped.
+
+    >>> _file_path("/lake/a b/ü%.parquet")
+    'file:/lake/a%20b/ü%25.parquet'
+    """
+    if local.isascii():
+        return "file:" + quote(local, safe=_LEGAL)
+    return "file:" + "".join(
+        quote(c, safe=_LEGAL) if c.isascii() or unicodedata.category(c) in _ESCAPED else c
+        for c in local)
+
+
+_LEGAL = "/_-!.~'()*,;:$&+=@"
+_ESCAPED = ("Cc", "Zs", "Zl", "Zp")  # of the characters beyond ASCII
+
+
+def _is_void(f: StructField) -> bool:
+    return str(f.type) in ("void", "null")
+
+
+def _gone(scan: Scan, path: str) -> DataFileNotFound:
+    return DataFileNotFound(
+        f"version {scan.version} of {scan.table or 'the table'} names the data file {path!r}, "
+        "which does not exist. If it was vacuumed, read a newer version; if it was deleted by "
+        "hand, restore it from a copy, or remove it from the table with a commit.",
+        path=path, version=scan.version)
