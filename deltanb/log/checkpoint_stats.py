@@ -259,10 +259,21 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 def stats_as_json(values: pa.StructArray) -> pa.Array:
     """Typed statistics as the JSON texts an add action holds; null where the struct is null."""
     texts: list[str | None] = []
-    for value in values.to_pylist():
+    for value in _spelled(values).to_pylist():
         cleaned = None if value is None else dict(_clean(value))
         texts.append(_encoder.encode(cleaned).decode() if cleaned else None)
     return pa.array(texts, pa.string())
+
+
+def _spelled(values: pa.Array) -> pa.Array:
+    """Dates and times as ISO texts, those too that Python's types cannot hold."""
+    if pa.types.is_struct(values.type):
+        children = [_spelled(values.field(i)) for i in range(values.type.num_fields)]
+        names = [f.name for f in values.type]
+        return pa.StructArray.from_arrays(children, names=names, mask=values.is_null())
+    if pa.types.is_timestamp(values.type):
+        return pc.replace_substring(values.cast(pa.string()), " ", "T", max_replacements=1)
+    return values.cast(pa.string()) if pa.types.is_date(values.type) else values
 
 
 def _clean(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -497,6 +497,20 @@ def test_statistics_only_as_columns():
     assert rows[3]["numRecords"] == 5
 
 
+def test_times_beyond_pythons_come_back_as_text():
+    day, at = 10**8, 300_000_000_000_000_000
+    bounds = {"day": pa.array([day, None], pa.date32()), "at": pa.array([at, -1], pa.timestamp("us", "UTC"))}
+    stats = pa.StructArray.from_arrays(
+        [pa.array([3, 4]), pa.StructArray.from_arrays(list(bounds.values()), names=list(bounds))],
+        names=["numRecords", "maxValues"],
+    )
+    files = pa.StructArray.from_arrays([pa.array(["a", "b"]), stats], names=["path", "stats_parsed"])
+    texts = put_checkpoint({"add": files}).read_adds(["stats"]).column(0).to_pylist()
+    assert [json.loads(text)["numRecords"] for text in texts] == [3, 4]
+    assert json.loads(texts[0])["maxValues"]["at"] == "11476-08-15T05:20:00.000000Z"
+    assert json.loads(texts[1])["maxValues"] == {"at": "1969-12-31T23:59:59.999999Z"}
+
+
 def test_typed_partition_values_and_the_columns_that_statistics_cover():
     properties = {
         "delta.checkpoint.writeStatsAsStruct": "true",
