@@ -365,8 +365,8 @@ def action_line(action: Any) -> Inline:
     if name not in actions.SIGNS:
         return actions.line(action)
     sign, tone = actions.SIGNS[name]
-    where = units.pairs(action.partition_values) if action.partition_values else ""
-    return [Span(sign, tone), " ", code(units.file_name(action.path)), "  ", muted(where)]
+    where = [muted("  " + units.pairs(action.partition_values))] if action.partition_values else []
+    return [Span(sign, tone), " ", code(units.file_name(action.path)), *where]
 
 
 def sentence(view: ConflictView) -> str:

@@ -1,16 +1,16 @@
 """The history of a table: one row a commit, the newest first, under the names people know.
 
 What lives here: the view of commits as ``DESCRIBE HISTORY`` lists them.
-What it does not know: where commits are read; it is given commitInfo values or dictionaries.
+What it does not know: where commits are read, or what a writer should have put into them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from deltanb.notebook import units
-from deltanb.notebook.model import Inline, Section, Table, View, code, muted, plain
+from deltanb.notebook.model import Inline, Section, Span, Table, View, code, muted, plain
 from deltanb.options import options
 
 COLUMNS = ("version", "timestamp", "operation", "operationParameters", "readVersion",
@@ -21,10 +21,9 @@ SNAKE = {"operationParameters": "operation_parameters", "readVersion": "read_ver
          "operationMetrics": "operation_metrics"}  # fmt: skip
 
 
-def view(commits: Sequence[Any], name: str = "", total: int | None = None) -> View:
-    """The view of commits, newest first as given; ``total`` counts all there are."""
-    name, total = name or getattr(commits, "table", ""), total or getattr(commits, "total", None)
-    total = len(commits) if total is None else total
+def view(commits: Any) -> View:
+    """The view of a :class:`~deltanb.log.history.History`."""
+    name, total = units.name_of(commits.table), max(commits.total, len(commits))
     if not commits:
         return View("History", name, ("no commits yet",))
     rows = tuple(row(commit) for commit in commits[: options.max_rows])
@@ -35,38 +34,31 @@ def view(commits: Sequence[Any], name: str = "", total: int | None = None) -> Vi
 
 
 def entry(commit: Any) -> View:
-    """The view of one commit of a history, on a line; its fields unfold."""
+    """The view of commit on a line; its fields unfold."""
     cells = dict(zip(COLUMNS, row(commit), strict=True))
-    who = _get(commit, "user_name") or _get(commit, "userName")
-    marks: list[Inline] = [f"{units.time(_get(commit, 'timestamp'))}",
-                           str(_get(commit, "operation") or "operation not recorded")]
-    marks += [f"by {who}"] if who else []
+    operation = str(commit.operation or "operation not recorded")
+    marks: list[Inline] = [units.time(commit.timestamp), operation]
+    marks += [f"by {commit.user_name}"] if commit.user_name else []
     rows = tuple((name, cell) for name, cell in cells.items() if plain(cell) != "–")
     table = Table(("field", "value"), rows, len(rows), "field")
     details = Section("Fields", muted("of commitInfo"), table, is_detail=True, is_open=True)
-    return View("Commit", f"v{_get(commit, 'version')}", tuple(marks), sections=(details,))
+    return View("Commit", f"v{commit.version}", tuple(marks), sections=(details,))
 
 
 def row(commit: Any) -> tuple[Inline, ...]:
     """One commit's cells, in the order of ``COLUMNS``."""
     cells = []
     for column in COLUMNS:
-        value = _get(commit, column)
+        value = getattr(commit, SNAKE.get(column, column))
         cells.append(_cell(column, value))
     return tuple(cells)
-
-
-def _get(commit: Any, column: str) -> Any:
-    if isinstance(commit, Mapping):
-        return commit.get(column, commit.get(SNAKE.get(column, column)))
-    return getattr(commit, SNAKE.get(column, column), None)
 
 
 def _cell(column: str, value: Any) -> Inline:
     if value is None or value in ({}, ()):
         return muted("–")
     if column == "timestamp":
-        return units.time(value, zone=False)
+        return Span(units.time(value, zone=False), "fixed")
     if isinstance(value, Mapping):
         return code(units.pairs((key, units.parsed(v)) for key, v in value.items()))
     return units.value_of(value)

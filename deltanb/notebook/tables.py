@@ -32,7 +32,7 @@ def table(table: Any) -> View:
 
 def snapshot(snapshot: Any) -> View:
     """The view of a :class:`~deltanb.log.snapshot.Snapshot`."""
-    return _view("Snapshot", snapshot, pinned=True)
+    return _view("Snapshot", snapshot, pinned=False)
 
 
 def log(log: Any) -> View:
@@ -52,11 +52,12 @@ def _view(kind: str, snapshot: Any, pinned: bool) -> View:
         hint = ["create it: ", code(f'deltanb.create("{name}", data)')]
         return View(kind, name, ("not created yet",), (hint,))
     log, name = snapshot.log, snapshot.metadata.name or name
-    marks: list[Inline] = [f"v{snapshot.version}"]
     newest = newest_known(log)
     behind = 0 if newest is None else newest.version - snapshot.version
-    if pinned and behind > 0:
-        marks = [f"as of version {snapshot.version}", f"{units.number(behind)} behind latest"]
+    past = pinned or (kind == "Snapshot" and behind > 0)
+    marks: list[Inline] = [f"as of version {snapshot.version}" if past else f"v{snapshot.version}"]
+    if past and behind > 0:
+        marks.append(f"{units.number(behind)} behind latest")
     marks.append(_isolation(snapshot.metadata))
     sections = [_schema(snapshot), _properties(snapshot.metadata), _features(snapshot.protocol)]
     if kind == "Snapshot":

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 SIZES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
-KEEP_FILE_NAME = 40  # columns: a data file's name longer than this is cut in its middle
+KEEP_FILE_NAME = 34  # columns: a data file's name longer than this is cut in its middle
 
 
 def count(n: int | None, noun: str, plural: str | None = None) -> str:

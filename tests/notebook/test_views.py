@@ -11,7 +11,7 @@ import pytest
 from deltanb import actions
 from deltanb.actions import AddFile, DeletionVector
 from deltanb.log.delta_log import DeltaLog
-from deltanb.log.history import HistoryEntry
+from deltanb.log.history import History, HistoryEntry
 from deltanb.notebook import bundle, history, html, tables, text, views
 from deltanb.options import SeededIds, StepClock, set_options
 from deltanb.table import DeltaTable
@@ -76,6 +76,8 @@ def test_table(update_golden: bool) -> None:
 
 
 def test_table_at_a_version() -> None:
+    newest = DeltaTable(orders()).as_of(4)
+    assert repr(newest).startswith("Table orders  as of version 4  Serializable\n")
     table = DeltaTable(orders()).as_of(1)
     assert_consistent(table)
     assert repr(table).startswith("Table orders  as of version 1  3 behind latest  Serializable\n")
@@ -280,31 +282,27 @@ def test_an_action_of_enormous_size() -> None:
 # -- history ---------------------------------------------------------------------------------------
 
 
-class Commits(list[Any]):
-    """Commits as a list that is shown; the view reads no more of it than any list has."""
-
-
-def test_history(monkeypatch: pytest.MonkeyPatch, update_golden: bool) -> None:
-    monkeypatch.setitem(views._ENTRIES, "Commits", views.Entry(lambda c: history.view(c, "orders")))
-    commits = Commits(orders().history())
+def test_history(update_golden: bool) -> None:
+    commits = orders().history()
     page = assert_consistent(commits)
     for column in history.COLUMNS:
         assert column in page.text
-    lines = bundle.text(commits).split("\n")
+    lines = repr(commits).split("\n")
+    assert lines[0] == "History orders"
     assert lines[2].split()[0] == "version" and lines[3].split()[0] == "4"
     assert "not shown here: isolationLevel, isBlindAppend, operationMetrics" in lines[-1]
     assert_golden(commits, "history", update_golden)
 
 
-def test_long_history_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(views._ENTRIES, "Commits", views.Entry(lambda c: history.view(c, "orders")))
+def test_long_history_is_capped() -> None:
     entries = [HistoryEntry(at, TIME, operation="WRITE") for at in range(300, 0, -1)]
-    page = assert_consistent(Commits(entries))
+    page = assert_consistent(History(entries, "orders"))
     assert "showing 20 of 300 commits" in page.text
-    lines = bundle.text(Commits(entries)).split("\n")
+    lines = repr(History(entries, "orders")).split("\n")
     assert len(lines) == text.MAX_LINES
     assert "… 292 more commits" in lines[-1]
-    assert bundle.text(Commits()) == "History orders  no commits yet"
+    assert repr(History((), "orders")) == "History orders  no commits yet"
+    assert "300 commits" in repr(History(entries[:5], "orders", 300))
 
 
 def test_one_commit() -> None:

@@ -1,0 +1,104 @@
+"""How the conflict really lies on a page: measured in headless Chromium."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from deltanb.notebook import bundle
+from tests.notebook import samples
+
+pytestmark = pytest.mark.browser
+HOSTS = {
+    "JupyterLab dark": ("", 'data-jp-theme-light="false"', "light", True),
+    "JupyterLab light": ("", 'data-jp-theme-light="true"', "dark", False),
+    "VS Code dark": ("", 'class="vscode-dark"', "light", True),
+    "VS Code light": ("", 'class="vscode-light"', "dark", False),
+    "Sphinx dark": ("", 'data-theme="dark"', "light", True),
+    "Colab dark": ('theme="dark"', "", "light", True),
+    "no host, dark system": ("", "", "dark", True),
+    "no host, light system": ("", "", "light", False),
+}
+BOX = "node => { const b = node.getBoundingClientRect(); return [b.left, b.right, b.top, b.bottom] }"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no Chromium on PATH")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+def page_of(
+    browser: Any, obj: Any, width: int = 1100, html: str = "", body: str = "", scheme: str = "light"
+) -> Any:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    shown = bundle.mimebundle(obj)[bundle.HTML]
+    page.set_content(f"<!doctype html><html {html}><body {body}>{shown}</body></html>")
+    return page
+
+
+def test_the_relation_fits_on_one_line(browser: Any) -> None:
+    page = page_of(browser, samples.append())
+    cells = page.query_selector_all("tr.dnb-mark td:nth-child(2) span")
+    heights = [bottom - top for _, _, top, bottom in (cell.evaluate(BOX) for cell in cells)]
+    assert len(heights) == 2
+    assert max(heights) < 24  # one line of 13 px type; two would be 39
+    page.close()
+
+
+def test_checks_stand_below_each_other(browser: Any) -> None:
+    page = page_of(browser, samples.append())
+    boxes = [item.evaluate(BOX) for item in page.query_selector_all("ol li")]
+    assert len(boxes) == 9
+    assert len({left for left, *_ in boxes}) == 1
+    tops = [top for _, _, top, _ in boxes]
+    assert tops == sorted(set(tops))
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1100, 700, 360])
+def test_sides_stand_side_by_side_where_there_is_room(browser: Any, width: int) -> None:
+    page = page_of(browser, samples.append(), width)
+    you, winner = (side.evaluate(BOX) for side in page.query_selector_all(".dnb-side"))
+    assert (you[2] == winner[2]) is (width >= 700)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_every_host_gets_its_scheme(browser: Any, host: str) -> None:
+    html, body, scheme, is_dark = HOSTS[host]
+    page = page_of(browser, samples.append(), html=html, body=body, scheme=scheme)
+    style = "node => { const s = getComputedStyle(node); return [s.backgroundColor, s.color] }"
+    ground, ink = page.query_selector(".dnb-rich").evaluate(style)
+    dark, light = "rgb(17, 17, 17)", "rgb(255, 255, 255)"
+    assert ground == (dark if is_dark else light)
+    assert ink == ("rgb(230, 230, 230)" if is_dark else "rgb(31, 35, 40)")
+    page.close()
+
+
+def test_without_the_stylesheet_the_text_shows(browser: Any) -> None:
+    page = page_of(browser, samples.append())
+    assert not page.is_visible(".dnb-text") and page.is_visible(".dnb-rich")
+    page.evaluate("document.querySelector('style').remove()")
+    assert page.is_visible(".dnb-text") and not page.is_visible(".dnb-rich")
+    page.close()
+
+
+def test_advice_folds_from_the_keyboard(browser: Any) -> None:
+    page = page_of(browser, samples.append())
+    assert page.is_visible("details li")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert not page.is_visible("details li")
+    page.close()
