@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, decode_path
-from deltanb.data import deletion_vectors
+from deltanb.data import deletion_vectors, row_groups
 from deltanb.data.column_mapping import mode_of, physical_name
 from deltanb.data.conform import (
     Conversion,
@@ -83,6 +83,13 @@ class Scan:
             return None
         return self.predicate.to_expression(self.read_schema, as_filter=True)
 
+    @cached_property
+    def condition(self) -> row_groups.Condition | None:
+        """The predicate over the statistics of row groups."""
+        if self.predicate is None:
+            return None
+        return row_groups.Condition(self.predicate, self.partition_columns)
+
 
 def plan(
     snapshot: Snapshot,
@@ -138,7 +145,7 @@ def read_data_file(
     with _opened(scan, path) as parquet:
         with _naming(path):
             columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
-        for start, batch in _stored_batches(parquet, columns, path):
+        for start, batch in _stored_batches(scan, parquet, columns, path):
             keep = _kept(deleted, start, batch.num_rows)
             if keep is not None:
                 batch = batch.take(_numbers(keep))
@@ -174,12 +181,12 @@ class _Columns:
         place = Place(path)
         self.sources: list[str | None] = []
         self._steps: list[Conversion | None] = []
-        self._constants: dict[int, pa.Scalar] = {}
-        for position, (field, target) in enumerate(zip(scan.fields, self.schema, strict=True)):
+        self.constants: dict[str, pa.Scalar] = {}
+        for field, target in zip(scan.fields, self.schema, strict=True):
             source, step = None, None
             if field.name in scan.partition_columns:
                 text = partition_values.get(physical_name(field, scan.mode))
-                self._constants[position] = _partition_scalar(text, field, target.type, path)
+                self.constants[field.name] = _partition_scalar(text, field, target.type, path)
             else:
                 index = find_field(stored, field, scan.mode, place)
                 if index is not None:
@@ -197,14 +204,14 @@ class _Columns:
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A stored batch as the table has it; columns that the file lacks are NULL."""
         arrays = []
-        for position, (source, step) in enumerate(zip(self.sources, self._steps, strict=True)):
+        for source, step, field in zip(self.sources, self._steps, self.schema, strict=True):
             if source is not None:
                 array = batch.column(source)
                 arrays.append(array if step is None else step(array))
-            elif position in self._constants:
-                arrays.append(pa.repeat(self._constants[position], batch.num_rows))
+            elif field.name in self.constants:
+                arrays.append(pa.repeat(self.constants[field.name], batch.num_rows))
             else:
-                arrays.append(pa.nulls(batch.num_rows, self.schema.field(position).type))
+                arrays.append(pa.nulls(batch.num_rows, field.type))
         if not arrays:
             return batch.select([])
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -245,13 +252,20 @@ def _opened(scan: Scan, path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _stored_batches(
-    parquet: pq.ParquetFile, columns: _Columns, path: str
+    scan: Scan, parquet: pq.ParquetFile, columns: _Columns, path: str
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(position of the first row in the file, batch)."""
+    """(position of the first row in the file, batch), of the row groups that may match."""
     names = columns.stored_names
+    wanted: Sequence[int] = range(parquet.metadata.num_row_groups)
+    if scan.condition is not None:
+        wanted = row_groups.matching(
+            parquet.metadata, list(parquet.schema_arrow), scan.fields, scan.condition,
+            mode=scan.mode, constants=columns.constants)
     start = 0
     for group in range(parquet.metadata.num_row_groups):
         position, start = start, start + parquet.metadata.row_group(group).num_rows
+        if group not in wanted:
+            continue
         with _naming(path):
             batches = parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names)
         while True:

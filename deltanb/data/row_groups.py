@@ -1,0 +1,168 @@
+"""Which row groups of a data file may hold rows that a predicate wants.
+
+What lives here: the statistics of a Parquet footer as the typed columns that ``log.skipping`` judges,
+one row for each row group. The rules are the log's own, so a file's footer and its ``add`` action
+never disagree on what a bound means.
+What it does not know: how rows are read, and what a predicate says.
+
+A bound is converted as the column's values are (widened types, older encodings). One that is missing,
+or cannot be converted, is NULL and keeps the row group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as t
+
+from deltanb.data.conform import Place, compile_conversion, find_field
+from deltanb.errors import DeltaError
+from deltanb.log.schema import DataType, PrimitiveType, StructField, StructType, arrow_type
+
+if TYPE_CHECKING:
+    from deltanb.log.expressions import Expression
+    from deltanb.log.file_stats import Stat
+    from deltanb.log.predicates import Predicate
+
+__all__ = ["MIN_ROWS", "Condition", "matching"]
+
+MIN_ROWS = 10_000  # smaller files are decoded in the time that judging their statistics takes
+
+
+class Condition:
+    """A predicate over row groups: made once, used for many files."""
+
+    def __init__(self, predicate: Predicate, partition_columns: frozenset[str]) -> None:
+        from deltanb.log import skipping
+
+        names = sorted(partition_columns)
+        self._expression: Expression = skipping.may_match(predicate.expression, names)
+        self.wanted: list[Stat] = skipping._stats_in(self._expression)
+
+    def holds(self, table: pa.Table) -> list[bool]:
+        """For each row of statistics whether the rows it describes may match."""
+        from deltanb.log import skipping
+
+        return [verdict is not False
+                for verdict in skipping._evaluate(table, self._expression).to_pylist()]
+
+
+def matching(
+    footer: pq.FileMetaData,
+    stored: Sequence[pa.Field],
+    fields: Sequence[StructField],
+    condition: Condition,
+    *,
+    mode: str = "none",
+    constants: Mapping[str, pa.Scalar] | None = None,
+) -> Sequence[int]:
+    """The row groups that may hold wanted rows, in order.
+
+    ``stored`` are the file's Arrow fields, ``fields`` the table's, ``mode`` its column mapping;
+    ``constants`` are the file's partition values by name.
+    """
+    everything = range(footer.num_row_groups)
+    if not condition.wanted or footer.num_rows < MIN_ROWS:
+        return everything
+    groups = [footer.row_group(number) for number in everything]
+    columns: dict[str, pa.Array] = {
+        name: pa.repeat(value, len(groups)) for name, value in (constants or {}).items()}
+    for stat in condition.wanted:
+        columns[stat.name] = _statistic(stat, groups, stored, fields, mode)
+    verdicts = condition.holds(pa.table(columns))
+    return [number for number, verdict in zip(everything, verdicts, strict=True) if verdict]
+
+
+def _statistic(
+    stat: Stat, groups: Sequence[pq.RowGroupMetaData], stored: Sequence[pa.Field],
+    fields: Sequence[StructField], mode: str,
+) -> pa.Array:
+    """One statistic of each row group, NULL where it is not known."""
+    rows = [group.num_rows for group in groups]
+    if stat.kind == "num_records":
+        return pa.array(rows, pa.int64())
+    wanted = _type_at(stat.path, fields)
+    leaf = _Leaf.at(stat.path, stored, fields, mode)
+    if stat.kind == "null_count":
+        counts = rows if leaf is None else leaf.null_counts(groups)
+        is_single = isinstance(wanted, PrimitiveType) and wanted.name != "variant"
+        return pa.array(counts if is_single else [None] * len(groups), pa.int64())
+    if leaf is None:  # the column is not in the file: all NULL, no bounds
+        return pa.nulls(len(groups), arrow_type(wanted))
+    return leaf.bounds(stat.kind, groups, wanted)
+
+
+class _Leaf:
+    """A single column of a file: its index among the leaves of the Parquet schema, its type."""
+
+    def __init__(self, index: int, stored: pa.DataType) -> None:
+        self._index = index
+        self._stored = stored
+
+    @classmethod
+    def at(
+        cls, path: tuple[str, ...], stored: Sequence[pa.Field], fields: Sequence[StructField],
+        mode: str,
+    ) -> _Leaf | None:
+        """Where a column of the table is; None where the file lacks it."""
+        index, kind = 0, pa.null()
+        for name in path:
+            field = StructType(fields).field(name)
+            found = find_field(stored, field, mode, Place(""))
+            if found is None:
+                return None
+            index += sum(_leaf_count(other.type) for other in stored[:found])
+            kind = stored[found].type
+            stored = list(kind) if t.is_struct(kind) else []
+            fields = field.type.fields if isinstance(field.type, StructType) else ()
+        return cls(index, kind)
+
+    def null_counts(self, groups: Sequence[pq.RowGroupMetaData]) -> list[int | None]:
+        """NULLs in each row group."""
+        found = [group.column(self._index).statistics for group in groups]
+        return [s.null_count if s is not None and s.has_null_count else None for s in found]
+
+    def bounds(
+        self, kind: str, groups: Sequence[pq.RowGroupMetaData], wanted: DataType
+    ) -> pa.Array:
+        """The minimum or maximum of each row group, as a value of the table's column."""
+        target = arrow_type(wanted)
+        try:
+            convert = compile_conversion(self._stored, wanted, "none", Place(""))
+            stored = self._stored.value_type if t.is_dictionary(self._stored) else self._stored
+            values = pa.array([_bound(kind, group.column(self._index)) for group in groups], stored)
+            return values if convert is None else convert(values)
+        except (DeltaError, pa.ArrowException, ValueError, TypeError, OverflowError):
+            return pa.nulls(len(groups), target)
+
+
+def _bound(kind: str, chunk: pq.ColumnChunkMetaData) -> Any:
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_min_max or chunk.physical_type == "INT96":
+        return None
+    value = statistics.min if kind == "min" else statistics.max
+    return None if isinstance(value, float) and value != value else value  # NaN bounds nothing
+
+
+def _type_at(path: tuple[str, ...], fields: Sequence[StructField]) -> DataType:
+    found: DataType = StructType(fields)
+    for name in path:
+        assert isinstance(found, StructType)
+        found = found.field(name).type
+    return found
+
+
+def _leaf_count(kind: pa.DataType) -> int:
+    """How many columns of a Parquet file an Arrow type takes."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaf_count(kind.storage_type)
+    if t.is_struct(kind):
+        return sum(_leaf_count(field.type) for field in kind)
+    if t.is_map(kind):
+        return _leaf_count(kind.key_type) + _leaf_count(kind.item_type)
+    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+        return _leaf_count(kind.value_type)
+    return 1
