@@ -185,7 +185,7 @@ class _Columns:
         for field, target in zip(scan.fields, self.schema, strict=True):
             source, step = None, None
             if field.name in scan.partition_columns:
-                text = partition_values.get(physical_name(field, scan.mode))
+                text = _value_of(partition_values, physical_name(field, scan.mode))
                 self.constants[field.name] = _partition_scalar(text, field, target.type, path)
             else:
                 index = find_field(stored, field, scan.mode, place)
@@ -215,6 +215,13 @@ class _Columns:
         if not arrays:
             return batch.select([])
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _value_of(partition_values: Mapping[str, str | None], name: str) -> str | None:
+    """The text under a name, or under the same name in another case; absent is NULL."""
+    if name in partition_values:
+        return partition_values[name]
+    return next((v for k, v in partition_values.items() if k.lower() == name.lower()), None)
 
 
 def _partition_scalar(

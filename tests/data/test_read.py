@@ -223,6 +223,14 @@ def test_partition_values_have_their_types(kind, text, value):
         ([{"id": 1}, {"id": 2}] if value is None else [])
 
 
+def test_partition_values_under_a_name_in_another_case():
+    builder = TableBuilder(MemoryStore()).create("Part integer, id long", partition_by=["PART"])
+    put(builder, "f", pa.table({"id": [1]}), {"part": "7"})
+    put(builder, "g", pa.table({"id": [2]}), {})
+    assert rows(builder, where="part = 7 OR part IS NULL") == [
+        {"Part": 7, "id": 1}, {"Part": None, "id": 2}]
+
+
 def test_a_partition_value_of_the_wrong_type_is_named():
     builder = TableBuilder(MemoryStore()).create("p integer, id long", partition_by=["p"])
     put(builder, "f", pa.table({"id": [1]}), {"p": "x"})
