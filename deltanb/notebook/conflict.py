@@ -7,6 +7,7 @@ What it does not know: the rules (``transaction.rules``); a conflict brings its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -19,7 +20,7 @@ MAX_LOOK = 2_000  # actions of one commit looked at; the counts are of all of th
 TEXT_OVERLAPS = 2  # rows of the overlap in text, so that checks and advice stay within its lines
 SIGNS = {"passed": "✓", "failed": "✕", "not reached": "–", "does not apply": "–"}
 ADVICE = "What you can do"
-NO_PARTITION = "← may match your predicate"  # on an unpartitioned table any new file may
+WHOLE = "the whole table"
 STATE_TONES = {"passed": "ok", "failed": "warn"}
 
 
@@ -128,9 +129,11 @@ def _what_happened(conflict: Any) -> list[str | Span]:
         thing = "metadata" if kind == "MetadataChanged" else "protocol"
         names = [change.field for change in conflict.changes if not change.allowed]
         named = [" (", *_codes(names), ")"] if names else []
+        if any(ACTION_WORDS.get(type(action).__name__) == thing for action in conflict.your_actions):
+            return [f"{you} changes the table's {thing}, and {winner} changed it", *named, "."]
         return [f"{winner} changed the table's {thing}", *named, f", which {you} builds on."]
     if kind == "ConcurrentTransaction":
-        return [f"{winner} wrote ", *_what_was_written(conflict), f" {you} depends on."]
+        return [f"{winner} wrote ", *_what_was_written(conflict, you)]
     wanted = conflict.wanted_version
     return [f"{you} must be version {wanted or conflict.version}, and that version is taken."]
 
@@ -138,17 +141,15 @@ def _what_happened(conflict: Any) -> list[str | Span]:
 def _what_was_read(conflict: Any) -> list[str | Span]:
     if not _is_whole(conflict.predicate):
         return ["files where ", code(conflict.predicate)]
-    if conflict.partition:
-        return ["files in partition ", code(conflict.partition)]
-    return ["the whole table"]
+    return [WHOLE]
 
 
-def _what_was_written(conflict: Any) -> list[str | Span]:
+def _what_was_written(conflict: Any, you: str) -> list[str | Span]:
     if conflict.changes:
         domains = [change.field.removeprefix("domain ") for change in conflict.changes]
-        return ["the metadata domain ", *_codes(domains), ", which"]
+        return ["the metadata domain ", *_codes(domains), f", which {you} writes too."]
     apps = [action.app_id for action in _transactions(conflict)]
-    return ["the transaction of application ", *_codes(apps), ", which"] if apps else ["what"]
+    return ["the transaction of application ", *_codes(apps), f", which {you} depends on."]
 
 
 def _transactions(conflict: Any) -> list[Any]:
@@ -179,13 +180,13 @@ def _operation(conflict: Any) -> str:
 
 def _yours(conflict: Any) -> Side:
     wanted = conflict.wanted_version
-    predicates = [p for p in conflict.predicates if p]
+    predicates = [WHOLE if _is_whole(p) else p for p in dict.fromkeys(conflict.predicates)]
     return Side(
         "Your transaction",
         "not committed",
         (
             ("operation", _operation(conflict)),
-            ("predicate", _either(" OR ".join(predicates))),
+            ("predicate", WHOLE if WHOLE in predicates else _either(" OR ".join(predicates))),
             ("read version", _versions(conflict.read_version, wanted)),
             ("isolation", str(getattr(conflict.isolation, "value", conflict.isolation) or "–")),
             ("actions", counted(conflict.your_actions)),
@@ -315,18 +316,29 @@ def _met(conflict: Any, action: Any, read: Collection[str], wrote: dict[str, Any
     path, relation = _path(action), "← written meanwhile"
     yours: Inline = ["depends on ", code(_identity(action) or "it")]
     if type(action).__name__ == "AddFile" and _is_whole(conflict.predicate):
-        yours, relation = "read the whole table", "← added to what you read"
+        yours, relation = f"read {WHOLE}", "← added to what you read"
     elif type(action).__name__ == "AddFile":
         yours = ["read ", code(conflict.predicate)]
-        relation = "← matches your predicate" if conflict.partition else NO_PARTITION
+        decides = _names_partition(conflict.predicate, conflict.partition)
+        relation = "← matches your predicate" if decides else "← may match your predicate"
     elif type(action).__name__ == "RemoveFile":
         both_remove = exception_name(conflict) == "ConcurrentDeleteDelete"
         relation = "← removed what you remove" if both_remove else "← removed what you read"
         known = path in read or path in wrote
-        yours = _your_file(path, wrote) if known else "read the whole table"
+        yours = _your_file(path, wrote) if known else f"read {WHOLE}"
     theirs = action_line(action)
     line = [*spans(theirs), f" {relation}"]
     return Row((yours, warn(relation), theirs), True, line)
+
+
+def _names_partition(predicate: str, partition: str | None) -> bool:
+    """Whether the predicate speaks of a partition column: only those decide whether a file is met.
+
+    >>> _names_partition("day = 1 AND x < 0", "[day=1]"), _names_partition("x < 0", "[day=1]")
+    (True, False)
+    """
+    columns = re.findall(r"(?:^\[|, )([^=]+)=", partition or "")
+    return any(re.search(rf"\b{re.escape(name)}\b", predicate, re.I) for name in columns)
 
 
 def _is_whole(predicate: str | None) -> bool:
@@ -463,6 +475,8 @@ def _overlap_table(view: ConflictView, share: float) -> html.Markup:
     t = html.tag
     shown = view.rows[: html.limit_of(share)]
     note = f": {units.count(view.met, 'row')} in conflict" if view.met else ": nothing met"
+    if view.overlap == "Differences":
+        note = f": {view.met} of {units.count(view.total, 'change')} cannot be adopted"
     left = _left_out(view, shown)
     foot = t("tfoot", t("tr", t("td", left, colspan=str(len(view.columns))))) if left else None
     return t(

@@ -138,6 +138,15 @@ def metadata() -> Conflict:
                         winner=CommitInfo(operation="SET TBLPROPERTIES", timestamp=TIME))
 
 
+def both_metadata() -> Conflict:
+    """Each change could be adopted alone, but your transaction changes the metadata too."""
+    mine = Metadata("11111111-1111-1111-1111-111111111111", '{"type":"struct","fields":[]}')
+    changes = (FieldChange("delta.enableDeletionVectors", None, "true", True),)
+    return replace(metadata(), your_actions=(mine,), changes=changes,
+                   operation=Operation("ADD COLUMNS"),
+                   checks=checks("metadata", "both transactions change the metadata"))
+
+
 def protocol() -> Conflict:
     changes = (FieldChange("feature invariants", "supported", None),)
     return _like_append("ProtocolChanged", rule="protocol", changes=changes,
@@ -163,5 +172,6 @@ def large(n: int = 400) -> Conflict:
 KINDS = {
     "append": append, "append_whole_table": whole_table, "append_unpartitioned": unpartitioned,
     "delete_read": delete_read, "delete_delete": delete_delete, "transaction": transaction,
-    "domain": domain, "metadata": metadata, "protocol": protocol, "write": write,
+    "domain": domain, "metadata": metadata, "metadata_both": both_metadata,
+    "protocol": protocol, "write": write,
 }  # fmt: skip

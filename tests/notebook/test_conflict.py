@@ -96,3 +96,18 @@ def test_the_sentence_has_no_time_and_no_file_name() -> None:
         sentence = conflict.sentence(views.fields(make()))
         assert "\n" not in sentence
         assert "part-" not in sentence and "09:14" not in sentence
+
+
+def test_a_predicate_that_cannot_tell_files_apart_only_may_match() -> None:
+    for found in (samples.unpartitioned(), replace(samples.append(), predicate="qty < 0")):
+        page = assert_consistent(found)
+        assert "← may match your predicate" in page.text
+        assert "← matches" not in page.text
+
+
+def test_a_scan_of_everything_is_called_so() -> None:
+    found = replace(samples.append(), predicates=("TRUE", "day = '2026-03-02'"), predicate="TRUE")
+    view = views.fields(found)
+    assert dict(view.sides[0].facts)["predicate"] == "the whole table"
+    assert "read the whole table, and version 18 added 2 files there" in bundle.text(
+        found).replace("\n ", "")

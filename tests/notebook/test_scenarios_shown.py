@@ -1,0 +1,24 @@
+"""Every transaction and conflict of the scenarios can be shown, whatever became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deltanb.notebook import views
+from tests.notebook.looks import assert_consistent
+from tests.transaction import test_scenarios
+
+
+@pytest.mark.parametrize("scenario", test_scenarios.SCENARIOS, ids=lambda s: s["id"])
+def test_scenario_is_shown(scenario: dict[str, Any]) -> None:
+    log, txn, error = test_scenarios.run(scenario)
+    for obj in (txn, log, log.update()):
+        assert_consistent(obj)
+    found = getattr(error, "conflict", None)
+    if found is not None:
+        page = assert_consistent(found)
+        assert page.text.count("✕") >= 2  # the name, the check that failed
+        view = views.fields(found)
+        assert view.met >= 1 or view.overlap == "Differences" or not found.files
