@@ -375,7 +375,7 @@ class _ParquetPart(_Part):
                     make = self._stats_of(wanted[column])
                     table[column] = _column(rows, column, kind_of, make)
                 else:
-                    table[column] = _absent(column, kind_of, num_rows)
+                    table[column] = _absent(column, kind_of, num_rows, kind == "add")
             elif column.split(".")[0] in wanted and "stats_parsed" not in table:
                 table["stats_parsed"] = _chunked([_child(row, "stats_parsed") for row in rows])
         return pa.table(table)
@@ -389,7 +389,8 @@ class _ParquetPart(_Part):
             stored = f"{kind}.{wire_name(column) if column in schema.names else column}"
             if column == "stats" and not self.holds(stored):
                 stored = f"{kind}.stats_parsed"
-            if self.holds(stored):
+            # A tombstone's empty map is not its absent one; footers count both as no value.
+            if self.holds(stored) or (kind == "remove" and stored in self._columns):
                 found.setdefault(column.split(".")[0], []).append(stored)
         return found
 
@@ -453,9 +454,9 @@ def _deletion_vector(chunk: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(children, fields=fields, mask=chunk.is_null())
 
 
-def _absent(column: str, wanted: pa.DataType, num_rows: int) -> pa.Array:
+def _absent(column: str, wanted: pa.DataType, num_rows: int, is_add: bool) -> pa.Array:
     """A column the checkpoint has no value of; an add without partitions has an empty map."""
-    if column == "partition_values":
+    if column == "partition_values" and is_add:
         return pa.MapArray.from_arrays(
             pa.repeat(pa.scalar(0, pa.int32()), num_rows + 1),
             pa.array([], pa.string()),

@@ -31,6 +31,7 @@ from deltanb.log.checkpoint_stats import (
     stats_as_struct,
     stats_type,
 )
+from deltanb.log.features import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
 from deltanb.log.last_checkpoint import LastCheckpoint, write_last_checkpoint
 from deltanb.log.protocol import check_writable, supports
 from deltanb.options import options
@@ -319,7 +320,13 @@ def _small_table(rows: Sequence[Action]) -> pa.Table:
 
 def _storable(value: Any) -> Any:
     """The form in which Arrow takes maps: fields of structs stay a dict, maps become pairs."""
-    return {name: _pairs(name, item) for name, item in value.items()}
+    stored = {name: _pairs(name, item) for name, item in value.items()}
+    # Versions that list features must have a list in the checkpoint, be it empty.
+    if stored.get("minReaderVersion", 0) >= TABLE_FEATURES_READER:
+        stored.setdefault("readerFeatures", [])
+    if stored.get("minWriterVersion", 0) >= TABLE_FEATURES_WRITER:
+        stored.setdefault("writerFeatures", [])
+    return stored
 
 
 def _pairs(name: str, item: Any) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
@@ -131,18 +132,23 @@ def check_readable(protocol: Protocol, path: str | None = None, *, catalog: bool
         if name not in allowed and not (FEATURES[name].read if name in FEATURES else False)
     ]
     if version > TABLE_FEATURES_READER:
-        unknown = [name for name in refused if name not in FEATURES]
-        logger.warning(
-            "%s states reader version %d, which does not exist; its list of features is read as "
-            "if it were version %d, without %s",
-            _table(path),
-            version,
-            TABLE_FEATURES_READER,
-            ", ".join(unknown) or "exception",
-        )
+        _warn_of_version(path, version, tuple(n for n in refused if n not in FEATURES))
         refused = [name for name in refused if name in FEATURES]
     if refused:
         raise _refusal("read", refused, path)
+
+
+@lru_cache(maxsize=256)
+def _warn_of_version(path: str | None, version: int, unknown: tuple[str, ...]) -> None:
+    """Once a table: every scan passes here."""
+    logger.warning(
+        "%s states reader version %d, which does not exist; its list of features is read as if it "
+        "were version %d, without %s",
+        _table(path),
+        version,
+        TABLE_FEATURES_READER,
+        ", ".join(unknown) or "exception",
+    )
 
 
 def _is_mislabelled(protocol: Protocol) -> bool:

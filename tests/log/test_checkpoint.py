@@ -10,8 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from deltanb.actions import decode_path
+from deltanb.actions import decode_path, encode_path
 from deltanb.errors import InvalidTable, UnsupportedProtocol
 from deltanb.log.checkpoint import (
     complete_checkpoints,
@@ -237,6 +239,10 @@ def test_a_missing_sidecar_is_named():
     with pytest.raises(InvalidTable, match="is missing") as caught:
         open_checkpoint(table.store, found.names)
     assert caught.value.file == sidecar
+    assert reopened(table).num_files == 2  # the commits are still there
+    table.delete(0)
+    with pytest.raises(InvalidTable, match="is missing"):
+        reopened(table)
 
 
 def test_damage_in_a_page_is_found_at_reading():
@@ -526,6 +532,68 @@ def test_typed_partition_values_and_the_columns_that_statistics_cover():
     assert values == {"x": {"day": date(2024, 1, 2), "n": 7}, "y": {"day": None, "n": None}}
     kind = file.schema_arrow.field("add").type.field("stats_parsed").type
     assert [f.name for f in kind.field("minValues").type] == ["a", "b"]
+
+
+def test_lists_of_features_are_never_null_where_versions_ask_for_them():
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    for versions in (protocol, {"minReaderVersion": 1, "minWriterVersion": 2}):
+        table = TableBuilder(MemoryStore()).create(protocol=versions).commit(add("a"))
+        table.log.checkpoint()
+        file = pq.ParquetFile(pa.BufferReader(table.store.read(classic_name(1))))
+        (row,) = file.read(columns=["protocol"]).column(0).drop_null().to_pylist()
+        expected = [] if versions is protocol else None
+        assert row["readerFeatures"] == row["writerFeatures"] == expected
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
+vectors = st.none() | st.fixed_dictionaries(
+    {"storageType": st.sampled_from("uip"), "pathOrInlineDv": texts, "sizeInBytes": st.integers(0, 99),
+     "cardinality": st.integers(0, 2**40)},
+    optional={"offset": st.integers(0, 2**31 - 1)},
+)  # fmt: skip
+file_actions = st.fixed_dictionaries(
+    {
+        "partitionValues": st.dictionaries(st.just("part"), st.none() | texts),
+        "size": st.integers(0, 2**50),
+        "deletionVector": vectors,
+    },
+    optional={
+        "tags": st.dictionaries(texts, texts, min_size=1),
+        "baseRowId": st.integers(0, 2**62),
+        "stats": st.sampled_from(['{"numRecords":3}', "", "no JSON", '{"minValues":{"id":7}}']),
+    },
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    files=st.dictionaries(texts.map(encode_path), file_actions, max_size=12),
+    gone=st.integers(0, 3),
+    txns=st.dictionaries(texts, st.integers(0, 2**60)),
+    configuration=st.sampled_from(
+        [{}, {"delta.checkpointPolicy": "v2"}, {"delta.checkpoint.writeStatsAsStruct": "true"}]
+    ),
+)
+def test_any_state_survives_a_checkpoint(files, gone, txns, configuration):
+    table = TableBuilder(MemoryStore()).create(
+        "id long, part string", partition_by=["part"], properties=configuration, protocol=V2_PROTOCOL
+    )
+    table.commit({"commitInfo": {}}, *(add(path, **action) for path, action in files.items()))
+    table.commit({"commitInfo": {}}, *({"txn": {"appId": a, "version": v}} for a, v in txns.items()))
+    removed = [
+        remove(path, deletionTimestamp=5 * DAY_MS, deletionVector=files[path]["deletionVector"])
+        for path in sorted(files)[:gone]
+    ]
+    table.commit({"commitInfo": {}}, *removed)
+    with set_options(clock=lambda: 6 * DAY_MS):
+        before = as_checkpointed(state_of(reopened(table)))
+        DeltaLog(table.store).checkpoint()
+    after = state_of(reopened(only_checkpoint_left(table)))
+    for state in (before, after):
+        for name in ("files", "tombstones"):
+            state[name].sort(key=str)
+    assert after == before
+    assert len(after["files"]) == len(files) - len(removed)
 
 
 def test_unknown_writer_features_forbid_checkpoints():
