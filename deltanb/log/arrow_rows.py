@@ -84,10 +84,8 @@ def _strings(values: list[str | None]) -> pa.Array:
     data = joined.encode()
     if len(data) > MAX_TEXT:
         return _in_halves(values)
-    if len(data) == len(joined):
-        lengths = map(len, texts)
-    else:
-        lengths = (len(text.encode()) for text in texts)
+    is_ascii = len(data) == len(joined)
+    lengths = map(len, texts if is_ascii else map(str.encode, texts))
     offsets = np.fromiter(accumulate(lengths, initial=0), np.int32, len(values) + 1)
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.string(), len(values), buffers, missing)

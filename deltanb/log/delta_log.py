@@ -9,11 +9,13 @@ in ``deltanb.transaction``.
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.actions import Action
@@ -342,12 +344,13 @@ class DeltaLog(Displayable):
 
     def _replay(self, base: State, found: LogSegment) -> State:
         delta = Delta()
-        read = self.store.read
-        for first, last, name in found.files:
-            if first == last:
-                feed(delta, read(name), name, self.path)
-            else:
-                self._replay_compaction(delta, found, first, last, name)
+        read, root = self.store.read, self.path
+        with _gc_paused():
+            for first, last, name in found.files:
+                if first == last:
+                    feed(delta, read(name), name, root)
+                else:
+                    self._replay_compaction(delta, found, first, last, name)
         return base.after(delta, found.version)
 
     def _replay_compaction(
@@ -367,6 +370,21 @@ class DeltaLog(Displayable):
                 assert commit is not None
                 feed(one, self.store.read(commit), commit, self.path)
         delta.extend(one)
+
+
+@contextmanager
+def _gc_paused() -> Iterator[None]:
+    """Spare the collector the rows of a long log: they hold no cycles, and its walks over a growing
+    heap take as long as the parsing.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _identity(store: LogStore) -> str:

@@ -80,16 +80,27 @@ class History(Displayable, list[HistoryEntry]):
     """
 
     def __init__(
-        self, entries: Iterable[HistoryEntry] = (), table: str = "", total: int | None = None
+        self,
+        entries: Iterable[HistoryEntry] = (),
+        table: str | DeltaLog = "",
+        total: int | None = None,
     ) -> None:
         super().__init__(entries)
-        self.table = table
+        self._table = table
         self.total = len(self) if total is None else total
+
+    @property
+    def table(self) -> str:
+        """The table's name; a log is asked for it only now, since the list itself needs no replay."""
+        if not isinstance(self._table, str):
+            log = self._table
+            self._table = log.snapshot.metadata.name or log.path.rstrip("/").rsplit("/", 1)[-1]
+        return self._table
 
     def up_to(self, version: int, limit: int | None = None) -> History:
         """The commits that a table standing at ``version`` knows, at most ``limit`` of them."""
         known = [entry for entry in self if entry.version <= version]
-        return History(known[:limit], self.table, len(known))
+        return History(known[:limit], self._table, len(known))
 
 
 # Field of HistoryEntry -> name in commitInfo.
@@ -120,20 +131,24 @@ def read(log: DeltaLog, limit: int | None = None) -> History:
     """
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise InvalidArgument(f"limit={limit!r} must be a whole number of commits, 1 or more")
-    snapshot = _existing(log)
     times = _file_times(log.store)
-    switched_on = _enablement(snapshot)
+    if not times:
+        _existing(log)
+    switched_on: tuple[int, int | None] | None = None
+    is_known = False
     entries = []
     for version in sorted(times, reverse=True)[:limit]:
         info = _read_info(log.store, version, log.path)
         timestamp = times[version]
-        if switched_on is not None and version >= switched_on[0]:
-            timestamp = _in_commit(info, timestamp)
+        if "inCommitTimestamp" in info:  # only then does it matter what the table says of them
+            if not is_known:
+                switched_on, is_known = _enablement(_existing(log)), True
+            if switched_on is not None and version >= switched_on[0]:
+                timestamp = _in_commit(info, timestamp)
         known: dict[str, Any] = {name: info.get(wire) for name, wire in _WIRE.items()}
         extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
         entries.append(HistoryEntry(version, timestamp, **known, extra=extra))
-    name = snapshot.metadata.name or log.path.rstrip("/").rsplit("/", 1)[-1]
-    return History(entries, name, len(times))
+    return History(entries, log, len(times))
 
 
 def timestamp_of(snapshot: Snapshot) -> int:

@@ -90,7 +90,9 @@ class CheckpointParts(Protocol):
     txns: dict[str, SetTransaction]
     domains: dict[str, DomainMetadata]
 
-    num_adds: int
+    @property
+    def num_adds(self) -> int:
+        """Files it adds."""
 
     def read_adds(self, columns: list[str]) -> pa.Table:
         """Columns of FILES_SCHEMA, ``stats_parsed`` where present; the same rows at every call."""
@@ -247,6 +249,8 @@ def feed(
                 key = _key(remove)
                 delta.adds.pop(key, None)
                 delta.removes[key] = remove
+            elif info := line.commitInfo:
+                delta.commit_info = bytes(info)
             else:
                 _feed_small(delta, line)
     except (ValueError, InvalidAction) as error:
@@ -261,8 +265,6 @@ def feed_actions(delta: Delta, new: Iterable[Action]) -> None:
 
 
 def _feed_small(delta: Delta, line: _Line) -> None:
-    if line.commitInfo:
-        delta.commit_info = bytes(line.commitInfo)
     for key in ("txn", "domainMetadata", "metaData", "protocol"):
         raw = getattr(line, key)
         if raw and (value := json.loads(bytes(raw))) is not None:

@@ -33,6 +33,7 @@ _LOG_START = LOG_FOLDER + "/"
 MAX_VERSION = 2**63 - 1  # a long, in every implementation
 # PROTOCOL.md, "Delta Log Entries": the version zero-padded to 20 digits.
 _COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
+_COMMIT_LENGTH = len("_delta_log/.json") + 20
 _COMPACTED = re.compile(r"_delta_log/(\d{20})\.(\d{20})\.compacted\.json")
 
 
@@ -96,7 +97,7 @@ def choose(
     skip: frozenset[str] = frozenset(),
 ) -> LogSegment | None:
     """The segment among listed names, as :func:`find` chooses it."""
-    names = [name for name in names if name not in skip]
+    names = [name for name in names if name not in skip] if skip else list(names)
     commits = _commits(names)
     checkpoints = _checkpoints(names)
     if not commits and not checkpoints:
@@ -128,7 +129,13 @@ def earliest_version(names: Iterable[str]) -> int | None:
 
 
 def _commits(names: Iterable[str]) -> dict[int, str]:
-    return {int(name[11:31]): name for name in names if len(name) == 36 and _COMMIT.fullmatch(name)}
+    """Version -> name; written out because ten thousand names are nothing unusual."""
+    return {
+        int(name[11:31]): name
+        for name in names
+        if len(name) == _COMMIT_LENGTH and name[31:] == ".json" and name[:11] == _LOG_START
+        and name[11:31].isdigit() and name.isascii()
+    }
 
 
 def _earliest(commits: dict[int, str], checkpoints: list[CheckpointFiles]) -> int:
@@ -156,7 +163,7 @@ def _cover(
     """Commits and compactions for start..wanted; the longest compaction that fits comes first."""
     compactions: dict[int, tuple[int, str]] = {}
     for name in names:
-        match = _COMPACTED.fullmatch(name)
+        match = _COMPACTED.fullmatch(name) if name.endswith(".compacted.json") else None
         if match:
             first, last = int(match[1]), int(match[2])
             if first >= start and first < last <= wanted and last > compactions.get(first, (0,))[0]:
