@@ -43,10 +43,11 @@ class DeltaTable(Displayable):
     1
     """
 
-    def __init__(self, log: DeltaLog, version: int | None = None) -> None:
+    def __init__(self, log: DeltaLog, pinned: Snapshot | None = None) -> None:
         self.log = log
         """The table's :class:`~deltanb.log.delta_log.DeltaLog`."""
-        self._version = version
+        self._pinned = pinned
+        self._version = None if pinned is None else pinned.version
 
     @classmethod
     def for_path(
@@ -66,10 +67,9 @@ class DeltaTable(Displayable):
                 "deltanb.create(path, data)", path=log.path)
         if version is not None and timestamp is not None:
             raise InvalidArgument("give version or timestamp, not both")
-        moment = version if version is not None else timestamp
-        if moment is None:
+        if version is None and timestamp is None:
             return cls(log)
-        return cls(log)._at(version=version, timestamp=timestamp)
+        return cls(log)._at(version, timestamp)
 
     @staticmethod
     def is_delta_table(path: str | os.PathLike[str] | LogStore) -> bool:
@@ -91,14 +91,12 @@ class DeltaTable(Displayable):
     @property
     def snapshot(self) -> Snapshot:
         """The state of the table: the newest, or that of the version this table stands at."""
-        if self._version is not None:
-            return self.log.snapshot_at(self._version)
-        return self.log.update()
+        return self.log.update() if self._pinned is None else self._pinned
 
     @property
     def version(self) -> int:
         """The version that is read."""
-        return self._version if self._version is not None else self.snapshot.version
+        return self.snapshot.version
 
     @property
     def metadata(self) -> Metadata:
@@ -143,18 +141,16 @@ class DeltaTable(Displayable):
             raise InvalidArgument(
                 f"as_of takes a version, an ISO 8601 text or a datetime, found {moment!r}")
         if isinstance(moment, int):
-            return self._at(version=moment)
-        return self._at(timestamp=moment)
+            return self._at(moment, None)
+        return self._at(None, moment)
 
     def _at(
-        self, version: int | None = None, timestamp: int | str | dt.datetime | None = None
+        self, version: int | None, timestamp: int | str | dt.datetime | None
     ) -> DeltaTable:
         if version is not None:
-            found = self.log.snapshot_at(version)
-        else:
-            assert timestamp is not None
-            found = self.log.snapshot_as_of(timestamp)
-        return DeltaTable(self.log, found.version)
+            return DeltaTable(self.log, self.log.snapshot_at(version))
+        assert timestamp is not None
+        return DeltaTable(self.log, self.log.snapshot_as_of(timestamp))
 
     def history(self, limit: int | None = None) -> History:
         """The commits, newest first: who did what when.

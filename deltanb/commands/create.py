@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata
 from deltanb.commands import evolution
-from deltanb.commands.write import commit_or_discard, metrics_of
+from deltanb.commands.write import commit_or_discard, metrics_of, refuse_append_only
 from deltanb.data import inputs
 from deltanb.errors import InvalidArgument, InvalidSchema, TableAlreadyExists
 from deltanb.log import properties as table_properties
@@ -101,7 +101,7 @@ def _schema_and_data(given: Any) -> tuple[StructType, Any]:
     if isinstance(given, pa.Schema):
         return from_arrow(given), None
     if inputs.is_spark(given):
-        if hasattr(given, "fields") and hasattr(given, "json"):  # a schema, not a DataFrame
+        if type(given).__name__ == "StructType":
             return StructType.from_json(given.json()), None
         schema = evolution.fresh(evolution.schema_of(given))
         assert isinstance(schema, StructType)
@@ -144,6 +144,7 @@ def _create(
     replaces = txn.read_version >= 0
     removed: list[Action] = []
     if replaces:
+        refuse_append_only(txn)
         metadata = metadata.replace(id=txn.snapshot.metadata.id)
         removed = [file.remove() for file in txn.filter_files()] + _domains_removed(txn)
     txn.update_metadata(metadata)

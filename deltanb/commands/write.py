@@ -187,16 +187,24 @@ def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
     if plan.mode == "Append":
         change = _Change(_write_rows(txn, data, plan))
     else:
-        if properties.get(txn.snapshot.metadata.configuration, "delta.appendOnly"):
-            raise AppendOnlyTable(
-                f"table {txn.table}: this table is configured to only allow appends, so nothing in "
-                "it can be overwritten. Append the rows, or set delta.appendOnly=false first",
-                table=txn.table)
+        refuse_append_only(txn)
         change = _overwritten(txn, data, plan)
     actions: list[Action] = [*change.added, *change.removed, *change.changes]
     if plan.txn is not None:
         actions.insert(0, SetTransaction(*plan.txn, last_updated=options.clock()))
     return txn.commit(actions, _operation(txn, plan, change))
+
+
+def refuse_append_only(txn: OptimisticTransaction) -> None:
+    """Stop a command that removes rows before it writes any.
+
+    Raises:
+        AppendOnlyTable: the table has ``delta.appendOnly=true``.
+    """
+    if properties.get(txn.snapshot.metadata.configuration, "delta.appendOnly"):
+        raise AppendOnlyTable(
+            f"table {txn.table}: this table is configured to only allow appends, so nothing in it can be "
+            "overwritten. Append the rows, or set delta.appendOnly=false first", table=txn.table)
 
 
 # --- schema ---------------------------------------------------------------------------------------

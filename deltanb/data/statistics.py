@@ -23,10 +23,8 @@ from __future__ import annotations
 import json
 import math
 import re
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
@@ -35,19 +33,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltanb.actions import Metadata, Protocol
+from deltanb.data.bounds import FLOATS, TIMES, US_PER_DAY, bound
 from deltanb.log import properties
 from deltanb.log.schema import DataType, PrimitiveType, StructType
 
-STRING_PREFIX = 32
-"""Characters kept of a string bound, as Delta does: enough to skip by, small enough for the log."""
-
 _ORDINALS = {"byte", "short", "integer", "long"}
-_FLOATS = {"float", "double"}
-_TIMES = {"timestamp", "timestamp_ntz"}
-_ASCII_MAX = "\x7f"
-_UNICODE_MAX = "\U0010ffff"
-_EPOCH = date(1970, 1, 1)
-_US_PER_DAY = 86_400_000_000
 _EXACT = Context(prec=76)  # twice the widest decimal, so that rescaling never rounds
 # Writers whose footers hold whole strings or none; others may cut a bound and mark it inexact in a
 # flag that pyarrow does not show.
@@ -64,6 +54,7 @@ class Leaf:
 
     @property
     def kind(self) -> str:
+        """The type's name; ``nested`` for arrays and maps."""
         return self.type.name if isinstance(self.type, PrimitiveType) else "nested"
 
 
@@ -186,7 +177,7 @@ def _has_bounds(type_: DataType) -> bool:
     if not isinstance(type_, PrimitiveType):
         return False
     name = type_.name
-    return name in _ORDINALS | _FLOATS | _TIMES | {"string", "date"} or name.startswith("decimal")
+    return name in _ORDINALS | FLOATS | TIMES | {"string", "date"} or name.startswith("decimal")
 
 
 def _column_path(text: str) -> tuple[str, ...]:
@@ -264,8 +255,8 @@ class Collector:
                 continue
             _put(nulls, leaf.path, str(state.nulls))
             if leaf.bounds:
-                _put(low, leaf.path, _bound(state.low, leaf.kind, is_max=False))
-                _put(high, leaf.path, None if state.nan else _bound(state.high, leaf.kind, True))
+                _put(low, leaf.path, bound(state.low, leaf.kind, is_max=False))
+                _put(high, leaf.path, None if state.nan else bound(state.high, leaf.kind, True))
         whole: dict[str, Any] = {"numRecords": str(self.rows)}
         whole |= {"minValues": low, "maxValues": high, "nullCount": nulls}
         if self.tight_bounds:
@@ -275,14 +266,14 @@ class Collector:
 
 def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: _State) -> None:
     kind = leaf.kind
-    if kind in _FLOATS:
+    if kind in FLOATS:
         not_a_number = pc.is_nan(column)
         if pc.any(not_a_number).as_py():
             state.nan = True
             column = pc.filter(column, pc.invert(not_a_number))
     elif kind == "date":
         column = column.cast(pa.date32()).cast(pa.int32())
-    elif kind in _TIMES:
+    elif kind in TIMES:
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
     bounds = pc.min_max(column)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
@@ -344,14 +335,14 @@ class _Footer:
         if not found.has_min_max:
             return False
         kind = leaf.kind
-        if kind == "date" or kind in _TIMES:
+        if kind == "date" or kind in TIMES:
             factor = _microseconds(found, leaf)
             if factor is None:
                 return False
             low, high = (math.floor(raw * factor) for raw in (found.min_raw, found.max_raw))
         else:
             low, high = found.min, found.max
-        if kind in _FLOATS:
+        if kind in FLOATS:
             # parquet-mr lets a NaN win the maximum; other writers skip it silently.
             if not self.writer.startswith("parquet-mr") or math.isnan(low) or math.isnan(high):
                 return False
@@ -373,9 +364,9 @@ def _microseconds(found: Any, leaf: Leaf) -> float | int | None:
         return None
     logical = json.loads(found.logical_type.to_json())
     if logical["Type"] == "Date":
-        return 1 if leaf.kind == "date" else _US_PER_DAY
+        return 1 if leaf.kind == "date" else US_PER_DAY
     units = {"milliseconds": 1000, "microseconds": 1, "nanoseconds": Decimal("0.001")}
-    return units.get(logical.get("timeUnit")) if leaf.kind in _TIMES else None  # type: ignore[return-value]
+    return units.get(logical.get("timeUnit")) if leaf.kind in TIMES else None  # type: ignore[return-value]
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -394,82 +385,3 @@ def _dump(tree: dict[str, Any]) -> str:
              + (_dump(value) if isinstance(value, dict) else value)
              for key, value in tree.items())
     return "{" + ",".join(items) + "}"
-
-
-def _bound(value: Any, kind: str, is_max: bool) -> str | None:
-    """The JSON token of a bound, or ``None`` where it cannot be said exactly."""
-    if value is None:
-        return None
-    if kind in _FLOATS:
-        return _float_text(value, kind)
-    if kind == "date":
-        day = _day(value)
-        return day and f'"{day}"'
-    if kind in _TIMES:
-        return _time_text(value, "Z" if kind == "timestamp" else "")
-    if kind == "string":
-        text = truncate_max(value) if is_max else value[:STRING_PREFIX]
-        return None if text is None else json.dumps(text, ensure_ascii=False)
-    return str(value)  # integers, and decimals with their scale
-
-
-def _float_text(value: float, kind: str) -> str | None:
-    if not math.isfinite(value):
-        return None
-    value = value + 0.0  # Parquet signs its zeros, data may not: one spelling for both
-    if kind == "double":
-        return repr(value)
-    for digits in range(6, 10):  # the shortest text that reads back as the same 32-bit number
-        text = float(f"{value:.{digits}g}")
-        if abs(text) <= 3.4028235e38 and struct.pack("f", text) == struct.pack("f", value):
-            return repr(text)
-    return repr(value)
-
-
-def _day(days: int) -> str | None:
-    try:
-        return (_EPOCH + timedelta(days=days)).isoformat()
-    except OverflowError:
-        return None
-
-
-def _time_text(microseconds: int, zone: str) -> str | None:
-    """ISO 8601 cut to milliseconds, downwards, as the protocol says; readers add one to a maximum."""
-    day, rest = divmod(microseconds, _US_PER_DAY)
-    day_text = _day(day)
-    if day_text is None:
-        return None
-    seconds, fraction = divmod(rest // 1000, 1000)
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    return f'"{day_text}T{hour:02}:{minute:02}:{second:02}.{fraction:03}{zone}"'
-
-
-def truncate_max(text: str, prefix: int = STRING_PREFIX) -> str | None:
-    """A string of about ``prefix`` characters that is not below ``text``, or ``None``.
-
-    A cut string gets a character that sorts above whatever was cut off: ``\\x7f`` where that was
-    smaller ASCII, else the largest code point. Where the cut itself falls on such characters the
-    prefix grows, up to twice its length. Lengths count UTF-16 units, as Delta's do.
-
-    >>> truncate_max("a" * 40) == "a" * 32 + "\\x7f"
-    True
-    """
-    units = [2 if ord(char) > 0xFFFF else 1 for char in text]
-    if sum(units) <= prefix:
-        return text
-    taken = length = 0
-    while length < prefix:
-        length += units[taken]
-        taken += 1
-    while length <= 2 * prefix:
-        if taken >= len(text):
-            return text
-        if text[taken] == _UNICODE_MAX:
-            length += units[taken]
-            taken += 1
-        elif text[taken] < _ASCII_MAX:
-            return text[:taken] + _ASCII_MAX
-        else:
-            return text[:taken] + _UNICODE_MAX
-    return None

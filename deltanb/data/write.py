@@ -28,7 +28,7 @@ from deltanb.data.constraints import Check, Checker
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.errors import InvalidArgument, InvalidSchema
 from deltanb.log import partitions, properties
-from deltanb.log.schema import StructType
+from deltanb.log.schema import StructField, StructType
 from deltanb.log.store import LogStore
 from deltanb.options import options
 
@@ -181,10 +181,7 @@ class _TableWriter:
         for end in runs.run_ends.to_pylist():
             part = rows if len(runs.run_ends) == 1 else rows.take(order.slice(start, end - start))
             start = end
-            yield tuple(
-                partitions.format_value(part.column(column.name)[0].as_py(), column.type)
-                for column in self.partition_by
-            ), part
+            yield tuple(_partition_value(part, column) for column in self.partition_by), part
 
     def _buffer(self, key: _Key, part: pa.RecordBatch) -> None:
         buffer = self.buffers.pop(key, None) or _Buffer()
@@ -259,6 +256,15 @@ class _TableWriter:
             if buffer.file is not None:
                 buffer.file.drop()
         delete_files(self.store, self.begun)
+
+
+def _partition_value(part: pa.RecordBatch, column: StructField) -> str | None:
+    try:
+        return partitions.format_value(part.column(column.name)[0].as_py(), column.type)
+    except (OverflowError, InvalidArgument) as error:  # the year 10000, bytes that are no text
+        raise InvalidArgument(
+            f"column {column.name!r} holds a value that no partition can have ({error}); partition by "
+            "another column", column=column.name) from None
 
 
 _Key = tuple[str | None, ...]

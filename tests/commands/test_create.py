@@ -13,6 +13,7 @@ import deltanb as dn
 from deltanb.actions import DomainMetadata
 from deltanb.commands.create import create
 from deltanb.errors import (
+    AppendOnlyTable,
     DeltaConcurrentModificationException,
     DeltaError,
     InvalidArgument,
@@ -81,6 +82,13 @@ def test_replacing_a_table_keeps_its_id_and_history(tmp_path: Path) -> None:
     assert table.history()[0].operation == "CREATE OR REPLACE TABLE AS SELECT"
     assert table.as_of(0).to_arrow().num_rows == 2
     assert deltalake.DeltaTable(tmp_path / "t").to_pyarrow_table().to_pylist() == [{"new": 5}]
+
+
+def test_an_append_only_table_is_not_replaced(tmp_path: Path) -> None:
+    create(tmp_path / "t", ROWS, properties={"delta.appendOnly": True})
+    with pytest.raises(AppendOnlyTable):
+        create(tmp_path / "t", ROWS, mode="overwrite")
+    assert len(parquet_files(tmp_path)) == 1
 
 
 def test_replacing_a_table_ends_its_domains() -> None:

@@ -16,7 +16,7 @@ import pytest
 from deltanb import actions
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
 from deltanb.data import column_mapping, statistics
-from deltanb.data.statistics import truncate_max
+from deltanb.data.bounds import truncate_max
 from deltanb.log.schema import from_arrow
 
 TABLES_OF_SPARK = [

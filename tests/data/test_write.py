@@ -166,6 +166,14 @@ def test_mapped_columns_have_physical_names_and_ids(tmp_path: Path, mode: str) -
     assert read_by_peer(tmp_path).select(data.schema.names).to_pylist() == data.to_pylist()
 
 
+@pytest.mark.parametrize("values", [
+    pa.array([3_000_000], pa.date32()), pa.array([2**60], pa.timestamp("us")), pa.array([b"\xff"])])
+def test_a_value_that_no_partition_can_have_is_refused(tmp_path: Path, values: pa.Array) -> None:
+    with pytest.raises(InvalidArgument, match="'p'"):
+        write_into(tmp_path, pa.table({"p": values, "n": [1]}), "p")
+    assert parquet_files(tmp_path) == []
+
+
 def test_random_prefixes(tmp_path: Path) -> None:
     data = pa.table({"p": [1], "n": [1]})
     metadata = table_for(data, "p", **{"delta.randomizeFilePrefixes": "true",
@@ -340,6 +348,21 @@ def test_an_empty_string_in_a_partition_column_is_null_to_constraints(tmp_path: 
     metadata = table_for({"p": ["a"], "n": [1]}, "p", **{"delta.constraints.p": "p IS NOT NULL"})
     with pytest.raises(ConstraintViolation, match="row 2"):
         write_files(LocalStore(str(tmp_path)), metadata, PROTOCOL, {"p": ["a", ""], "n": [1, 2]})
+
+
+def test_variants(tmp_path: Path) -> None:
+    from deltanb.commands.create import create
+
+    kind = pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)])
+    one = {"metadata": b"\x01\x00\x00", "value": b"\x0c\x05"}  # the integer 5
+    data = pa.table({"n": [1, 2], "v": pa.array([one, None], kind)})
+    table = create(tmp_path, data)
+    assert str(table.schema.field("v").type) == "variant" and table.protocol.supports("variantType")
+    loose = pa.table({"n": [3], "v": [{"value": one["value"], "metadata": one["metadata"]}]})
+    table.append(loose)
+    assert table.to_arrow().sort_by("n")["v"].to_pylist() == [one, None, one]
+    assert [json.loads(text)["nullCount"] for text in table.snapshot.files["stats"].to_pylist()] == [
+        {"n": 0, "v": 1}, {"n": 0, "v": 0}]
 
 
 def test_void_columns_are_in_the_schema_and_not_in_the_file(tmp_path: Path) -> None:
