@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.file_stats import Stat
     from deltanb.log.schema import StructType
 
 __all__ = ["Snapshot", "State"]
@@ -86,7 +87,7 @@ class Snapshot(Displayable):
     def __init__(self, log: DeltaLog, state: State) -> None:
         self.log = log
         self._state = state
-        self._stats: dict[Any, Any] = {}
+        self._stats: dict[Stat, pa.ChunkedArray] = {}
         if state.version >= 0:
             self._check()
 
@@ -214,6 +215,30 @@ class Snapshot(Displayable):
             KeyError: a name that is not in FILES_SCHEMA.
         """
         return self._state.files.read(list(columns))
+
+    def stats_for(self, wanted: Sequence[Stat], rows: pa.Array | None = None) -> pa.Table:
+        """Typed statistics, columns named by :attr:`Stat.name`, in the order of :attr:`files`.
+
+        ``rows``: ascending positions of the files that matter, None for all; only statistics of all
+        files are kept for the next call.
+        """
+        from deltanb.log import skipping
+        from deltanb.log.file_stats import parsed_names
+
+        absent = [stat for stat in wanted if stat not in self._stats]
+        read: dict[Stat, Any] = {}
+        if absent:
+            pieces = self._state.files.stats(parsed_names(absent, self.schema))
+            found = skipping.read_stats(pieces, self.schema, absent, rows)
+            read = {stat: found.column(stat.name) for stat in absent}
+            if rows is None:
+                self._stats.update(read)
+        for stat in wanted:
+            if stat not in read:
+                read[stat] = self._stats[stat] if rows is None else self._stats[stat].take(rows)
+        import pyarrow as pa
+
+        return pa.table({stat.name: read[stat] for stat in wanted})
 
     @property
     def tombstones(self) -> pa.Table:

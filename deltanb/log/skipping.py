@@ -1,0 +1,420 @@
+"""Which files may hold a row that a predicate wants.
+
+What lives here: :func:`prune`, and the rewriting of a predicate over rows into one over files, which is
+TRUE or NULL wherever a row *could* make the original TRUE. A file is dropped only when it is FALSE.
+What it does not know: how statistics are stored (``file_stats``), how rows are read.
+
+Partition columns are exact: a file has one value. Of a data column only bounds, the number of NULLs
+and the number of rows are known, each of them perhaps missing. Statistics of a file with a deletion
+vector still bound its rows (PROTOCOL.md, "Per-file Statistics"), and a null count is used only where
+it is 0 or the number of rows, which holds for such files too. NaN is greater than any maximum, as
+writers differ in whether they count it: a maximum of a floating point column says something only
+where another conjunct excludes NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+from pyarrow import acero
+
+from deltanb.log import expressions as ex
+from deltanb.log import partitions
+from deltanb.log.coercion import is_number
+from deltanb.log.expressions import Call, Column, Expression, boolean
+from deltanb.log.expressions import Literal as Constant
+from deltanb.log.file_stats import (
+    NUM_RECORDS,
+    Stat,
+    has_bounds,
+    parse_stats,
+    typed_stats,
+)
+
+if TYPE_CHECKING:
+    from deltanb.log.predicates import Predicate
+    from deltanb.log.schema import StructType
+    from deltanb.log.snapshot import Snapshot
+
+__all__ = ["matching_rows", "may_match", "parse_stats", "prune", "read_stats", "typed_stats"]
+
+MAX_LISTED = 64  # members of an IN compared one by one; a longer list is met by its range
+UNKNOWN = Constant(None, pa.bool_())
+_ROW = "\0row"
+_STAT = "\0stat"  # the first name in the path of a column that stands for a statistic
+
+_OF_ONE = frozenset({"not", "prefix", "suffix", "contains", "regex", "upper", "lower", "length",
+                     "trim", "ltrim", "rtrim", "substring", "neg", "abs", "year", "quarter",
+                     "month", "day", "hour", "minute", "second", "date_trunc"})
+# Operations whose result is NULL only where an operand is, ...
+_NO_NEW_NULLS = _OF_ONE | frozenset(ex.NEGATED) | {"and", "or"}
+# ... and those whose result is NULL wherever an operand is.
+_NULLS_STAY = _OF_ONE | frozenset(ex.NEGATED) | {"cast", "add", "sub", "mul", "div", "mod",
+                                                 "concat"}
+_Paths = frozenset[tuple[str, ...]]
+_Range = tuple[Expression | None, Expression | None]
+
+
+def prune(
+    snapshot: Snapshot, predicates: Sequence[Predicate], columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The files that may hold rows for which all predicates are TRUE; never fewer.
+
+    ``columns`` are those of FILES_SCHEMA that are wanted; all where it is not given.
+
+    Raises:
+        InvalidTable: a partition value is none of its column's type.
+    """
+    from deltanb.log.replay import FILES_SCHEMA
+
+    rows = matching_rows(snapshot, predicates)
+    files = snapshot.select_files(FILES_SCHEMA.names if columns is None else list(columns))
+    return files if rows is None else files.take(rows)
+
+
+def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array | None:
+    """Positions in ``snapshot.select_files`` of the files that may match, ascending; None for all.
+
+    Partition values decide first, then bounds, then null counts where bounds leave it open: each
+    step reads only what it needs, for the files that are left.
+    """
+    names = [snapshot.schema.field(name).name for name in snapshot.partition_columns]
+    conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
+    if not conditions:
+        return None
+    whole = boolean("and", *conditions)
+    left = _partition_table(snapshot, [name for name in names if (name,) in _paths(whole)])
+    everything = left.num_rows
+    exact = [c for c in conditions if all(path[0] in names for path in _paths(c))]
+    if exact:
+        left = left.filter(_evaluate(left, may_match(boolean("and", *exact), names)))
+    sure: list[pa.Array] = []
+    if len(exact) < len(conditions):
+        for counts in (False, True):
+            condition = may_match(whole, names, counts=counts)
+            if condition not in (ex.TRUE, UNKNOWN) and left.num_rows:
+                verdict = _evaluate(_with_stats(snapshot, left, _stats_in(condition)), condition)
+                sure += left.filter(verdict)[_ROW].chunks
+                left = left.filter(pc.is_null(verdict))
+    rows = pa.chunked_array([*sure, *left[_ROW].chunks], pa.int64()).combine_chunks()
+    if len(rows) == everything:
+        return None
+    return rows.take(pc.sort_indices(rows)) if sure else rows
+
+
+# ---------------------------------------------------------------------------- running
+
+
+def _partition_table(snapshot: Snapshot, used: list[str]) -> pa.Table:
+    """Row positions, and the partition columns that are needed."""
+    if not used:
+        return pa.table({_ROW: _positions(snapshot.num_files)})
+    files = snapshot.select_files(["partition_values"])
+    values = partitions.typed_partition_values(files, snapshot.schema, used)
+    return values.append_column(_ROW, _positions(files.num_rows))
+
+
+def _positions(count: int) -> pa.Array:
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+
+
+def _with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Table:
+    """The rows with their statistics beside them."""
+    if not wanted:
+        return left
+    whole = left.num_rows == snapshot.num_files
+    rows = None if whole else left[_ROW].combine_chunks()
+    stats = snapshot.stats_for(wanted, rows)
+    for name in stats.column_names:
+        left = left.append_column(name, stats[name])
+    return left
+
+
+def read_stats(
+    pieces: Iterable[pa.Table],
+    schema: StructType,
+    wanted: Sequence[Stat],
+    rows: pa.Array | None = None,
+) -> pa.Table:
+    """Typed statistics from the pieces of a file list, each with ``stats_parsed`` or ``stats``.
+
+    ``rows``: ascending positions in all pieces together; None for all of them.
+    """
+    tables: list[pa.Table] = []
+    start = 0
+    for piece in pieces:
+        here, stop = piece, start + piece.num_rows
+        if rows is not None:
+            inside = rows.filter(pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop)))
+            if len(inside) < piece.num_rows:
+                here = piece.take(pc.subtract(inside, start))
+        start = stop
+        if "stats_parsed" in here.column_names:
+            tables.append(typed_stats(here["stats_parsed"], schema, wanted=wanted))
+        else:
+            tables.append(parse_stats(here["stats"], schema, wanted=wanted))
+    return pa.concat_tables(tables) if tables else \
+        parse_stats(pa.chunked_array([], pa.string()), schema, wanted=wanted)
+
+
+def _evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
+    """TRUE, FALSE or NULL for each row."""
+
+    def column(node: Column) -> pc.Expression:
+        return pc.field(_stat(node).name if node.path[0] == _STAT else node.path[0])
+
+    plan = acero.Declaration.from_sequence([
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+        acero.Declaration("project", acero.ProjectNodeOptions(
+            [ex.compile_expression(condition, column)], ["verdict"])),
+    ])
+    return plan.to_table(use_threads=False)["verdict"]  # threads would not keep the order
+
+
+def _paths(node: Expression) -> set[tuple[str, ...]]:
+    return {below.path for below in ex.walk(node) if isinstance(below, Column)}
+
+
+def _stat(node: Column) -> Stat:
+    kind: Any = node.path[1]
+    return Stat(kind, node.path[2:])
+
+
+def _stats_in(condition: Expression) -> list[Stat]:
+    found = {_stat(node): None for node in ex.walk(condition)
+             if isinstance(node, Column) and node.path[0] == _STAT}
+    return list(found)
+
+
+# ---------------------------------------------------------------------------- rewriting
+
+
+def may_match(
+    condition: Expression, partition_columns: Sequence[str], *, counts: bool = True
+) -> Expression:
+    """The condition over files: FALSE only where no row of the file makes ``condition`` TRUE.
+
+    Its columns are partition columns and statistics. Without ``counts`` null counts are left out.
+    """
+    return _Rewriter(frozenset(partition_columns), counts).may(condition, frozenset())
+
+
+class _Rewriter:
+    """``no_nan``: the paths of columns whose NaN rows another conjunct excludes."""
+
+    def __init__(self, partition_columns: frozenset[str], counts: bool) -> None:
+        self._partitions = partition_columns
+        self._counts = counts
+
+    def may(self, node: Expression, no_nan: _Paths) -> Expression:
+        """Whether a row may make the node TRUE."""
+        if self._is_exact(node):
+            return _runnable(boolean("is_true", node))
+        if isinstance(node, Column):
+            return self._compare("eq", node, ex.TRUE, no_nan)
+        assert isinstance(node, Call)
+        op, args = node.op, node.args
+        no_nan = no_nan.union(*map(_excludes_nan, args if op == "and" else [node]))
+        if op == "and":
+            return _all_of(self.may(arg, no_nan) for arg in args)
+        if op == "or":
+            return _any_of(self.may(arg, no_nan) for arg in args)
+        if op == "not":
+            return self._may_not(args[0], no_nan)
+        if op == "is_true":
+            return self.may(args[0], no_nan)
+        if op in ex.NEGATED:
+            return self._compare(op, args[0], args[1], no_nan)
+        if op == "in":
+            return self._member(node, no_nan)
+        if op == "null_safe_eq":
+            both = _all_of(map(self._may_be_null, args))
+            return _any_of([self._compare("eq", args[0], args[1], no_nan), both])
+        if op == "is_null":
+            return self._may_be_null(args[0])
+        if op == "prefix":
+            return self._prefix(node, no_nan)
+        if op in ("suffix", "contains", "regex"):
+            return _all_of([UNKNOWN, *self._not_all_null(args)])
+        return UNKNOWN
+
+    def _may_not(self, node: Expression, no_nan: _Paths) -> Expression:
+        """Whether a row may make the node FALSE."""
+        if isinstance(node, Column):
+            return self._compare("eq", node, ex.FALSE, no_nan)
+        assert isinstance(node, Call)
+        op, args = node.op, node.args
+        if op in ("and", "or", "not") or op in ex.NEGATED:
+            return self.may(ex.negate(node), no_nan)
+        if op == "is_null":
+            return _all_of([UNKNOWN, *self._not_all_null(args)])
+        if op == "is_true":
+            return _any_of([self.may(ex.negate(args[0]), no_nan), self._may_be_null(args[0])])
+        if op == "in" and len(args) <= MAX_LISTED:
+            others = (boolean("ne", args[0], item) for item in args[1:])
+            return _all_of(self.may(other, no_nan) for other in others)
+        if op == "null_safe_eq":
+            return _any_of([self._compare("ne", args[0], args[1], no_nan),
+                            *map(self._may_be_null, args)])
+        if op == "prefix":  # whatever lies between two texts with a prefix has it too
+            ends = self._range(args[0], no_nan)
+            outside = (UNKNOWN if end is None else
+                       ex.negate(boolean("prefix", end, extra=node.extra)) for end in ends)
+            return _all_of([_any_of(outside), *self._not_all_null(args)])
+        if op in ("suffix", "contains", "regex", "in"):
+            return _all_of([UNKNOWN, *self._not_all_null(args[:1])])
+        return UNKNOWN
+
+    def _compare(
+        self, op: str, left: Expression, right: Expression, no_nan: _Paths
+    ) -> Expression:
+        if any(isinstance(side, Constant) and side.value is None for side in (left, right)):
+            return ex.FALSE
+        if op in ("gt", "ge"):
+            return self._compare(ex.MIRRORED[op], right, left, no_nan)
+        low, high = self._range(left, no_nan)
+        other_low, other_high = self._range(right, no_nan)
+        if op in ("lt", "le"):
+            found = _ordered(op, low, other_high)
+        elif op == "eq":
+            found = _all_of([_ordered("le", low, other_high), _ordered("le", other_low, high)])
+        else:
+            found = _any_of([_ordered("lt", low, other_high), _ordered("lt", other_low, high)])
+        return _all_of([found, *self._not_all_null([left, right])])
+
+    def _member(self, node: Call, no_nan: _Paths) -> Expression:
+        operand = node.args[0]
+        listed = [i for i in node.args[1:] if isinstance(i, Constant) and i.value is not None]
+        if len(listed) <= MAX_LISTED:
+            return _any_of(self._compare("eq", operand, item, no_nan) for item in listed)
+        if any(isinstance(i.value, float) and math.isnan(i.value) for i in listed):
+            return UNKNOWN
+        least, greatest = (Constant(end(i.value for i in listed), operand.type)
+                           for end in (min, max))
+        return _all_of([self._compare("ge", operand, least, no_nan),
+                        self._compare("le", operand, greatest, no_nan)])
+
+    def _prefix(self, node: Call, no_nan: _Paths) -> Expression:
+        start = Constant(node.extra, pa.string())
+        low, high = self._range(node.args[0], no_nan)
+        below = UNKNOWN if low is None else _any_of(
+            [boolean("le", low, start), boolean("prefix", low, extra=node.extra)])
+        return _all_of([below, _ordered("le", start, high), *self._not_all_null(node.args)])
+
+    # ------------------------------------------------------------------ what operands may be
+
+    def _range(self, node: Expression, no_nan: _Paths) -> _Range:
+        """Expressions below and above all values of the node in a file; None: not known."""
+        if self._is_exact(node):
+            known = None if _runnable(node) is UNKNOWN else node
+            return known, known
+        if isinstance(node, Column):
+            if not has_bounds(node.type):
+                return None, None
+            low, high = (Column((_STAT, kind, *node.path), node.type) for kind in ("min", "max"))
+            nan = t.is_floating(node.type) and node.path not in no_nan
+            return low, None if nan else high
+        if isinstance(node, Call) and _is_monotone(node):
+            low_end, high_end = self._range(node.args[0], no_nan)
+            return _applied(node, low_end), _applied(node, high_end)
+        return None, None
+
+    def _may_be_null(self, node: Expression) -> Expression:
+        if self._is_exact(node):
+            return _runnable(boolean("is_null", node))
+        if isinstance(node, Column):
+            if t.is_nested(node.type) or not self._counts:
+                return UNKNOWN
+            return boolean("gt", _count(node), Constant(0, pa.int64()))
+        if isinstance(node, Call) and node.op in _NO_NEW_NULLS:
+            return _any_of(map(self._may_be_null, node.args))
+        return UNKNOWN
+
+    def _not_all_null(self, nodes: Iterable[Expression]) -> list[Expression]:
+        """That every column among the operands has a value in some row."""
+        nodes = list(nodes)
+        known = [ex.negate(boolean("is_null", node)) for node in nodes
+                 if _paths(node) and self._is_exact(node) and _runnable(node) is not UNKNOWN]
+        if not self._counts:
+            return known
+        columns = {below.path: below for node in nodes if _nulls_stay(node)
+                   for below in ex.walk(node) if isinstance(below, Column)}
+        records = Column((_STAT, NUM_RECORDS.kind), pa.int64())
+        return known + [boolean("lt", _count(column), records) for column in columns.values()
+                        if not self._is_exact(column) and not t.is_nested(column.type)]
+
+    def _is_exact(self, node: Expression) -> bool:
+        return all(path[0] in self._partitions for path in _paths(node))
+
+
+def _count(column: Column) -> Column:
+    return Column((_STAT, "null_count", *column.path), pa.int64())
+
+
+def _ordered(op: str, low: Expression | None, high: Expression | None) -> Expression:
+    return UNKNOWN if low is None or high is None else boolean(op, low, high)
+
+
+def _applied(call: Call, end: Expression | None) -> Expression | None:
+    if end is None:
+        return None
+    applied = Call(call.op, (end,), call.type, call.extra)
+    return None if _runnable(applied) is UNKNOWN else applied
+
+
+def _runnable(node: Expression) -> Expression:
+    """The node, or UNKNOWN if Arrow cannot run it."""
+    try:
+        ex.compile_expression(node)
+    except (ex.Unsupported, pa.ArrowException):
+        return UNKNOWN
+    return node
+
+
+def _nulls_stay(node: Expression) -> bool:
+    return all(not isinstance(below, Call) or below.op in _NULLS_STAY for below in ex.walk(node))
+
+
+def _is_monotone(node: Call) -> bool:
+    """Whether a greater operand never gives a smaller result."""
+    if node.op == "cast":
+        source, target = node.args[0].type, node.type
+        return (is_number(source) and is_number(target)) or \
+            bool(t.is_temporal(source) and t.is_temporal(target))
+    return node.op in ("year", "date_trunc")
+
+
+def _excludes_nan(node: Expression) -> _Paths:
+    """Columns that are no NaN where the conjunct is TRUE: ``x < 5``, ``x = 5``, ``x IN (…)``."""
+    if isinstance(node, Call) and node.op == "and":
+        return frozenset().union(*map(_excludes_nan, node.args))
+    if not isinstance(node, Call) or node.op not in ("eq", "lt", "le", "in"):
+        return frozenset()
+    operand, *others = node.args
+    while isinstance(operand, Call) and operand.op == "cast":
+        operand = operand.args[0]
+    plain = all(isinstance(o, Constant) and not (isinstance(o.value, float) and math.isnan(o.value))
+                for o in others)
+    return frozenset([operand.path] if isinstance(operand, Column) and plain else [])
+
+
+def _all_of(nodes: Iterable[Expression]) -> Expression:
+    parts = [node for node in nodes if node != ex.TRUE]
+    if ex.FALSE in parts:
+        return ex.FALSE
+    known = [node for node in parts if node != UNKNOWN]
+    kept = known if len(known) == len(parts) else [*known, UNKNOWN]
+    return ex.TRUE if not kept else kept[0] if len(kept) == 1 else boolean("and", *kept)
+
+
+def _any_of(nodes: Iterable[Expression]) -> Expression:
+    parts = [node for node in nodes if node != ex.FALSE]
+    for decisive in (ex.TRUE, UNKNOWN):
+        if decisive in parts:
+            return decisive
+    return ex.FALSE if not parts else parts[0] if len(parts) == 1 else boolean("or", *parts)
