@@ -234,13 +234,14 @@ class _ParquetPart(_Part):
 
     def __init__(self, store: LogStore, name: str) -> None:
         super().__init__(store, name)
-        is_remote = store.local_path(name) is None
+        # Pre-buffering turns the many small reads of pruned columns into few large ones. Old Spark
+        # wrote timestamps as INT96, which Arrow takes for nanoseconds unless told.
+        self._options: dict[str, Any] = {
+            "pre_buffer": store.local_path(name) is None,
+            "coerce_int96_timestamp_unit": "us",
+        }
         try:
-            # Pre-buffering turns the many small reads of pruned columns into few large ones. Old
-            # Spark wrote timestamps as INT96, which Arrow takes for nanoseconds unless told.
-            self._file = pq.ParquetFile(
-                store.open_input(name), pre_buffer=is_remote, coerce_int96_timestamp_unit="us"
-            )
+            self._file = pq.ParquetFile(store.open_input(name), **self._options)
         except (OSError, pa.ArrowException) as error:
             self.refuse(error)
         self._metadata = self._file.metadata
@@ -318,7 +319,7 @@ class _ParquetPart(_Part):
 
         def read_one(group: int) -> pa.Table:
             with self._store.open_input(self.name) as source:
-                file = pq.ParquetFile(source, metadata=self._metadata)
+                file = pq.ParquetFile(source, metadata=self._metadata, **self._options)
                 return self._read_groups(file, columns, [group], use_threads=False)
 
         try:
@@ -361,8 +362,11 @@ class _ParquetPart(_Part):
         leaves = sorted({leaf for found in wanted.values() for leaf in found}) or [f"{kind}.path"]
         rows: list[pa.StructArray] = []
         if groups and not wanted:  # nothing but nulls: the footers know how many
-            return pa.table({c: _absent(c, schema.field(c).type, self.count(kind))
-                             for c in columns if c in schema.names})
+            known = [c for c in columns if c in schema.names]
+            rows_there, is_add = self.count(kind), kind == "add"
+            return pa.table(
+                {c: _absent(c, schema.field(c).type, rows_there, is_add) for c in known}
+            )
         if groups:
             chunks = self._read(leaves, groups).column(kind).chunks
             rows = [piece for chunk in chunks for piece in _present(chunk)]

@@ -329,6 +329,21 @@ def test_rows_of_files_scattered_among_others(gaps):
     assert parts.num_adds == len(expected)
 
 
+@pytest.mark.parametrize("rows_per_group", [1, 10])
+def test_times_that_old_writers_stored_in_nanoseconds(rows_per_group):
+    """INT96 is read as microseconds, whatever the number of row groups: year 9999 fits."""
+    at = pa.array([datetime(9999, 12, 31), datetime(2024, 1, 1)], pa.timestamp("us"))
+    stats = pa.StructArray.from_arrays(
+        [pa.StructArray.from_arrays([at], names=["at"])], names=["maxValues"]
+    )
+    files = pa.StructArray.from_arrays([pa.array(["a", "b"]), stats], names=["path", "stats_parsed"])
+    parts = put_checkpoint(
+        {"add": files}, use_deprecated_int96_timestamps=True, row_group_size=rows_per_group
+    )
+    found = parts.read_adds(["stats_parsed.maxValues.at"]).column(0).to_pylist()
+    assert [row["maxValues"]["at"].year for row in found] == [9999, 2024]
+
+
 def test_without_footer_statistics_everything_is_still_found():
     rows = {
         "add": [None, {"path": "a", "size": 1}],
