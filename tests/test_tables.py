@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import deltanb
 from deltanb.actions import decode_path
 from deltanb.data.read import iter_batches, read_table
 from deltanb.errors import DeltaError, UnsupportedProtocol
@@ -93,6 +94,7 @@ def test_rows(name: str) -> None:
 
     streamed = pa.Table.from_batches(iter_batches(snapshot, snapshot.files), table.schema)
     assert streamed.equals(table)
+    assert deltanb.DeltaTable.for_path(str(path)).to_arrow().equals(table)
 
 
 @pytest.mark.parametrize("name", _tables("log_only"))

@@ -40,14 +40,14 @@ class Condition:
 
         names = sorted(partition_columns)
         self._expression: Expression = skipping.may_match(predicate.expression, names)
-        self.wanted: list[Stat] = skipping._stats_in(self._expression)
+        self.wanted: list[Stat] = skipping.stats_in(self._expression)
 
     def holds(self, table: pa.Table) -> list[bool]:
         """For each row of statistics whether the rows it describes may match."""
         from deltanb.log import skipping
 
         return [verdict is not False
-                for verdict in skipping._evaluate(table, self._expression).to_pylist()]
+                for verdict in skipping.evaluate(table, self._expression).to_pylist()]
 
 
 def matching(

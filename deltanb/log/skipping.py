@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from deltanb.log.schema import StructType
     from deltanb.log.snapshot import Snapshot
 
-__all__ = ["matching_rows", "may_match", "parse_stats", "prune", "read_stats", "typed_stats"]
+__all__ = [
+    "evaluate", "matching_rows", "may_match", "parse_stats", "prune", "read_stats", "stats_in",
+    "typed_stats",
+]
 
 MAX_LISTED = 64  # members of an IN compared one by one; a longer list is met by its range
 UNKNOWN = Constant(None, pa.bool_())
@@ -92,13 +95,13 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
     everything = left.num_rows
     exact = [c for c in conditions if all(path[0] in names for path in _paths(c))]
     if exact:
-        left = left.filter(_evaluate(left, may_match(boolean("and", *exact), names)))
+        left = left.filter(evaluate(left, may_match(boolean("and", *exact), names)))
     sure: list[pa.Array] = []
     if len(exact) < len(conditions):
         for counts in (False, True):
             condition = may_match(whole, names, counts=counts)
             if condition not in (ex.TRUE, UNKNOWN) and left.num_rows:
-                verdict = _evaluate(_with_stats(snapshot, left, _stats_in(condition)), condition)
+                verdict = evaluate(_with_stats(snapshot, left, stats_in(condition)), condition)
                 sure += left.filter(verdict)[_ROW].chunks
                 left = left.filter(pc.is_null(verdict))
     rows = pa.chunked_array([*sure, *left[_ROW].chunks], pa.int64()).combine_chunks()
@@ -162,8 +165,8 @@ def read_stats(
         parse_stats(pa.chunked_array([], pa.string()), schema, wanted=wanted)
 
 
-def _evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
-    """TRUE, FALSE or NULL for each row."""
+def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
+    """TRUE, FALSE or NULL for each row of statistics, columns named by ``Stat.name``."""
 
     def column(node: Column) -> pc.Expression:
         return pc.field(_stat(node).name if node.path[0] == _STAT else node.path[0])
@@ -185,7 +188,8 @@ def _stat(node: Column) -> Stat:
     return Stat(kind, node.path[2:])
 
 
-def _stats_in(condition: Expression) -> list[Stat]:
+def stats_in(condition: Expression) -> list[Stat]:
+    """The statistics that a condition over files asks for."""
     found = {_stat(node): None for node in ex.walk(condition)
              if isinstance(node, Column) and node.path[0] == _STAT}
     return list(found)
