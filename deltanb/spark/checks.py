@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 MARK = "deltanb:"  # begins our texts among the errors a query may raise
-_UNFIT = "\x00unfit"  # a column no table has: what of the row does not fit, as JSON
+_UNFIT = "__deltanb_unfit"  # a column beside the table's: what of the row does not fit, as JSON
 
 
 def checked(

@@ -62,11 +62,16 @@ CHUNK_BITS = 13
 one of few entries, small enough that a file with one deletion sends 1 kB."""
 _WORDS = 1 << (CHUNK_BITS - 6)  # 64-bit words of a bitmap
 
-# Names no table has, for the columns of a plan.
-_PATH, _ROW, _KNOWN, _CHUNK, _BITS = "\0path", "\0row", "\0known", "\0chunk", "\0bits"
+# For the columns of a plan, beside the table's.
+_PATH, _ROW, _KNOWN, _CHUNK, _BITS, _VALUE = (
+    f"__deltanb_{name}" for name in ("path", "row", "known", "chunk", "bits", "value"))
+
+_GLOB = frozenset("?*[]{}\\")
+"""Characters of a pattern. Told that a path is none, Spark reads the file; but where it looks for
+partitions in folders, it then reads the files beside it once more."""
 
 _OPTIONS = {
-    "__globPaths__": "false",  # a path with brackets is a path
+    "__globPaths__": "false",
     "mergeSchema": "false",
     # A file that is gone or damaged is an error, whatever the session says.
     "ignoreMissingFiles": "false",
@@ -75,6 +80,7 @@ _OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+_NO_FOLDERS = {"recursiveFileLookup": "true"}  # the files named and no others; nothing from folders
 
 
 def read_table(
@@ -208,8 +214,9 @@ class _Reader:
     def _is_hive(self, name: str, values: Mapping[str, str | None]) -> bool:
         """Whether the folders say exactly what the log says, in a form that Spark reads alike."""
         texts = {physical: values.get(physical) for _, physical in self.partition_by}
-        return os.path.dirname(name) == partitions.hive_path(texts) and all(
-            self._is_plain_text(f, texts[physical]) for f, physical in self.partition_by)
+        return (os.path.dirname(name) == partitions.hive_path(texts)
+                and not _GLOB.intersection(self.scan.store.local_path(name) or "")
+                and all(self._is_plain_text(f, texts[name]) for f, name in self.partition_by))
 
     def _is_plain_text(self, f: StructField, text: str | None) -> bool:
         if not text:
@@ -226,7 +233,7 @@ class _Reader:
     # -- plans ----------------------------------------------------------------------------------
 
     def _plain(self, group: list[_File]) -> DataFrame:
-        return self._logical(self._read(group, self.file_schema), {})
+        return self._logical(self._read(group, self.file_schema, _NO_FOLDERS), {})
 
     def _hive(self, group: list[_File]) -> DataFrame:
         root = self.scan.store.local_path("")
@@ -234,7 +241,7 @@ class _Reader:
         physical = [name for _, name in self.partition_by]
         schema = T.StructType([*self.file_schema.fields,
                                *(T.StructField(name, T.StringType()) for name in physical)])
-        frame = self._read(group, schema, basePath=_spark_path(root.rstrip("/")))
+        frame = self._read(group, schema, {"basePath": _spark_path(root.rstrip("/"))})
         values = {f.name: column(name).cast(spark_type(f.type)) for f, name in self.partition_by}
         return self._logical(frame, values)
 
@@ -259,7 +266,9 @@ class _Reader:
 
     # -- parts of plans -------------------------------------------------------------------------
 
-    def _read(self, group: list[_File], schema: T.StructType, **more: str) -> DataFrame:
+    def _read(
+        self, group: list[_File], schema: T.StructType, more: Mapping[str, str]
+    ) -> DataFrame:
         reader = self.session.read.schema(schema).options(**_OPTIONS, **more)
         return reader.parquet(*(_spark_path(file.local) for file in group))
 
@@ -271,7 +280,7 @@ class _Reader:
             files.take(pa.array([file.place for file in group])), self.snapshot.schema,
             [f.name for f in self.wanted_values], {f.name: name for f, name in self.partition_by})
         keys = pa.array([_file_path(file.local) for file in group], pa.string())
-        names = [f"\0value{i}" for i in range(len(self.wanted_values))]
+        names = [f"{_VALUE}{i}" for i in range(len(self.wanted_values))]
         entries = pa.table([keys, pa.array([True] * len(group)),
                             *(values.column(f.name) for f in self.wanted_values)],
                            names=[_PATH, _KNOWN, *names])
@@ -280,7 +289,7 @@ class _Reader:
             *(T.StructField(name, spark_type(f.type))
               for name, f in zip(names, self.wanted_values, strict=True))])
         known = self.session.createDataFrame(entries, schema)  # type: ignore[arg-type]
-        frame = self._read(group, self.file_schema)
+        frame = self._read(group, self.file_schema, _NO_FOLDERS)
         origin = frame.metadataColumn("_metadata")  # the file's own, should a column be named so
         frame = frame.select(
             "*", origin["file_path"].alias(_PATH), origin["row_index"].alias(_ROW))

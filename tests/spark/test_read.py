@@ -178,6 +178,18 @@ def test_any_name_of_a_file_is_found_and_joined(spark, tmp_path):
     check(spark, snapshot)
 
 
+@pytest.mark.parametrize("character", "?*[]{}\\")
+def test_a_path_that_looks_like_a_pattern_is_a_path(spark, tmp_path, character):
+    rows = [pa.table({"id": [i]}) for i in range(4)]
+    folder = tmp_path / f"x{character}y"
+    files = [one_file(folder, f"p=a/{i}.parquet", rows[i], p="a") for i in range(3)]
+    files.append(one_file(folder, f"p=a/{character}.parquet", rows[3], p="a"))
+    snapshot = with_files(folder, schema_of(id="long", p="string"), files[1:], ["p"])
+    assert plans(spark, snapshot) == {"joined": 3}
+    check(spark, snapshot)
+    check(spark, snapshot, ["id"])
+
+
 @pytest.mark.parametrize("name", ["_hidden.parquet", ".dot.parquet", "a:b.parquet"])
 def test_files_that_spark_would_overlook_are_read_all_the_same(spark, tmp_path, name):
     files = [one_file(tmp_path, name, IDS), one_file(tmp_path, "x.parquet", IDS)]
@@ -402,4 +414,4 @@ def test_filters_and_columns_reach_the_scan(spark, tmp_path, capsys):
     spark_read.read_table(snapshot, snapshot.files, spark, ["s"], "id > 0 AND p = 'a'").explain()
     plan = capsys.readouterr().out
     assert "GreaterThan(id,0)" in plan
-    assert "ReadSchema: struct<id:bigint,s:string>" in plan
+    assert "ReadSchema: struct<s:string,id:bigint>" in plan, "t is not read"
