@@ -44,6 +44,11 @@ def entry_of(obj: Any) -> Entry:
     raise LookupError(f"there is no view of {type(obj).__name__}")
 
 
+def is_known(cls: type) -> bool:
+    """Whether objects of the class have a view."""
+    return any(base.__name__ in _ENTRIES for base in cls.__mro__)
+
+
 def fields(obj: Any) -> View:
     """The view of an object."""
     view: View = entry_of(obj).fields(obj)
