@@ -447,7 +447,8 @@ def holds_match(file: Mapping[str, Any], predicate: predicates.Predicate) -> boo
     return bool(predicates.filter_table(table, predicate).num_rows)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, derandomize=True,
+          suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(FILE, min_size=1, max_size=4), CONDITIONS)
 def test_no_file_with_a_matching_row_is_dropped(files: list[dict[str, Any]], sql: str) -> None:
     snapshot = table_of(*map(written, files), partition_by=["p"], schema=PARTITIONED)
