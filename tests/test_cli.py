@@ -155,9 +155,19 @@ def served_at(process: subprocess.Popen[str]) -> str:
     printed = []
     for line in process.stdout:
         printed.append(line)
-        if match := re.search(r"http://127\.0\.0\.1:\d+(?=/lab)", line):
-            return match.group()
+        if match := re.search(r"http://127\.0\.0\.1:(\d+)(?=/lab)", line):
+            listening(process, int(match[1]))
+            return match[0]
     pytest.fail("JupyterLab ended without an address:\n" + "".join(printed))
+
+
+def listening(process: subprocess.Popen[str], port: int) -> None:
+    """Wait until the port answers: the server names its address a moment before it listens."""
+    while process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+    pytest.fail("JupyterLab ended before it listened")
 
 
 def ask(url: str) -> dict:

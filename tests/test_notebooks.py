@@ -57,7 +57,8 @@ def test_was_run_once_from_top_to_bottom(notebook: Any) -> None:
 def test_fails_only_where_it_says_so(notebook: Any) -> None:
     for cell in code_cells(notebook):
         failed = any(output.output_type == "error" for output in cell.outputs)
-        assert failed == ("# NBVAL_RAISES_EXCEPTION" in cell.source), cell.source
+        # The tag that nbval, nbconvert and "Run All Cells" of JupyterLab understand.
+        assert failed == ("raises-exception" in cell.metadata.get("tags", ())), cell.source
 
 
 def test_checks_every_output(notebook: Any) -> None:
