@@ -344,6 +344,18 @@ def test_times_that_old_writers_stored_in_nanoseconds(rows_per_group):
     assert [row["maxValues"]["at"].year for row in found] == [9999, 2024]
 
 
+@pytest.mark.parametrize("rows_per_group", [2, 1000])
+def test_columns_too_large_for_one_piece_are_read_in_batches(monkeypatch, rows_per_group):
+    rows = [{"path": f"f{i}", "size": i} for i in range(5)]
+    parts = put_checkpoint({"add": rows}, row_group_size=rows_per_group)
+
+    def refuse(*_, **__):
+        raise pa.ArrowNotImplementedError("Nested data conversions not implemented for chunked array outputs")
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", refuse)
+    assert parts.read_adds(["path"]).column(0).to_pylist() == [row["path"] for row in rows]
+
+
 def test_without_footer_statistics_everything_is_still_found():
     rows = {
         "add": [None, {"path": "a", "size": 1}],
@@ -740,6 +752,32 @@ def test_a_peer_reads_our_checkpoint(tmp_path: Path, policy, configuration):
         assert after.sort_by("path").column(name).equals(actions.sort_by("path").column(name)), name
     deltalake.write_deltalake(root, all_types(1, 1000), mode="append")
     assert DeltaLog(LocalStore(root)).snapshot.num_files == log.snapshot.num_files + 1
+
+
+def test_spark_finds_the_columns_that_delta_spark_looks_for(shared, spark, tmp_path: Path):
+    """Spark's Parquet reader, with the schema that Delta Spark reads its own checkpoints by."""
+    from pyspark.sql.types import StructType
+
+    root = str(tmp_path / "table")
+    table = sample(LocalStore(root), **{"delta.checkpoint.writeStatsAsStruct": "true"})
+    with set_options(clock=lambda: 6 * DAY_MS):
+        table.log.checkpoint()
+    theirs = shared / "tables/golden/v2-checkpoint-parquet/_delta_log/_last_checkpoint"
+    schema = StructType.fromJson(json.loads(theirs.read_text())["checkpointSchema"])
+    frame = spark.read.schema(schema).parquet(f"{root}/{classic_name(2)}")
+    rows = [row.asDict(True) for row in frame.collect()]
+    found = [(kind, value) for row in rows for kind, value in row.items() if value is not None]
+    adds = {value["path"]: value for kind, value in found if kind == "add"}
+    assert sorted(kind for kind, _ in found) == [
+        "add", "add", "domainMetadata", "metaData", "protocol", "remove", "txn",
+    ]  # fmt: skip
+    assert adds["part=1/a"]["partitionValues"] == {"part": "1"}
+    assert adds["part=1/a"]["tags"] == {"k": "v"}
+    assert adds["part=2/b"]["deletionVector"]["cardinality"] == 6
+    assert adds["part=2/b"]["baseRowId"] == 10
+    (metadata,) = [value for kind, value in found if kind == "metaData"]
+    assert metadata["format"] == {"provider": "parquet", "options": {}}
+    assert metadata["partitionColumns"] == ["part"]
 
 
 def test_we_read_a_peers_checkpoint(tmp_path: Path):

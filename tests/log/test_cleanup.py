@@ -1,6 +1,7 @@
 """Log clean-up: what goes, what stays, and that every kept version still opens."""
 
 import logging
+import os
 
 import pytest
 
@@ -11,6 +12,7 @@ from deltanb.log.cleanup import clean_up
 from deltanb.log.compaction import compaction_name
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
+from deltanb.log.store import LocalStore
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add
 
@@ -262,3 +264,26 @@ def test_all_sidecars_stay_while_a_kept_checkpoint_cannot_be_read(caplog):
     assert "All sidecars are kept" in caplog.text
 
 
+
+
+# -- in a peer's hands -------------------------------------------------------------------------
+
+
+def test_a_peer_opens_what_is_left(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    pa = pytest.importorskip("pyarrow")
+    root = str(tmp_path / "table")
+    for i in range(8):
+        deltalake.write_deltalake(root, pa.table({"id": [i]}), mode="append", configuration=RETENTION)
+    log = DeltaLog(LocalStore(root))
+    log.checkpoint(3)
+    for version in range(8):
+        seconds = (version + 0.5) * 86_400
+        os.utime(f"{root}/{commit_name(version)}", (seconds, seconds))
+    with at(8):
+        deleted = log.clean_up()
+    assert deleted == [commit_name(v) for v in range(3)]
+    table = deltalake.DeltaTable(root)
+    assert table.version() == 7 and len(table.file_uris()) == 8
+    table.load_as_version(3)
+    assert len(table.file_uris()) == 4
