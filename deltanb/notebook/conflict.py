@@ -1,8 +1,9 @@
 """The conflict, seen from both sides: who won, which check said no, and what met what.
 
-What lives here: the fields of a conflict and its two forms. Text and HTML have the same parts in
-the same order: a sentence, two sides with the same rows, the checks, the overlap, what you can do.
-What it does not know: the rules (``transaction.rules``); a conflict brings its checks.
+What lives here: the fields of a conflict, in the order in which both forms show them: a sentence, two
+sides with the same rows, the checks, the overlap, what you can do.
+What it does not know: the rules (``transaction.rules``), for a conflict brings its checks; and how a
+conflict is drawn (``conflict_forms``).
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from deltanb.notebook import actions, html, text, units
+from deltanb.notebook import actions, units
 from deltanb.notebook.model import Inline, Span, View, code, muted, ok, plain, spans, warn
 
 MAX_LOOK = 2_000  # actions of one commit looked at; the counts are of all of them
-TEXT_OVERLAPS = 2  # rows of the overlap in text, so that checks and advice stay within its lines
 SIGNS = {"passed": "✓", "failed": "✕", "not reached": "–", "does not apply": "–"}
 ADVICE = "What you can do"
 WHOLE = "the whole table"
@@ -65,9 +65,6 @@ class ConflictView(View):
         return (self.kind, *(side.name for side in self.sides), *shown)
 
 
-# --- what is shown -------------------------------------------------------------------------------
-
-
 def fields(conflict: Any) -> ConflictView:
     """The parts of the picture, from a :class:`~deltanb.transaction.conflicts.Conflict`."""
     if conflict.changes:
@@ -87,7 +84,7 @@ def fields(conflict: Any) -> ConflictView:
         overlap=overlap,
         columns=columns,
         rows=tuple(rows),
-        total=len(rows) + _not_looked_at(conflict),
+        total=len(rows) + (0 if conflict.changes else _not_looked_at(conflict)),
         met=sum(row.is_met for row in rows) + max(0, len(conflict.files) - MAX_LOOK),
         advice=tuple(marked_up(line) for line in conflict.advice),
     )
@@ -209,7 +206,7 @@ def _theirs(conflict: Any) -> Side:
             ("operation", operation),
             ("predicate", _either(_predicate_of(winner))),
             ("read version", _versions(read, None)),
-            ("isolation", getattr(winner, "isolation_level", None) or "not recorded"),
+            ("isolation", str(getattr(winner, "isolation_level", None) or "not recorded")),
             ("actions", counted(conflict.winner_actions)),
         ),
     )
@@ -278,15 +275,17 @@ def _rows(conflict: Any) -> list[Row]:
     met = _met_actions(conflict)[:MAX_LOOK]
     met_keys = {_key(action) for action in met}
     met_files = {path for name, path in met_keys if name == "RemoveFile"}
-    wrote = {_path(action): action for action in conflict.your_actions[:MAX_LOOK]}
+    mine = conflict.your_actions[:MAX_LOOK]
+    removed = {action.path for action in mine if type(action).__name__ == "RemoveFile"}
     read = dict.fromkeys(conflict.read_files[:MAX_LOOK])
-    rows = _once([_met(conflict, action, read, wrote) for action in met])
+    rows = _once([_met(conflict, action, read, removed) for action in met])
     yours: list[Inline] = []
     if exception_name(conflict) != "ConcurrentAppend":
         yours += [["read ", code(p)] for p in conflict.predicates if not _is_whole(p)]
-    yours += [_your_file(path, wrote) for path in read if path not in met_files]
-    yours += [action_line(action) for path, action in wrote.items()
-              if path not in met_files and path not in read and _is_shown(action)]
+    yours += [_your_file(path, True, path in removed) for path in read if path not in met_files]
+    said = {("RemoveFile", path) for path in (*read, *met_files)}
+    yours += [action_line(action) for action in mine
+              if _is_shown(action) and _key(action) not in said]
     theirs = [action_line(action) for action in conflict.winner_actions[:MAX_LOOK]
               if _is_shown(action) and _key(action) not in met_keys]
     for left, right in zip_longest(yours, theirs, fillvalue=""):
@@ -312,7 +311,7 @@ def _once(rows: list[Row]) -> list[Row]:
     return kept
 
 
-def _met(conflict: Any, action: Any, read: Collection[str], wrote: dict[str, Any]) -> Row:
+def _met(conflict: Any, action: Any, read: Collection[str], removed: Collection[str]) -> Row:
     path, relation = _path(action), "← written meanwhile"
     yours: Inline = ["depends on ", code(_identity(action) or "it")]
     if type(action).__name__ == "AddFile" and _is_whole(conflict.predicate):
@@ -324,8 +323,9 @@ def _met(conflict: Any, action: Any, read: Collection[str], wrote: dict[str, Any
     elif type(action).__name__ == "RemoveFile":
         both_remove = exception_name(conflict) == "ConcurrentDeleteDelete"
         relation = "← removed what you remove" if both_remove else "← removed what you read"
-        known = path in read or path in wrote
-        yours = _your_file(path, wrote) if known else f"read {WHOLE}"
+        yours = _your_file(path, path in read or not both_remove, path in removed)
+        if conflict.whole_table and path not in read and path not in removed:
+            yours = f"read {WHOLE}"
     theirs = action_line(action)
     line = [*spans(theirs), f" {relation}"]
     return Row((yours, warn(relation), theirs), True, line)
@@ -345,9 +345,9 @@ def _is_whole(predicate: str | None) -> bool:
     return not predicate or predicate.strip().upper() == "TRUE"
 
 
-def _your_file(path: str, wrote: dict[str, Any]) -> Inline:
-    removed = type(wrote.get(path)).__name__ == "RemoveFile"
-    return [code(units.file_name(path)), " ", muted("read, removed" if removed else "read")]
+def _your_file(path: str, is_read: bool, is_removed: bool) -> Inline:
+    done = ", ".join(["read"] * is_read + ["removed"] * is_removed)
+    return [code(units.file_name(path)), " ", muted(done)]
 
 
 def _is_shown(action: Any) -> bool:
@@ -384,118 +384,3 @@ def action_line(action: Any) -> Inline:
 def sentence(view: ConflictView) -> str:
     """What happened, on one line, without times or file names."""
     return f"✕ {view.kind}: {plain(view.lines[0])}"
-
-
-# --- how it is shown -----------------------------------------------------------------------------
-
-
-def to_text(view: ConflictView) -> str:
-    """The text form: the sentence, both sides in columns, checks, overlap, advice.
-
-    Sentence and sides take eight lines at most; what is left of the others is said by a count.
-    """
-    lines = text.wrap(sentence(view), max_lines=2)
-    you, winner = view.sides
-    cells = [["", you.name, winner.name]]
-    for (label, yours), (_, theirs) in zip(you.facts, winner.facts, strict=True):
-        cells.append([label, plain(yours), plain(theirs)])
-    lines += text.columns(cells)
-    if view.checks:
-        lines.append("Checks  " + _checks_text(view))
-    if view.rows:
-        room = text.MAX_LINES - len(lines) - bool(view.advice)
-        lines += _rows_text(view, min(room, TEXT_OVERLAPS))
-    if view.advice and len(lines) < text.MAX_LINES:
-        advice = [f"{ADVICE}  ", *(s for a in view.advice for s in (*spans(a), " "))]
-        lines += text.wrap(advice, max_lines=max(1, text.MAX_LINES - len(lines)))
-    return text.clamp(lines)
-
-
-def _checks_text(view: ConflictView) -> str:
-    """The check that failed by name, the others as counts: the list is in the HTML."""
-    states = [state for state, _ in view.checks]
-    failed = [plain(list(spans(line))[:1]) for state, line in view.checks if state == "failed"]
-    counts = [f"{SIGNS[state]} {states.count(state)} {state}"
-              for state in ("passed", "not reached") if state in states]
-    return "  ".join([*failed, *counts])
-
-
-def _rows_text(view: ConflictView, room: int) -> list[str]:
-    shown = [row for row in view.rows if row.is_met] or list(view.rows)
-    shown = shown[: max(1, room)]
-    left = (view.met or view.total) - len(shown)
-    lines = []
-    for at, row in enumerate(shown):
-        start = units.pad(view.overlap if at == 0 else "", len(view.overlap) + 2)
-        end = f"  and {units.number(left)} more" if left and at == len(shown) - 1 else ""
-        body = units.fit(plain(row.line), text.MAX_COLUMNS - len(start) - len(end))
-        lines.append(start + body + end)
-    return lines
-
-
-def to_html(view: ConflictView, as_text: str) -> str:
-    """The HTML form: as the text, with every check and up to ``max_rows`` rows of the overlap."""
-    return html.within_limit(
-        lambda share: html.document(html.join(head(view), body(view, share)), as_text)
-    )
-
-
-def head(view: ConflictView) -> html.Markup:
-    """The sentence, as the first part of the rich form."""
-    name = html.tag("b", f"✕ {view.kind}", cls="dnb-warn dnb-name")
-    return html.part(html.tag("p", name, " — ", html.inline(view.lines[0])))
-
-
-def body(view: ConflictView, share: float) -> html.Markup:
-    """The rich form below the sentence: two sides, checks, overlap, what you can do."""
-    t, inline, part = html.tag, html.inline, html.part
-    parts = [
-        t("div", [_side(side) for side in view.sides], cls="dnb-sides"),
-    ]
-    if view.checks:
-        steps = [t("li", inline(line)) for _, line in view.checks]
-        parts.append(part(t("b", "Checks"), ", in this order", t("ol", *steps)))
-    if view.rows:
-        parts.append(part(_overlap_table(view, share), cls="dnb-flush dnb-scroll"))
-    if view.advice:
-        lines = [t("li", inline(line)) for line in view.advice]
-        parts.append(part(t("details", t("summary", t("b", ADVICE)), t("ul", *lines),
-                            open="open"), cls="dnb-soft"))
-    return html.join(parts)
-
-
-def _side(side: Side) -> html.Markup:
-    t = html.tag
-    rows = [(t("dt", name), t("dd", html.inline(value))) for name, value in side.facts]
-    head = t("p", t("b", side.name), " ", t("span", html.inline(side.note), cls="dnb-muted"))
-    return t("div", head, t("dl", *rows), cls="dnb-side")
-
-
-def _overlap_table(view: ConflictView, share: float) -> html.Markup:
-    t = html.tag
-    shown = view.rows[: html.limit_of(share)]
-    note = f": {units.count(view.met, 'row')} in conflict" if view.met else ": nothing met"
-    if view.overlap == "Differences":
-        note = f": {view.met} of {units.count(view.total, 'change')} cannot be adopted"
-    left = _left_out(view, shown)
-    foot = t("tfoot", t("tr", t("td", left, colspan=str(len(view.columns))))) if left else None
-    return t(
-        "table",
-        t("caption", t("b", view.overlap), t("span", note, cls="dnb-muted")),
-        t("thead", t("tr", [t("th", name, scope="col") for name in view.columns])),
-        t("tbody", [
-            t("tr", [t("td", html.inline(cell)) for cell in row.cells],
-              cls="dnb-mark" if row.is_met else "")
-            for row in shown
-        ]),
-        foot,
-        cls="dnb-over dnb-two" if view.overlap == "Overlap" else "dnb-over",
-    )
-
-
-def _left_out(view: ConflictView, shown: Sequence[Row]) -> str:
-    """``and 312 more in conflict, and 8 others``; empty when all rows are there."""
-    shown_met = sum(row.is_met for row in shown)
-    left = {"more in conflict": view.met - shown_met,
-            "others": view.total - len(shown) - (view.met - shown_met)}
-    return ", ".join(f"and {units.number(n)} {words}" for words, n in left.items() if n > 0)

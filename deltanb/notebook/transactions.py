@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb.notebook import actions, conflict, html, tables, units
+from deltanb.notebook import actions, conflict, conflict_forms, html, tables, units
 from deltanb.notebook.model import Inline, Section, Span, Table, View, code, muted, plain, spans, warn
 from deltanb.options import options
 
@@ -53,7 +53,7 @@ def to_html(view: TransactionView, as_text: str) -> str:
     return html.within_limit(lambda share: html.document(
         html.join(
             html.body(view, share),
-            conflict.body(view.conflict, share) if view.conflict else None,
+            conflict_forms.body(view.conflict, share) if view.conflict else None,
         ),
         as_text,
     ))

@@ -14,7 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb.notebook import actions, conflict, history, html, tables, text, transactions
+from deltanb.notebook import (
+    actions,
+    conflict,
+    conflict_forms,
+    history,
+    html,
+    tables,
+    text,
+    transactions,
+)
 from deltanb.notebook.model import View
 
 
@@ -73,7 +82,7 @@ _ENTRIES: dict[str, Entry] = {
     "Snapshot": Entry(tables.snapshot),
     "OptimisticTransaction": Entry(transactions.transaction, text.render, transactions.to_html),
     "Operation": Entry(transactions.operation),
-    "Conflict": Entry(conflict.fields, conflict.to_text, conflict.to_html),
+    "Conflict": Entry(conflict.fields, conflict_forms.to_text, conflict_forms.to_html),
     "Action": Entry(actions.fields),
     "History": Entry(history.view),
     "HistoryEntry": Entry(history.entry),

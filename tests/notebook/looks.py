@@ -11,6 +11,7 @@ from deltanb.notebook import bundle, html, text, units, views
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 VOID = {"br", "hr", "img"}
+BLOCKS = {"td", "th", "li", "p", "dt", "dd", "caption", "summary"}
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 MACHINE = re.compile(r"(?<![\w<])/(?:tmp|home|var|Users)/")
 
@@ -34,6 +35,9 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+
+        if tag in BLOCKS:
+            self.words.append(" ")
 
     def handle_data(self, data: str) -> None:
         if "style" not in self.open and self.open[-1:] != ["pre"]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from deltanb.actions import CommitInfo
 from deltanb.notebook import bundle, conflict, views
 from deltanb.options import set_options
 from tests.notebook import samples
@@ -111,3 +112,29 @@ def test_a_scan_of_everything_is_called_so() -> None:
     assert dict(view.sides[0].facts)["predicate"] == "the whole table"
     assert "read the whole table, and version 18 added 2 files there" in bundle.text(
         found).replace("\n ", "")
+
+
+def test_a_file_changed_in_place_is_read_removed_and_added() -> None:
+    """A new deletion vector: the same path removed and added."""
+    again = samples.add("part-0009")
+    found = replace(samples.append(), your_actions=(samples.remove("part-0009"), again))
+    page = assert_consistent(found)
+    assert "part-0009.parquet read, removed" in page.text
+    assert page.text.count("part-0009.parquet") == 2
+
+
+def test_a_read_file_beyond_those_kept_is_still_named() -> None:
+    found = replace(samples.delete_read(), read_files=())
+    page = assert_consistent(found)
+    assert "part-0007.parquet read ← removed what you read" in page.text
+    assert "whole table" not in page.text
+    whole = replace(found, whole_table=True, predicates=("TRUE",), predicate="TRUE")
+    assert "read the whole table ← removed what you read" in assert_consistent(whole).text
+
+
+def test_a_commit_that_tells_nonsense_of_itself() -> None:
+    """commitInfo is free: nothing in it is of a sure type."""
+    winner = CommitInfo(operation=3, operation_parameters=[1], timestamp="yesterday",
+                        read_version={}, isolation_level=["x"], user_name=7)
+    page = assert_consistent(replace(samples.append(), winner=winner))
+    assert "committed yesterday" in page.text
