@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from deltanb.actions import AddFile
 from deltanb.commands.create import create
 from deltanb.errors import ConstraintViolation, SchemaMismatch
 from deltanb.table import DeltaTable
+
+NOON = datetime(2024, 5, 6, 12, 0, 0, 123456, timezone.utc)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -32,7 +36,10 @@ def test_create_append_overwrite(tmp_path: Path, spark: Any) -> None:
 
 
 def test_the_log_says_the_same_as_for_arrow(tmp_path: Path, spark: Any) -> None:
-    frame = spark.createDataFrame([(1, "x" * 50, 1.5), (2, None, None)], "id int, t string, f double")
+    frame = spark.createDataFrame(
+        [(1, "x" * 50, 1.5, float("nan"), -0.0, Decimal("1.50"), NOON, [1]),
+         (2, "y" * 6000, None, 1.0, 0.0, Decimal("-2.25"), NOON, None)],
+        "id int, t string, f double, n float, z double, d decimal(20,2), m timestamp, a array<int>")
     for name, data in {"arrow": frame.toArrow(), "spark": frame.coalesce(1)}.items():
         create(tmp_path / name, data)
     found = []
