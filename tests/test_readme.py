@@ -1,0 +1,44 @@
+"""What the README shows is what happens, and what it names is there."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from deltanb import teaching
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_example_gives_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    failures: list[str] = []
+    code = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+    example = doctest.DocTestParser().get_doctest(code, {}, "README.md", "README.md", 0)
+    assert len(example.examples) > 8
+    with teaching(seed=1):
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        runner.run(example, out=failures.append)
+    assert failures == []
+
+
+def test_links_and_tutorials_are_there() -> None:
+    links = re.findall(r"\]\((?!https:)([^)]+)\)", README)
+    assert len(links) > 3
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    tutorials = {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert tutorials <= set(links)
+
+
+def test_the_two_commands_name_extras_and_scripts_that_exist() -> None:
+    assert "pip install -e '.[lab]' && deltanb lab" in README
+    assert "pip install -e '.[test]' && pytest" in README
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    assert "pip install -q -e '.[test]'\npytest" in script
+    settings = (ROOT / "pyproject.toml").read_text("utf-8")
+    for expected in ("\nlab = [", "\ntest = [", "\ndeltanb = "):
+        assert expected in settings
