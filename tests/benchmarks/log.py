@@ -1,0 +1,567 @@
+"""How fast the log is beside deltalake's: the ratio table.
+
+    python tests/benchmarks/log.py [--quick] [--rounds N] [--only TEXT]
+
+Both libraries do the same operation on the same table, one after the other, each time in a fresh
+process with the page cache warm; the table shows each one's best time of all rounds, their ratio, the
+goal, the ratio of processor time (which a busy machine disturbs less), and peak memory. Importing the
+libraries is not timed. ``--quick`` takes small tables: it shows that everything runs; its ratios say
+little.
+
+pytest never collects this file: a benchmark is read by people, on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTITIONS = 100
+COLUMNS = (("id", "long"), ("value", "double"), ("name", "string"), ("part", "string"))
+TAIL = 20  # commits after the checkpoint, as between two checkpoints of a busy table
+
+
+# -- tables ------------------------------------------------------------------------------------
+
+
+def file_name(number: int) -> str:
+    unique = (number * 0x9E3779B97F4A7C15F39CC0605CEDC835) % 2**128
+    return f"part={number % PARTITIONS}/part-{number % 100_000:05}-{unique:032x}.c000.snappy.parquet"
+
+
+def statistics(number: int) -> dict[str, Any]:
+    low = number * 1000
+    return {"numRecords": 1000,
+            "minValues": {"id": low, "value": low / 7, "name": f"n{low:012}"},
+            "maxValues": {"id": low + 999, "value": (low + 999) / 7, "name": f"n{low + 999:012}"},
+            "nullCount": {"id": 0, "value": number % 3, "name": 0}}
+
+
+def add(number: int) -> dict[str, Any]:
+    return {"path": file_name(number), "partitionValues": {"part": str(number % PARTITIONS)},
+            "size": 100_000 + number % 1000, "modificationTime": 1_700_000_000_000 + number,
+            "dataChange": True, "stats": json.dumps(statistics(number), separators=(",", ":"))}
+
+
+def commit_info() -> dict[str, Any]:
+    return {"commitInfo": {
+        "timestamp": 1_700_000_000_000, "operation": "WRITE", "readVersion": 0,
+        "operationParameters": {"mode": "Append", "partitionBy": '["part"]'},
+        "isolationLevel": "Serializable", "isBlindAppend": True,
+        "operationMetrics": {"numFiles": "1", "numOutputRows": "1000", "numOutputBytes": "100000"},
+        "engineInfo": "Apache-Spark/4.0.0 Delta-Lake/4.0.0", "txnId": "5ec0a000-0000-4000-8000-0"}}
+
+
+def start() -> list[dict[str, Any]]:
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in COLUMNS]
+    return [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {"metaData": {"id": "5ec0a000-0000-4000-8000-000000000000",
+                          "format": {"provider": "parquet", "options": {}},
+                          "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                          "partitionColumns": ["part"], "configuration": {}, "createdTime": 1}}]
+
+
+def write_commit(table: Path, version: int, lines: list[dict[str, Any]]) -> None:
+    folder = table / "_delta_log"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
+    (folder / f"{version:020}.json").write_text(text + "\n")
+
+
+def make_commits(table: Path, commits: int, checkpoint_each: int = 0) -> None:
+    """A log of single-file appends, with or without checkpoints."""
+    write_commit(table, 0, start())
+    for version in range(1, commits):
+        write_commit(table, version, [commit_info(), {"add": add(version)}])
+    if checkpoint_each:
+        from deltanb.log.delta_log import DeltaLog
+
+        log = DeltaLog.for_table(table)
+        for version in range(checkpoint_each, commits, checkpoint_each):
+            log.checkpoint(version)
+
+
+def make_checkpoint(table: Path, files: int, parsed: bool = False, sidecars: int = 0) -> None:
+    """A log that begins with a checkpoint of many files, and TAIL commits that add and remove."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = table / "_delta_log"
+    write_commit(table, 10, [commit_info()])
+    schema = checkpoint_schema(parsed)
+    name = f"{10:020}.checkpoint"
+    batches = [range(at, min(files, at + 100_000)) for at in range(0, files, 100_000)]
+    if sidecars:
+        make_v2(folder, schema, files, sidecars)
+    else:
+        with pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="snappy") as writer:
+            writer.write_table(pa.Table.from_pylist([plain_row(row) for row in start()], schema))
+            for numbers in batches:
+                writer.write_table(adds_table(numbers, schema))
+        (folder / "_last_checkpoint").write_text(json.dumps({"version": 10, "size": files + 2}))
+    for version in range(11, 11 + TAIL):
+        write_commit(table, version, tail_commit(version, files))
+
+
+def tail_commit(version: int, files: int) -> list[dict[str, Any]]:
+    gone = {"path": file_name(version), "deletionTimestamp": 1_700_000_000_000, "dataChange": True,
+            "extendedFileMetadata": True, "size": 100_000,
+            "partitionValues": {"part": str(version % PARTITIONS)}}
+    return [commit_info(), {"add": add(files + version)}, {"remove": gone}]
+
+
+def make_v2(folder: Path, schema: Any, files: int, sidecars: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (folder / "_sidecars").mkdir()
+    lines: list[dict[str, Any]] = [{"checkpointMetadata": {"version": 10}}]
+    protocol, metadata = start()
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7,
+                             "readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint"]}}
+    lines += [protocol, metadata]
+    share = -(-files // sidecars)
+    for number in range(sidecars):
+        name = f"5ec0a000-0000-4000-8000-{number:012}.parquet"
+        only = pa.schema([schema.field("add"), schema.field("remove")])
+        with pq.ParquetWriter(folder / "_sidecars" / name, only) as writer:
+            for at in range(number * share, min(files, (number + 1) * share), 100_000):
+                stop = min(files, (number + 1) * share, at + 100_000)
+                writer.write_table(adds_table(range(at, stop), only))
+        size = (folder / "_sidecars" / name).stat().st_size
+        lines.append({"sidecar": {"path": name, "sizeInBytes": size, "modificationTime": 1}})
+    text = "\n".join(json.dumps(line) for line in lines)
+    unique = "5ec0a000-0000-4000-8000-00000000000a"
+    (folder / f"{10:020}.checkpoint.{unique}.json").write_text(text)
+
+
+def checkpoint_schema(parsed: bool) -> Any:
+    import pyarrow as pa
+
+    text, number, flag = pa.string(), pa.int64(), pa.bool_()
+    strings = pa.map_(text, text)
+    file = [("path", text), ("partitionValues", strings), ("size", number)]
+    bounds = pa.struct([("id", number), ("value", pa.float64()), ("name", text)])
+    counts = pa.struct([("id", number), ("value", number), ("name", number)])
+    parsed_type = pa.struct([("numRecords", number), ("minValues", bounds), ("maxValues", bounds),
+                             ("nullCount", counts)])
+    statistics_field = ("stats_parsed", parsed_type) if parsed else ("stats", text)
+    return pa.schema([
+        ("txn", pa.struct([("appId", text), ("version", number), ("lastUpdated", number)])),
+        ("add", pa.struct([*file, ("modificationTime", number), ("dataChange", flag),
+                           ("tags", strings), statistics_field])),
+        ("remove", pa.struct([*file, ("deletionTimestamp", number), ("dataChange", flag)])),
+        ("metaData", pa.struct([
+            ("id", text), ("name", text), ("description", text),
+            ("format", pa.struct([("provider", text), ("options", strings)])),
+            ("schemaString", text), ("partitionColumns", pa.list_(text)),
+            ("configuration", strings), ("createdTime", number)])),
+        ("protocol", pa.struct([
+            ("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32()),
+            ("readerFeatures", pa.list_(text)), ("writerFeatures", pa.list_(text))])),
+    ])
+
+
+def plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    """An action as pyarrow wants it: maps as lists of pairs."""
+    if "metaData" in row:
+        value = row["metaData"]
+        value = {**value, "format": {"provider": "parquet", "options": []}, "configuration": []}
+        return {"metaData": value}
+    return row
+
+
+def adds_table(numbers: range, schema: Any) -> Any:
+    import pyarrow as pa
+
+    rows = []
+    parsed = schema.field("add").type.get_field_index("stats_parsed") >= 0
+    for number in numbers:
+        row = add(number)
+        row["partitionValues"] = list(row["partitionValues"].items())
+        if parsed:
+            del row["stats"]
+            row["stats_parsed"] = statistics(number)
+        rows.append(row)
+    column = pa.array(rows, schema.field("add").type)
+    others = {f.name: pa.nulls(len(rows), f.type) for f in schema}
+    return pa.table({**others, "add": column}, schema=schema)
+
+
+def make_small(table: Path) -> None:
+    """A real table of two columns and ten files, written by deltalake."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    for number in range(10):
+        write_deltalake(str(table), pa.table({"id": [number], "name": ["x"]}), mode="append")
+
+
+# -- operations --------------------------------------------------------------------------------
+# Each returns what must be equal for both libraries, or None where there is nothing to compare.
+# ``prepare`` runs before the clock starts.
+
+
+def scan_predicate(files: int) -> tuple[str, int, int]:
+    """One column's range that meets ten files."""
+    low = files // 2 * 1000
+    return f"id >= {low} AND id < {low + 10_000}", low, low + 10_000
+
+
+class Deltalake:
+    """The peer."""
+
+    name = "deltalake"
+
+    def __init__(self) -> None:
+        import deltalake
+
+        self.open = deltalake.DeltaTable
+        self.write = deltalake.write_deltalake
+
+    def open_files(self, path: str) -> Any:
+        return len(self.open(path).file_uris())
+
+    def open_at_half(self, path: str, commits: int) -> Any:
+        return len(self.open(path, version=commits // 2).file_uris())
+
+    def history(self, path: str) -> Any:
+        return self.open(path).history()[-1]["version"]
+
+    def partition(self, path: str) -> Any:
+        return len(self.open(path).file_uris([("part", "=", "7")]))
+
+    def skip(self, path: str, files: int) -> Any:
+        """Through the files' statistics as a table: the public way to a file list by a range."""
+        import pyarrow.compute as pc
+
+        _, low, high = scan_predicate(files)
+        import pyarrow as pa
+
+        actions = pa.table(self.open(path).get_add_actions(flatten=True))
+        hit = pc.and_(pc.less(actions["min.id"], high), pc.greater_equal(actions["max.id"], low))
+        return actions.filter(hit).num_rows
+
+    def prepare_refresh(self, path: str) -> Any:
+        table = self.open(path)
+        table.file_uris()
+        return table
+
+    def refresh(self, table: Any) -> Any:
+        table.update_incremental()
+        return len(table.file_uris())
+
+    def prepare_append(self, path: str) -> Any:
+        import pyarrow as pa
+
+        return self.open(path), pa.table({"id": [1], "name": ["x"]})
+
+    def append(self, prepared: Any, times: int) -> None:
+        for _ in range(times):
+            self.write(prepared[0], prepared[1], mode="append")
+
+    def prepare_log_only(self, path: str) -> Any:
+        return self.open(path)
+
+    def log_only(self, table: Any, times: int) -> None:
+        for number in range(times):
+            table.alter.set_table_properties({"delta.deletedFileRetentionDuration":
+                                              f"interval {number + 1} days"})
+
+
+class Deltanb:
+    """Ours, with everything on: conflict checks, checkpoints, checksums, fsync."""
+
+    name = "deltanb"
+
+    def __init__(self) -> None:
+        import deltanb
+        from deltanb import actions
+        from deltanb.log import checkpoint, history, protocol, skipping
+        from deltanb.log.delta_log import DeltaLog
+        from deltanb.transaction import transaction
+
+        assert checkpoint and history and protocol and skipping and transaction
+        self.actions, self.package = actions, deltanb
+        self.log = DeltaLog.for_table
+
+    def open_files(self, path: str) -> Any:
+        files = self.log(path).snapshot.select_files(["path", "partition_values", "size"])
+        return files.num_rows
+
+    def open_at_half(self, path: str, commits: int) -> Any:
+        snapshot = self.log(path).snapshot_at(commits // 2)
+        return snapshot.select_files(["path", "partition_values", "size"]).num_rows
+
+    def history(self, path: str) -> Any:
+        return self.log(path).history()[-1].version
+
+    def partition(self, path: str) -> Any:
+        return self.log(path).snapshot.files_for_scan("part = '7'").num_rows
+
+    def skip(self, path: str, files: int) -> Any:
+        return self.log(path).snapshot.files_for_scan(scan_predicate(files)[0]).num_rows
+
+    def prepare_refresh(self, path: str) -> Any:
+        log = self.log(path)
+        log.snapshot.select_files(["path", "partition_values", "size"])
+        return log
+
+    def refresh(self, log: Any) -> Any:
+        return log.update().select_files(["path", "partition_values", "size"]).num_rows
+
+    def prepare_append(self, path: str) -> Any:
+        import pyarrow as pa
+
+        table = self.package.DeltaTable.for_path(path)
+        table.append(pa.table({"id": [1], "name": ["x"]}))
+        return table, pa.table({"id": [1], "name": ["x"]})
+
+    def append(self, prepared: Any, times: int) -> None:
+        table, data = prepared
+        for _ in range(times):
+            table.append(data)
+
+    def prepare_log_only(self, path: str) -> Any:
+        log = self.log(path)
+        _ = log.snapshot
+        return log
+
+    def log_only(self, log: Any, times: int) -> None:
+        operation = self.package.Operation("SET TBLPROPERTIES", {"properties": "{}"})
+        for number in range(times):
+            txn = log.start_transaction()
+            configuration = {**txn.metadata.configuration, "delta.deletedFileRetentionDuration":
+                             f"interval {number + 1} days"}
+            txn.update_metadata(txn.metadata.replace(configuration=configuration))
+            txn.commit([], operation)
+
+
+LIBRARIES: dict[str, Callable[[], Any]] = {"deltalake": Deltalake, "deltanb": Deltanb}
+QUICK_SCALE = 20
+APPENDS = 10  # an append is short: the mean of so many
+WRITER_COMMITS = 15
+
+
+def run(library: Any, operation: str, path: str, size: int) -> tuple[float, float, Any]:
+    """Seconds by the clock and of processor time, and what both libraries must agree on."""
+    if operation == "writers":
+        return run_writers(library.name, path, size)
+    arguments: tuple[Any, ...] = (path,)
+    if operation in ("open_at_half", "skip"):
+        arguments = path, size
+    if operation == "refresh":
+        # The newest commits are taken away, and come back after the table was opened.
+        folder = Path(path, "_delta_log")
+        newest = sorted(folder.glob("*.json"))[-TAIL:]
+        for file in newest:
+            file.rename(file.with_suffix(".later"))
+        try:
+            arguments = (library.prepare_refresh(path),)
+        finally:
+            for file in newest:
+                file.with_suffix(".later").rename(file)
+    times = 1
+    if operation in ("append", "log_only"):
+        times = APPENDS
+        arguments = getattr(library, f"prepare_{operation}")(path), times
+    started, worked = time.perf_counter(), time.process_time()
+    result = getattr(library, operation)(*arguments)
+    elapsed = (time.perf_counter() - started) / times
+    return elapsed, (time.process_time() - worked) / times, result
+
+
+def write_many(name: str, path: str, gate: Any, failures: Any) -> None:
+    """One writer process: appends of one row through a handle that it opened before the start."""
+    library = LIBRARIES[name]()
+    prepared = library.prepare_append(path)
+    gate.wait()
+    for _ in range(WRITER_COMMITS):
+        try:
+            library.append(prepared, 1)
+        except Exception:
+            with failures.get_lock():
+                failures.value += 1
+
+
+def run_writers(name: str, path: str, writers: int) -> tuple[float, float, Any]:
+    """Seconds a commit that landed, all writers together; the number of commits that failed."""
+    context = multiprocessing.get_context("spawn")
+    gate, failures = context.Barrier(writers + 1), context.Value("i", 0)
+    processes = [context.Process(target=write_many, args=(name, path, gate, failures))
+                 for _ in range(writers)]
+    for process in processes:
+        process.start()
+    gate.wait()
+    started = time.perf_counter()
+    for process in processes:
+        process.join()
+    elapsed = time.perf_counter() - started
+    landed = max(writers * WRITER_COMMITS - failures.value, 1)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    worked = usage.ru_utime + usage.ru_stime
+    return elapsed / landed, worked / landed, f"{failures.value} failed"
+
+
+# -- the table ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: what is done, on which table, and the least ratio wanted."""
+
+    title: str
+    operation: str
+    table: str
+    size: int
+    goal: float | None
+    copies: bool = False
+    """The operation writes: every run gets a copy of its own."""
+
+
+def rows(scale: int) -> tuple[dict[str, Callable[[Path], None]], list[Row]]:
+    commits, small, large = 10_000 // scale, 100_000 // scale, 1_000_000 // scale
+    tables: dict[str, Callable[[Path], None]] = {
+        "commits": lambda path: make_commits(path, commits),
+        "checkpointed": lambda path: make_commits(path, commits, checkpoint_each=100),
+        "small-checkpoint": lambda path: make_checkpoint(path, small),
+        "large-checkpoint": lambda path: make_checkpoint(path, large),
+        "v2": lambda path: make_checkpoint(path, large, sidecars=4),
+        "parsed": lambda path: make_checkpoint(path, large, parsed=True),
+        "small": make_small,
+    }
+    n, c, m = f"{commits:,} commits", f"{small:,} files + {TAIL} commits", f"{large:,} files"
+    return tables, [
+        Row(f"open, {n}", "open_files", "commits", commits, 20),
+        Row(f"open at half, {n}", "open_at_half", "commits", commits, 20),
+        Row(f"history, {n}", "history", "commits", commits, None),
+        Row(f"open, {n}, checkpoints", "open_files", "checkpointed", commits, 6),
+        Row(f"open, {c}", "open_files", "small-checkpoint", small, 10),
+        Row(f"open, {m} + {TAIL} commits", "open_files", "large-checkpoint", large, 10),
+        Row(f"open, {m}, V2 with 4 sidecars", "open_files", "v2", large, 10),
+        Row(f"partition filter, cold, {m}", "partition", "large-checkpoint", large, 10),
+        Row(f"skip on a column, cold, {m}", "skip", "large-checkpoint", large, 4),
+        Row(f"the same on stats_parsed, {m}", "skip", "parsed", large, 15),
+        Row(f"refresh, {TAIL} commits, {m}", "refresh", "large-checkpoint", large, 100),
+        Row("append of one row", "append", "small", 1, 10, copies=True),
+        Row("commit without data, fsync on", "log_only", "small", 1, 20, copies=True),
+        Row("2 writer processes, a commit", "writers", "small", 2, 20, copies=True),
+        Row("4 writer processes, a commit", "writers", "small", 4, 20, copies=True),
+    ]
+
+
+def measure(library: str, row: Row, path: Path) -> dict[str, Any]:
+    """Run one operation in a fresh process."""
+    command = [sys.executable, __file__, "--child", library, row.operation, str(path), str(row.size)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def child(library: str, operation: str, path: str, size: str) -> None:
+    seconds, worked, result = run(LIBRARIES[library](), operation, path, int(size))
+    print(json.dumps(
+        {"ms": seconds * 1000, "cpu": worked * 1000, "mb": peak_memory(), "result": result}))
+
+
+def peak_memory() -> float:
+    """MB at most resident; the kernel's own mark, for ``ru_maxrss`` remembers the parent's."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def measure_row(row: Row, table: Path, rounds: int) -> dict[str, Any]:
+    """Both libraries, alternating; the best time of each."""
+    best: dict[str, Any] = {}
+    for number in range(rounds):
+        for library in LIBRARIES:
+            path = table
+            if row.copies:
+                path = table.with_name(f"{table.name}-{library}-{row.operation}-{number}")
+                shutil.rmtree(path, ignore_errors=True)
+                shutil.copytree(table, path)
+            found = measure(library, row, path)
+            if row.copies:
+                shutil.rmtree(path, ignore_errors=True)
+            if "error" in found:
+                best.setdefault(library, found)
+            elif library not in best or "error" in best[library]:
+                best[library] = found
+            else:
+                best[library] = {**found, **{
+                    name: min(found[name], best[library][name]) for name in ("ms", "cpu", "mb")}}
+    return best
+
+
+def show(row: Row, best: dict[str, Any]) -> str:
+    theirs, ours = best["deltalake"], best["deltanb"]
+    if "error" in theirs or "error" in ours:
+        return f"{row.title:44} {theirs.get('error', '')[:60]} {ours.get('error', '')[:90]}"
+    ratio = theirs["ms"] / ours["ms"]
+    goal = "" if row.goal is None else f">= {row.goal:g}x"
+    verdict = "" if row.goal is None else "met" if ratio >= row.goal else "MISSED"
+    same = theirs["result"] == ours["result"]
+    note = "" if same else f"  {theirs['result']} / {ours['result']}"
+    work = theirs["cpu"] / ours["cpu"]
+    return (f"{row.title:44} {theirs['ms']:10.1f} {ours['ms']:9.1f} {ratio:7.1f}x {goal:>8} "
+            f"{verdict:6} {work:6.1f}x {theirs['mb']:5.0f}/{ours['mb']:.0f} MB{note}")
+
+
+def build(name: str, table: Path, quick: bool) -> None:
+    """Make one table."""
+    rows(QUICK_SCALE if quick else 1)[0][name](table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="tables of a twentieth of the size")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each library (default 3)")
+    parser.add_argument("--only", default="", help="only the rows whose title holds this text")
+    parser.add_argument("--keep", type=Path, help="folder for the tables, used again if it is there")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(*options.child)
+        return
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="deltanb-benchmark-"))
+    _, wanted = rows(QUICK_SCALE if options.quick else 1)
+    print(f"{'best of ' + str(options.rounds):44} {'deltalake':>10} {'deltanb':>9} {'ratio':>8} "
+          f"{'goal':>8} {'':6} {'cpu':>7} peak, deltalake/deltanb")
+    try:
+        for row in wanted:
+            if options.only not in row.title:
+                continue
+            table = folder / row.table
+            if not table.exists():  # in another process: this one stays small
+                builder = multiprocessing.get_context("spawn").Process(
+                    target=build, args=(row.table, table, options.quick))
+                builder.start()
+                builder.join()
+            print(show(row, measure_row(row, table, options.rounds)), flush=True)
+    finally:
+        if not options.keep:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()
