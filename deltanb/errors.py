@@ -243,6 +243,12 @@ class DeltaConcurrentModificationException(DeltaError):
             **data, "conflict": conflict, "version": version, "error_class": self.error_class
         }
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """The conflict's picture, where the exception is the last line of a cell."""
+        if self.conflict is None:
+            return {"text/plain": repr(self)}
+        return self.conflict._repr_mimebundle_(include, exclude)
+
     def _render_traceback_(self) -> list[str]:
         """One stable line for IPython, with the conflict's picture below where it can be drawn."""
         from deltanb.notebook import bundle

@@ -154,7 +154,7 @@ def unchecked_conflict(current: CurrentTransaction, winner: Winner) -> Conflict:
         Finding(advice=(
             "Run the operation again: it commits without conflict checks, so it needs a moment "
             "without other writers.",)),
-        [Check("version taken", f"version {winner.version} was free", "failed")],
+        [Check("version taken", f"version {winner.version} was taken", "failed")],
     )
 
 

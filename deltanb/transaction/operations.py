@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
 
 CHANGES_DATA = frozenset({
@@ -32,8 +33,8 @@ BACKFILL = "ROW TRACKING BACKFILL"
 UNBACKFILL = "ROW TRACKING UNBACKFILL"
 
 
-@dataclass(frozen=True)
-class Operation:
+@dataclass(frozen=True, repr=False)
+class Operation(Displayable):
     """What a commit does, for the record and for the isolation level.
 
     Args:

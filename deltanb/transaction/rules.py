@@ -287,10 +287,10 @@ def _append_advice(current: CurrentTransaction, winner: Winner) -> tuple[str, ..
     if current.isolation == WRITE_SERIALIZABLE:
         pass
     elif winner.is_blind_append:
-        advice.append("Or use WriteSerializable: it lets this pass, because version "
+        advice.append("Or use `WriteSerializable`: it lets this pass, because version "
                       f"{winner.version} is a blind append.")
     else:
-        advice.append("WriteSerializable would not help: it lets blind appends pass, and version "
+        advice.append("`WriteSerializable` would not help: it lets blind appends pass, and version "
                       f"{winner.version} is none (it is a {winner.operation}).")
     if not current.partition_columns:
         advice.append("The table has no partitions, so any new file meets any read. Partition it by "
