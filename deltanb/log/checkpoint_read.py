@@ -121,17 +121,26 @@ class CheckpointParts:
         """Whether statistics are there as typed columns."""
         return any(part.holds("add.stats_parsed") for part in self._parts)
 
-    def read_adds(self, columns: Sequence[str]) -> pa.Table:
+    def read_adds(self, columns: Sequence[str], rows: pa.Array | None = None) -> pa.Table:
         """The add actions: a table with the named FILES_SCHEMA columns, in a stable row order.
 
         ``"stats_parsed"`` asks for the typed statistics as they are stored, and
         ``"stats_parsed.minValues.x"`` for one leaf of them (names are physical); the result then
         has one struct column ``stats_parsed``, or none if the checkpoint has no such columns.
         Where only typed statistics are stored, ``"stats"`` is rebuilt from them as JSON.
+        ``rows``: ascending positions of the actions wanted; row groups without any are not read.
 
         Raises InvalidTable, naming the file, if a page cannot be read.
         """
-        return _concat([part.read("add", columns, FILES_SCHEMA) for part in self._parts], columns)
+        if rows is None:
+            tables = [part.read("add", columns, FILES_SCHEMA) for part in self._parts]
+            return _concat(tables, columns)
+        tables, start = [], 0
+        for part in self._parts:
+            stop = start + part.count("add")
+            tables.append(part.read("add", columns, FILES_SCHEMA, within(rows, start, stop)))
+            start = stop
+        return _concat(tables, columns)
 
     def read_removes(self) -> pa.Table:
         """The tombstones, a table of TOMBSTONES_SCHEMA."""
@@ -192,7 +201,9 @@ class _Part:
     def count(self, kind: str) -> int:
         raise NotImplementedError
 
-    def read(self, kind: str, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
+    def read(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+    ) -> pa.Table:
         raise NotImplementedError
 
 
@@ -223,9 +234,13 @@ class _JsonPart(_Part):
     def count(self, kind: str) -> int:
         return sum(action.key == kind for action in self._actions)
 
-    def read(self, kind: str, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
-        rows = [action for action in self._actions if action.key == kind]
-        table = files_table(rows) if kind == "add" else tombstones_table(rows)
+    def read(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+    ) -> pa.Table:
+        actions = [action for action in self._actions if action.key == kind]
+        table = files_table(actions) if kind == "add" else tombstones_table(actions)
+        if rows is not None:
+            table = table.take(rows)
         return table.select([c for c in dict.fromkeys(columns) if c in schema.names])
 
 
@@ -310,17 +325,21 @@ class _ParquetPart(_Part):
                 except InvalidAction as error:
                     self.refuse(f"a {kind} row is not valid: {error}")
 
-    def _read(self, columns: list[str], groups: Sequence[int]) -> pa.Table:
+    def _read(
+        self, columns: list[str], groups: Sequence[int],
+        pick: Callable[[int, pa.Table], pa.Table] = lambda group, table: table,
+    ) -> pa.Table:
         """Columns of some row groups, a thread and a file each: one call for several groups would
         grow its buffers by copying, which costs more than decoding, and decode one after the other.
         """
         if len(groups) < 2:
-            return self._read_groups(self._file, columns, groups)
+            table = self._read_groups(self._file, columns, groups)
+            return pick(groups[0], table) if groups else table
 
         def read_one(group: int) -> pa.Table:
             with self._store.open_input(self.name) as source:
                 file = pq.ParquetFile(source, metadata=self._metadata, **self._options)
-                return self._read_groups(file, columns, [group], use_threads=False)
+                return pick(group, self._read_groups(file, columns, [group], use_threads=False))
 
         try:
             with ThreadPoolExecutor(min(MAX_READERS, len(groups))) as pool:
@@ -349,14 +368,47 @@ class _ParquetPart(_Part):
             return self.read(kind, ["path"], FILES_SCHEMA).num_rows
         return sum(value for value in values if value)
 
-    def read(self, kind: str, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
+    def read(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+    ) -> pa.Table:
+        groups = self._groups_with(f"{kind}.path")
+        picked: dict[int, pa.Array] | None = None
+        if rows is not None:
+            picked = self._rows_by_group(f"{kind}.path", groups, rows)
+            if picked is None:  # the footer does not say which rows a group holds
+                return self.read(kind, columns, schema).take(rows)
+            groups = list(picked)
         try:
-            return self._file_rows(kind, columns, schema)
+            return self._file_rows(kind, columns, schema, groups, picked)
         except pa.ArrowException as error:  # a column of a type that is not the protocol's
             self.refuse(error)
 
-    def _file_rows(self, kind: str, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
-        groups = self._groups_with(f"{kind}.path")
+    def _rows_by_group(
+        self, leaf: str, groups: Sequence[int], rows: pa.Array
+    ) -> dict[int, pa.Array] | None:
+        """The row groups that hold some of the rows, with their positions inside each."""
+        found, start = {}, 0
+        for group in groups:
+            count = self._values(leaf, group)
+            if count is None:
+                return None
+            inside = within(rows, start, start + count)
+            if len(inside):
+                found[group] = inside
+            start += count
+        return found
+
+    def _file_rows(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, groups: Sequence[int],
+        picked: dict[int, pa.Array] | None,
+    ) -> pa.Table:
+        def pick(group: int, table: pa.Table) -> pa.Table:
+            if picked is None:
+                return table
+            pieces = [piece for chunk in table.column(kind).chunks for piece in _present(chunk)]
+            taken = pa.chunked_array(pieces).combine_chunks().take(picked[group])
+            return pa.table({kind: taken})
+
         wanted = self._stored(kind, columns, schema) if groups else {}
         # A row is a file's if its struct is there: some leaf must be read, the path is never null.
         leaves = sorted({leaf for found in wanted.values() for leaf in found}) or [f"{kind}.path"]
@@ -364,11 +416,13 @@ class _ParquetPart(_Part):
         if groups and not wanted:  # nothing but nulls: the footers know how many
             known = [c for c in columns if c in schema.names]
             rows_there, is_add = self.count(kind), kind == "add"
+            if picked is not None:
+                rows_there = sum(map(len, picked.values()))
             return pa.table(
                 {c: _absent(c, schema.field(c).type, rows_there, is_add) for c in known}
             )
         if groups:
-            chunks = self._read(leaves, groups).column(kind).chunks
+            chunks = self._read(leaves, groups, pick).column(kind).chunks
             rows = [piece for chunk in chunks for piece in _present(chunk)]
         num_rows = sum(map(len, rows))
         table: dict[str, pa.ChunkedArray | pa.Array] = {}
@@ -403,6 +457,12 @@ class _ParquetPart(_Part):
         if stored[0].endswith(".stats_parsed"):
             return lambda row: stats_as_json(_child(row, "stats_parsed"))
         return None
+
+
+def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
+    """The positions from ``start`` up to ``stop``, counted from ``start``."""
+    inside = pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop))
+    return pc.subtract(rows.filter(inside), start)
 
 
 def _present(chunk: pa.StructArray) -> list[pa.StructArray]:

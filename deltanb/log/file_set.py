@@ -75,6 +75,17 @@ class _Layer:
                 self._columns[name] = column
         return pa.table({name: self._columns[name] for name in dict.fromkeys(columns)})
 
+    def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+        """Some rows, by ascending positions; what is not at hand is read for them alone."""
+        absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
+        found = {name: self._columns[name].take(rows) for name in columns if name not in absent}
+        if absent:
+            assert self._source is not None, absent
+            read = self._source.read_adds(absent, rows)
+            found.update(zip(absent, map(read.column, absent), strict=True))
+        schema = pa.schema([FILES_SCHEMA.field(name) for name in dict.fromkeys(columns)])
+        return pa.table({name: found[name] for name in schema.names}).cast(schema)
+
     def column(self, name: str) -> pa.ChunkedArray:
         return self.read([name]).column(0)
 
@@ -148,6 +159,11 @@ class Part:
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         return self._standing(self.layer.read(columns))
+
+    def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+        if self.keep is not None:
+            rows = pc.indices_nonzero(self.keep).cast(pa.int64()).take(rows)
+        return self.layer.take(columns, rows)
 
     def stats(self, leaves: Sequence[str]) -> pa.Table:
         return self._standing(self.layer.stats(leaves))
@@ -236,6 +252,19 @@ class FileSet:
         """The named columns of every file, oldest layer first."""
         schema = pa.schema([FILES_SCHEMA.field(name) for name in columns])
         tables = [part.read(columns) for part in self.parts(columns) if part.num_files]
+        return pa.concat_tables(tables) if tables else empty_table(schema)
+
+    def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+        """Rows of :meth:`read` by ascending positions, without reading the others."""
+        tables, start = [], 0
+        for part in self.parts():
+            stop = start + part.num_files
+            inside = pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop))
+            here = pc.subtract(rows.filter(inside), start)
+            if len(here):
+                tables.append(part.take(columns, here))
+            start = stop
+        schema = pa.schema([FILES_SCHEMA.field(name) for name in columns])
         return pa.concat_tables(tables) if tables else empty_table(schema)
 
     def stats(self, leaves: Sequence[str]) -> list[pa.Table]:

@@ -94,8 +94,11 @@ class CheckpointParts(Protocol):
     def num_adds(self) -> int:
         """Files it adds."""
 
-    def read_adds(self, columns: list[str]) -> pa.Table:
-        """Columns of FILES_SCHEMA, ``stats_parsed`` where present; the same rows at every call."""
+    def read_adds(self, columns: list[str], rows: pa.Array | None = None) -> pa.Table:
+        """Columns of FILES_SCHEMA, ``stats_parsed`` where present; the same rows at every call.
+
+        ``rows``: ascending positions of those wanted, None for all.
+        """
 
     def read_removes(self) -> pa.Table:
         """The tombstones, by TOMBSTONES_SCHEMA."""

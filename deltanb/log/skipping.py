@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
-from pyarrow import acero
 
 from deltanb.log import expressions as ex
 from deltanb.log import partitions
@@ -76,8 +75,7 @@ def prune(
     from deltanb.log.replay import FILES_SCHEMA
 
     rows = matching_rows(snapshot, predicates)
-    files = snapshot.select_files(FILES_SCHEMA.names if columns is None else list(columns))
-    return files if rows is None else files.take(rows)
+    return snapshot.select_files(FILES_SCHEMA.names if columns is None else list(columns), rows)
 
 
 def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array | None:
@@ -170,6 +168,8 @@ def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
 
     def column(node: Column) -> pc.Expression:
         return pc.field(_stat(node).name if node.path[0] == _STAT else node.path[0])
+
+    from pyarrow import acero  # here: it imports pandas
 
     plan = acero.Declaration.from_sequence([
         acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),

@@ -208,13 +208,17 @@ class Snapshot(Displayable):
         """All files with every column of FILES_SCHEMA; :meth:`select_files` is cheaper."""
         return self._state.files.read(FILES_SCHEMA.names)
 
-    def select_files(self, columns: Sequence[str]) -> pa.Table:
-        """All files, only the named columns of FILES_SCHEMA, in the order of :attr:`files`.
+    def select_files(self, columns: Sequence[str], rows: pa.Array | None = None) -> pa.Table:
+        """Files with only the named columns of FILES_SCHEMA, in the order of :attr:`files`.
+
+        ``rows``: ascending positions of the files wanted, None for all; others are not read.
 
         Raises:
             KeyError: a name that is not in FILES_SCHEMA.
         """
-        return self._state.files.read(list(columns))
+        if rows is None:
+            return self._state.files.read(list(columns))
+        return self._state.files.take(list(columns), rows)
 
     def stats_for(self, wanted: Sequence[Stat], rows: pa.Array | None = None) -> pa.Table:
         """Typed statistics, columns named by :attr:`Stat.name`, in the order of :attr:`files`.

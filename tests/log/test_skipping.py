@@ -15,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltanb.errors import InvalidTable
-from deltanb.log import predicates, skipping
+from deltanb.log import checkpoint_write, predicates, skipping
+from deltanb.log.delta_log import DeltaLog
 from deltanb.log.file_stats import NUM_RECORDS, Stat, parse_stats, parsed_names, typed_stats
 from deltanb.log.schema import PrimitiveType, StructField, StructType
 from deltanb.log.snapshot import Snapshot
-from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.testing import MemoryStore, TableBuilder, add, remove
 
 UTC = dt.timezone.utc
 NAN = float("nan")
@@ -372,6 +373,45 @@ def test_only_the_columns_asked_for_are_read() -> None:
     snapshot = table_of(*NUMBERS)
     found = skipping.prune(snapshot, [predicates.parse("i = 5", SCHEMA)], ["path", "size"])
     assert found.to_pydict() == {"path": ["0", "3"], "size": [1, 1]}
+
+
+# ---------------------------------------------------------------------------- from checkpoints
+
+
+@pytest.mark.parametrize("properties", [
+    {},
+    {"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"},
+    {"delta.checkpointPolicy": "v2"},
+], ids=["texts", "typed", "v2"])
+def test_files_of_a_checkpoint_are_skipped_and_read_alone(
+    properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", 3)
+    schema = StructType([StructField("p", PrimitiveType("integer")),
+                         StructField("i", PrimitiveType("long"))])
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v2Checkpoint"],
+                "writerFeatures": ["v2Checkpoint"]}
+    builder = TableBuilder(MemoryStore()).create(
+        schema.to_dict(), partition_by=["p"], properties=properties,
+        protocol=protocol if "delta.checkpointPolicy" in properties else None)
+    builder.commit(*(add(str(n), {"p": str(n % 2)}, stats=to_json(bounds(i=(n, n))["stats"]))
+                     for n in range(10)))
+    builder.log.checkpoint()
+    builder.commit(remove("4"), remove("7"), add("10", {"p": "0"}))
+    reopened = MemoryStore()
+    reopened.files.update(builder.store.files)  # type: ignore[attr-defined]
+    snapshot = DeltaLog.for_table(reopened).snapshot
+    assert snapshot.checkpoint_version == 1
+    for sql, expected in {
+        "p = 0": [0, 2, 6, 8, 10], "i = 5": [5, 10], "i >= 3 AND i < 9 AND p = 1": [3, 5],
+        "i IS NULL": [10], "p = 7": [], "i > 2 OR p = 1": [1, 3, 5, 6, 8, 9, 10], "i = 4": [10],
+    }.items():
+        found = DeltaLog.for_table(reopened).snapshot.files_for_scan(sql)
+        assert [int(path) for path in found["path"].to_pylist()] == expected, sql
+        rows = [int(path) for path in snapshot.files["path"].to_pylist()]
+        positions = pa.array([rows.index(path) for path in expected], pa.int64())
+        assert found.equals(snapshot.files.take(positions)), sql
+    assert kept(snapshot, "i = 5") == [5, 10]  # now that statistics are cached
 
 
 # ---------------------------------------------------------------------------- never wrongly
