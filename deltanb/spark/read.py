@@ -85,16 +85,17 @@ _NO_FOLDERS = {"recursiveFileLookup": "true"}  # the files named and no others; 
 
 def read_table(
     snapshot: Snapshot,
-    files: pa.Table,
+    files: pa.Table | None = None,
     spark: SparkSession | None = None,
     columns: Sequence[str] | None = None,
     where: str | Predicate | None = None,
 ) -> DataFrame:
     """The rows of ``files`` as a DataFrame with the snapshot's logical schema.
 
-    Arguments are as for :func:`deltanb.data.read.read_table`; ``where`` may also be SQL that only
-    Spark understands. Without ``spark`` the running session is used, or a local one is begun. The
-    frame holds the paths: it stays at this version whatever is committed later.
+    Arguments are as for :func:`deltanb.data.read.read_table`, but without ``files`` those are read
+    that may hold rows of ``where``, and ``where`` may also be SQL that only Spark understands.
+    Without ``spark`` the running session is used, or a local one is begun. The frame holds the
+    paths: it stays at this version whatever is committed later.
 
     Raises:
         DataFileNotFound: a file that is gone.
@@ -102,17 +103,18 @@ def read_table(
         InvalidArgument, InvalidPredicate: from ``columns`` and ``where``.
         MissingDependency: there is no PySpark or no Java.
 
-    >>> snapshot = table.log.snapshot                                           # doctest: +SKIP
-    >>> read_table(snapshot, snapshot.files, where="id > 1").count()            # doctest: +SKIP
+    >>> read_table(table.log.snapshot, where="id > 1").count()                  # doctest: +SKIP
     2
     """
     text = where if where is None or isinstance(where, str) else where.sql
+    wanted = [f.name for f in in_process.plan(snapshot, columns).columns]
     try:
         scan = in_process.plan(snapshot, columns, where)
-    except UnsupportedPredicate:  # Spark may know more; which columns it needs is then unknown
-        scan = in_process.plan(snapshot, list(dict.fromkeys(
-            [*_names(snapshot, columns), *snapshot.schema.names])))
-    wanted = _names(snapshot, columns)
+        if files is None:
+            files = snapshot.files_for_scan(*([] if text is None else [text]))
+    except UnsupportedPredicate:  # Spark may know more; which columns and files it needs is unknown
+        scan = in_process.plan(snapshot)
+        files = snapshot.files if files is None else files
     session = spark if spark is not None else start_session()
     frame = _Reader(snapshot, scan, session).frame(files)
     if text is not None:
@@ -123,10 +125,6 @@ def read_table(
             raise InvalidPredicate(f"Spark cannot evaluate {text!r}: {said}", predicate=text) \
                 from None
     return frame.select(*(column(name) for name in wanted))
-
-
-def _names(snapshot: Snapshot, columns: Sequence[str] | None) -> list[str]:
-    return [f.name for f in in_process.plan(snapshot, columns).columns]
 
 
 @dataclass

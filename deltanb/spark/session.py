@@ -16,8 +16,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,22 +197,46 @@ def read_by_field_id(session: SparkSession) -> None:
 def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Settings of a session for the time of a block; what they were before comes back.
 
-    A key that this Spark does not know is passed over. Another thread that uses the session
-    meanwhile sees the settings too.
+    Blocks of several threads may overlap: the last one to end puts back what the first one found. A
+    key that this Spark does not know is passed over.
     """
-    before: dict[str, str | None] = {}
+    taken = []
     try:
         for key, value in wanted.items():
-            if _value_of(session, key) not in (value, None):
-                before[key] = session.conf.get(key, None)  # None: not set, Spark's default counts
-                session.conf.set(key, value)
+            with _holders_lock:
+                holder = _holders.get((id(session), key))
+                if holder is None:
+                    if _value_of(session, key) in (value, None):
+                        continue
+                    # None: not set, and Spark's default counts.
+                    holder = _holders[id(session), key] = _Holder(session.conf.get(key, None))
+                    session.conf.set(key, value)
+                holder.blocks += 1
+                taken.append(key)
         yield
     finally:
-        for key, was in before.items():
-            if was is None:
-                session.conf.unset(key)
-            else:
-                session.conf.set(key, was)
+        for key in taken:
+            with _holders_lock:
+                holder = _holders[id(session), key]
+                holder.blocks -= 1
+                if not holder.blocks:
+                    del _holders[id(session), key]
+                    if holder.before is None:
+                        session.conf.unset(key)
+                    else:
+                        session.conf.set(key, holder.before)
+
+
+@dataclass
+class _Holder:
+    """A setting that is changed for now: what it was, and the blocks that rely on the change."""
+
+    before: str | None
+    blocks: int = 0
+
+
+_holders: dict[tuple[int, str], _Holder] = {}
+_holders_lock = threading.Lock()
 
 
 def _value_of(session: SparkSession, key: str) -> str | None:

@@ -101,6 +101,10 @@ def write_files(
     9
     """
     size = _target(metadata, target_file_size)
+    if frame.isStreaming:
+        raise InvalidArgument(
+            "the frame is a stream, which never ends; write its batches: "
+            "frame.writeStream.foreachBatch(lambda batch, number: table.append(batch))")
     if store.local_path("") is None:
         return in_process.write_files(
             store, metadata, protocol, frame.toArrow(), target_file_size=size,

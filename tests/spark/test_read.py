@@ -378,6 +378,15 @@ def test_a_predicate_only_spark_understands_is_left_to_spark(spark, tmp_path):
     frame = spark_read.read_table(snapshot, snapshot.files, spark, ["id"],
                                   "aggregate(array(id), 0L, (a, x) -> a + x) = 2")
     assert [tuple(row) for row in frame.collect()] == [(2,)]
+    everywhere = spark_read.read_table(snapshot, None, spark, ["id"], "typeof(s) = 'string'")
+    assert sorted(row.id for row in everywhere.collect()) == [1, 2]
+
+
+def test_without_a_list_of_files_the_log_prunes_them(spark, tmp_path):
+    snapshot = table_of(tmp_path, pa.table({"id": [1, 2], "p": ["a", "b"]}), partition_by=["p"])
+    frame = spark_read.read_table(snapshot, spark=spark, where="p = 'b' AND id > 0")
+    assert len(frame.inputFiles()) == 1
+    assert [tuple(row) for row in frame.collect()] == [(2, "b")]
 
 
 def test_arguments_that_make_no_sense(spark, tmp_path):

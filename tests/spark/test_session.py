@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -131,6 +132,36 @@ def _path_without_java(folder: Path) -> str:
             if not program.name.startswith("java") and not link.is_symlink():
                 link.symlink_to(program)
     return str(folder)
+
+
+class _Conf(dict):
+    """Settings of a session that knows one key beside the set ones."""
+
+    def get(self, key, *default):
+        if default:
+            return super().get(key, *default)
+        from pyspark.errors import PySparkException
+
+        if key not in self and key != "known":
+            raise PySparkException(f"no {key}")
+        return super().get(key, "the default")
+
+    set = dict.__setitem__
+    unset = dict.__delitem__
+
+
+def test_overlapping_blocks_put_back_what_the_first_one_found():
+    session = SimpleNamespace(conf=_Conf(mine="1"))
+    wanted = {"mine": "2", "known": "3", "unknown": "4"}
+    first, second = sessions.settings(session, wanted), sessions.settings(session, wanted)
+    first.__enter__()
+    assert dict(session.conf) == {"mine": "2", "known": "3"}
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert dict(session.conf) == {"mine": "2", "known": "3"}
+    second.__exit__(None, None, None)
+    assert dict(session.conf) == {"mine": "1"}
+    assert sessions._holders == {}
 
 
 @pytest.mark.spark

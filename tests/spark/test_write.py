@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 
@@ -274,6 +275,35 @@ def test_settings_of_the_session_do_not_leak_in_or_out(spark, tmp_path):
             spark.conf.set(key, value)
     stored = pq.read_metadata(tmp_path / file.path).schema
     assert [stored.column(i).physical_type for i in range(2)] == ["INT32", "INT64"]
+
+
+def test_two_writes_at_once_do_not_meet(spark, tmp_path):
+    metadata = table_of(schema_of(id="long", t="timestamp"))
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+
+    def write(number: int):
+        frame = spark.range(number * 10, number * 10 + 10).selectExpr("id", "timestamp_seconds(id) t")
+        return spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, frame)
+
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            made = list(pool.map(write, range(4)))
+        assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "INT96"
+    finally:
+        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    paths = [file.path for files in made for file in files]
+    assert files_below(tmp_path) == sorted(paths)
+    for number, files in enumerate(made):
+        rows = rows_of(tmp_path, files)
+        assert sorted(row["id"] for row in rows) == [*range(number * 10, number * 10 + 10)]
+    kinds = {pq.read_metadata(tmp_path / path).schema.column(1).physical_type for path in paths}
+    assert kinds == {"INT64"}
+
+
+def test_a_stream_is_refused(spark, tmp_path):
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(InvalidArgument, match="foreachBatch"):
+        spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(id="long")), PLAIN, stream)
 
 
 def test_a_store_spark_cannot_reach_is_written_from_the_process(spark):
