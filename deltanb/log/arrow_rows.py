@@ -61,7 +61,7 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
         return _structs(values, kind)
     if pa.types.is_boolean(kind):
         return _booleans(values)
-    return _integers(values, kind)
+    return _numbers(values, kind)
 
 
 def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
@@ -91,7 +91,7 @@ def _strings(values: list[str | None]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(values), buffers, missing)
 
 
-def _integers(values: list[int | None], kind: pa.DataType) -> pa.Array:
+def _numbers(values: list[Any], kind: pa.DataType) -> pa.Array:
     validity, missing = _validity(values)
     numbers = [value or 0 for value in values] if missing else values
     data = np.array(numbers, dtype=kind.to_pandas_dtype())

@@ -117,6 +117,14 @@ class CheckpointParts:
         return sum(part.count("add") for part in self._parts)
 
     @property
+    def has_deletion_vectors(self) -> bool:
+        """Whether some added file may have one; from footers, where they say it."""
+        return any(
+            part.count("add") > 0 if isinstance(part, _JsonPart) else part.holds("add.deletionVector")
+            for part in self._parts
+        )
+
+    @property
     def has_stats_parsed(self) -> bool:
         """Whether statistics are there as typed columns."""
         return any(part.holds("add.stats_parsed") for part in self._parts)

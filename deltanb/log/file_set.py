@@ -54,7 +54,7 @@ class _Layer:
         self._removes = removes
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._size_in_bytes: int | None = None
-        self._paths: pa.ChunkedArray | None = None
+        self._named: pa.ChunkedArray | None = None
         if adds is not None:
             self._columns = dict(zip(adds.column_names, adds.columns, strict=True))
         self.in_memory = source is None
@@ -78,7 +78,7 @@ class _Layer:
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """Some rows, by ascending positions; what is not at hand is read for them alone."""
         absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
-        found = {name: self._columns[name].take(rows) for name in columns if name not in absent}
+        found = {name: _taken(self._columns[name], rows) for name in columns if name not in absent}
         if absent:
             assert self._source is not None, absent
             read = self._source.read_adds(absent, rows)
@@ -92,12 +92,6 @@ class _Layer:
     @property
     def num_rows(self) -> int:
         return len(self._columns["path"]) if self._source is None else self._source.num_adds
-
-    def paths(self) -> pa.ChunkedArray:
-        """The adds' paths, one spelling each."""
-        if self._paths is None:
-            self._paths = canonical_paths(self.column("path"))
-        return self._paths
 
     def stats(self, leaves: Sequence[str]) -> pa.Table:
         """Leaves of ``stats_parsed`` where the checkpoint is typed, else ``stats``."""
@@ -119,6 +113,16 @@ class _Layer:
             self._size_in_bytes = pc.sum(self.column("size")).as_py() or 0
         return self._size_in_bytes
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether any add or, of a layer in memory, remove has a deletion vector."""
+        if self._source is not None and not getattr(self._source, "has_deletion_vectors", True):
+            return False
+        columns = [self.column("deletion_vector")]
+        if self.in_memory:
+            columns.append(self.removes().column("deletion_vector"))
+        return any(column.null_count < len(column) for column in columns)
+
     def keys(self) -> pa.ChunkedArray:
         """Keys of all rows of this layer, adds and removes."""
         adds = key_array(self.column("path"), self.column("deletion_vector"))
@@ -127,9 +131,33 @@ class _Layer:
         return pa.chunked_array([*adds.chunks, *gone.chunks], pa.string())
 
     def named(self) -> pa.ChunkedArray:
-        """Paths of all rows of this layer, adds and removes."""
-        gone = canonical_paths(self.removes().column("path"))
-        return pa.chunked_array([*self.paths().chunks, *gone.chunks], pa.string())
+        """Paths of all rows of this layer, adds and removes, absolute ones in every spelling: so
+        that the many paths below need not be brought to one.
+        """
+        if self._named is None:
+            columns = self.column("path"), self.removes().column("path")
+            chunks = [chunk for column in columns for chunk in canonical_paths(column).chunks]
+            paths = pa.chunked_array(chunks, pa.string())
+            absolute = paths.filter(pc.starts_with(paths, "/"))
+            for start in ("file:", "file://") if len(absolute) else ():
+                chunks += pc.binary_join_element_wise(pa.scalar(start), absolute, "").chunks
+            self._named = pa.chunked_array(chunks, pa.string())
+        return self._named
+
+
+def _within(rows: pa.Array, start: int, stop: int) -> pa.Array:
+    """The positions from ``start`` up to ``stop``, counted from ``start``."""
+    inside = pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop))
+    return pc.subtract(rows.filter(inside), start)
+
+
+def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    """Chunk by chunk: taking from all at once would first make one array of them."""
+    chunks, start = [], 0
+    for chunk in column.chunks:
+        chunks.append(chunk.take(_within(rows, start, start + len(chunk))))
+        start += len(chunk)
+    return pa.chunked_array(chunks, column.type)
 
 
 _TYPES = {f.name: f.type for f in FILES_SCHEMA}
@@ -196,18 +224,13 @@ def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
 
     Paths first: they are at hand. Deletion vectors are read only where a path was met.
     """
-    hit = _among(below.paths(), above.named())
+    hit = _among(below.column("path"), above.named())
     if hit is None:
         return None
-    vectors = below.column("deletion_vector")
-    if vectors.null_count == len(vectors) and not _has_vectors(above):
+    if not below.has_vectors and not above.has_vectors:
         return hit
-    return _among(key_array(below.column("path"), vectors), above.keys())
-
-
-def _has_vectors(layer: _Layer) -> bool:
-    columns = layer.column("deletion_vector"), layer.removes().column("deletion_vector")
-    return any(column.null_count < len(column) for column in columns)
+    keys = key_array(below.column("path"), below.column("deletion_vector"))
+    return _among(keys, above.keys())
 
 
 def _among(values: pa.ChunkedArray, named: pa.ChunkedArray) -> pa.ChunkedArray | None:
@@ -259,8 +282,7 @@ class FileSet:
         tables, start = [], 0
         for part in self.parts():
             stop = start + part.num_files
-            inside = pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop))
-            here = pc.subtract(rows.filter(inside), start)
+            here = _within(rows, start, stop)
             if len(here):
                 tables.append(part.take(columns, here))
             start = stop

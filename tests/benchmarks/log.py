@@ -228,7 +228,9 @@ class Deltalake:
 
     def __init__(self) -> None:
         import deltalake
+        import pandas  # pyarrow imports it at its first conversion
 
+        assert pandas
         self.open = deltalake.DeltaTable
         self.write = deltalake.write_deltalake
 
@@ -288,13 +290,15 @@ class Deltanb:
     name = "deltanb"
 
     def __init__(self) -> None:
+        import pandas
+
         import deltanb
         from deltanb import actions
         from deltanb.log import checkpoint, history, protocol, skipping
         from deltanb.log.delta_log import DeltaLog
         from deltanb.transaction import transaction
 
-        assert checkpoint and history and protocol and skipping and transaction
+        assert pandas and checkpoint and history and protocol and skipping and transaction
         self.actions, self.package = actions, deltanb
         self.log = DeltaLog.for_table
 
