@@ -314,3 +314,37 @@ def test_files_of_killed_writers_and_staged_commits_are_ignored(tmp_path: Path) 
     table.put("_delta_log/_staged_commits/00000000000000000002.3a0d65cd.json", b'{"add"')
     table.put("_delta_log/00000000000000000002.json.tmp", b'{"add"')
     assert table.log.snapshot.version == 1
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_deletion_vectors_in_a_checkpoint_are_part_of_the_key(tmp_path: Path, policy: str) -> None:
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4,
+              "sizeInBytes": 40, "cardinality": 2}
+    features = ["deletionVectors", "v2Checkpoint"]
+    table = TableBuilder(tmp_path).create(
+        properties={"delta.checkpointPolicy": policy},
+        protocol={"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features,
+                  "writerFeatures": features})
+    table.commit(add("a", deletionVector=vector), add("b"), add(f"{tmp_path}/c"))
+    table.log.checkpoint()
+    table.commit(remove("a"), remove("b", deletionVector=vector), remove(f"file:{tmp_path}/c"))
+    DeltaLog.clear_cache()
+    snapshot = DeltaLog.for_table(tmp_path).snapshot
+    assert snapshot.checkpoint_version == 1
+    assert paths(snapshot) == ["a", "b"], "a remove of another logical file took this one away"
+    table.commit(remove("a", deletionVector=vector), remove("b"))
+    assert paths(table.log.update()) == [] and paths(snapshot) == ["a", "b"]
+
+
+def test_a_handle_catches_up_with_many_commits_as_a_fresh_one_reads_them() -> None:
+    table = TableBuilder(MemoryStore()).create()
+    log = table.log
+    for number in range(40):
+        table.commit(add(f"f{number}"), *([remove(f"f{number - 3}")] if number > 5 else []))
+        if number % 3:
+            assert log.update().num_files == DeltaLog(table.store).snapshot.num_files
+    fresh = DeltaLog(table.store).snapshot
+    assert paths(log.update()) == paths(fresh)
+    assert log.snapshot.size_in_bytes == fresh.size_in_bytes
+    followed, read = log.snapshot.tombstones["path"], fresh.tombstones["path"]
+    assert sorted(followed.to_pylist()) == sorted(read.to_pylist()) != []
