@@ -170,9 +170,8 @@ def translated(
     """Turn what a checked query raises into the errors of this library.
 
     Raises:
-        ConstraintViolation: ``.constraint`` and ``.row``; a row number, which Spark's rows do not
-        have,
-            is left out.
+        ConstraintViolation: ``.constraint``, and ``.row`` with values as JSON has them. Spark's rows
+            have no number, so ``.row_number`` is None.
         SchemaMismatch: a value does not fit (``.column``, ``.value``).
     """
     try:

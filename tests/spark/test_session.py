@@ -164,6 +164,7 @@ def test_overlapping_blocks_put_back_what_the_first_one_found():
     assert sessions._holders == {}
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("origin", ["machine", "packaged"])
 def test_a_session_starts_in_silence(tmp_path, origin):

@@ -419,6 +419,20 @@ def test_a_check_names_constraint_and_row_and_leaves_nothing(spark, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_row_of_every_type_can_be_named(spark, tmp_path):
+    schema = from_arrow(EVERY_TYPE.append_column("keys", pa.array(
+        [[(1, {"x": b"y"})], None, None], pa.map_(pa.int32(), pa.struct([("x", pa.binary())])))).schema)
+    frame = spark.createDataFrame(EVERY_TYPE).selectExpr(
+        "*", "map(1, named_struct('x', cast('y' AS binary))) keys")
+    metadata = table_of(schema, delta__constraints__c="short IS NOT NULL")
+    with pytest.raises(ConstraintViolation) as caught:
+        spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, frame)
+    row = caught.value.row
+    assert list(row) == schema.names
+    assert (row["integer"], row["timestamp_ntz"], row["keys"]) == (
+        -7, "9999-12-31T00:00:00.000", {"1": {"x": "eQ=="}})
+
+
 def test_null_does_not_satisfy_a_check(spark, tmp_path):
     metadata = table_of(schema_of(id="long"), delta__constraints__small="id < 5")
     with pytest.raises(ConstraintViolation) as caught:
