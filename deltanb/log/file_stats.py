@@ -79,7 +79,7 @@ def parse_stats(
     leaves. Columns of the result are named by :attr:`Stat.name`; paths are logical, the texts use
     the physical names of column mapping.
 
-    >>> from deltanb.log.schema import StructField, StructType
+    >>> from deltanb.log.schema import PrimitiveType, StructField, StructType
     >>> schema = StructType([StructField("x", PrimitiveType("integer"))])
     >>> texts = pa.chunked_array([['{"numRecords":2,"minValues":{"x":1}}', None]])
     >>> parse_stats(texts, schema, wanted=[NUM_RECORDS, Stat("min", ("x",))]).to_pydict()
