@@ -126,12 +126,14 @@ def plan(
 
 
 def read_data_file(
-    scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False
+    scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False,
+    only: BitMap64 | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """The live rows of one file that the scan asks for, in batches of at most ``BATCH_ROWS``.
 
     ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
     ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
+    ``only``: of the live rows, those at these positions.
 
     Raises:
         DataFileNotFound: the file, or its deletion vector, is gone.
@@ -145,8 +147,8 @@ def read_data_file(
     with _opened(scan, path) as parquet:
         with _naming(path):
             columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
-        for start, batch in _stored_batches(scan, parquet, columns, path):
-            keep = _kept(deleted, start, batch.num_rows)
+        for start, batch in _stored_batches(scan, parquet, columns, path, only):
+            keep = _kept(deleted, only, start, batch.num_rows)
             if keep is not None:
                 batch = batch.take(_numbers(keep))
             converted = columns.convert(batch)
@@ -259,7 +261,7 @@ def _opened(scan: Scan, path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _stored_batches(
-    scan: Scan, parquet: pq.ParquetFile, columns: _Columns, path: str
+    scan: Scan, parquet: pq.ParquetFile, columns: _Columns, path: str, only: BitMap64 | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(position of the first row in the file, batch), of the row groups that may match."""
     names = columns.stored_names
@@ -271,7 +273,7 @@ def _stored_batches(
     start = 0
     for group in range(parquet.metadata.num_row_groups):
         position, start = start, start + parquet.metadata.row_group(group).num_rows
-        if group not in wanted:
+        if group not in wanted or (only is not None and not only.range_cardinality(position, start)):
             continue
         with _naming(path):
             batches = parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names)
@@ -300,16 +302,23 @@ def _naming(path: str) -> Iterator[None]:
 # ---------------------------------------------------------------------------- rows
 
 
-def _kept(deleted: BitMap64 | None, start: int, count: int) -> BitMap64 | None:
-    """Positions within the batch that are not deleted; None: all of them."""
-    if deleted is None:
-        return None
+def _kept(
+    deleted: BitMap64 | None, only: BitMap64 | None, start: int, count: int
+) -> BitMap64 | None:
+    """Positions within the batch that are wanted and not deleted; None: all of them."""
     stop = start + count
-    if not deleted.range_cardinality(start, stop):
+    if only is not None and only.range_cardinality(start, stop) == count:
+        only = None
+    if deleted is not None and not deleted.range_cardinality(start, stop):
+        deleted = None
+    if deleted is None and only is None:
         return None
     kept = BitMap64()
     kept.add_range(start, stop)
-    kept -= deleted
+    if only is not None:
+        kept &= only
+    if deleted is not None:
+        kept -= deleted
     return kept.shift(-start) if start else kept
 
 

@@ -1,0 +1,399 @@
+"""Commands that change rows: which files hold the rows, and what becomes of those files.
+
+What lives here: what DELETE, UPDATE and MERGE share. :func:`find_touched` looks for the rows of a
+condition, :func:`rows_of` reads them or the others again, :func:`mark_deleted` takes rows out of their
+files by deletion vectors; :class:`FileChanges` holds what a commit does to the files, with Delta's
+metrics; :func:`choose_engine` decides who works, and :class:`CommandResult` says what was done.
+What it does not know: what the rows become (the commands do), Spark (``spark/rows.py`` does the same
+work there).
+
+A row is named by its file and its position in that file, counted from zero over deleted rows too, as
+deletion vectors do (PROTOCOL.md, "Deletion Vectors").
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from deltanb.actions import AddCDCFile, AddFile, RemoveFile, decode_path, encode_path
+from deltanb.data import deletion_vectors
+from deltanb.data.constraints import Checker
+from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.errors import AppendOnlyTable, InvalidArgument, TableNotFound, UnsupportedPredicate
+from deltanb.log import properties
+from deltanb.log.protocol import check_writable
+
+if TYPE_CHECKING:
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.predicates import Predicate
+    from deltanb.transaction.reads import FileScan
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MAX_IN_PROCESS_BYTES = 1 << 30
+"""Compressed bytes of data files that ``engine="auto"`` works on in the process; above it Spark does,
+where it is installed. Rows are streamed, so it is time that counts: a minute or so on a laptop."""
+MAX_FINDERS = 8  # files searched at a time: more only wait for the same disk
+ENGINES = ("auto", "arrow", "spark")
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command did.
+
+    ``version`` is the version committed, None where no row matched and so nothing was committed.
+    ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, or ``log`` where the log alone
+    decided. ``metrics`` are the commit's, under Delta's names, as integers (bytes, milliseconds, rows).
+
+    >>> CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedFiles": 1})
+    <DELETE committed version 3 (log): numDeletedRows 4, numRemovedFiles 1>
+    """
+
+    operation: str
+    version: int | None
+    engine: str
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        if self.version is None:
+            return f"<{self.operation} committed nothing ({self.engine}): no row matched>"
+        shown = [f"{name} {value}" for name, value in self.metrics.items()
+                 if value and not name.endswith("TimeMs")]
+        return f"<{self.operation} committed version {self.version} ({self.engine}): " \
+               f"{', '.join(shown) or 'no row'}>"
+
+
+@dataclass(frozen=True)
+class TouchedFile:
+    """A data file with rows that a command changes.
+
+    ``rows`` are their positions in the file, ``live`` is how many rows the file has that are not
+    deleted yet; the rows are among those.
+    """
+
+    file: AddFile
+    rows: BitMap64
+    live: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the file are meant."""
+        return len(self.rows) == self.live
+
+    @property
+    def others(self) -> int:
+        """How many live rows are not meant."""
+        return self.live - len(self.rows)
+
+
+@dataclass
+class FileChanges:
+    """What a command does to the table's files; the lists become the commit's actions.
+
+    ``vectors`` are the files that only got a new deletion vector: (add, remove) pairs. ``written`` are
+    new data files, ``removed`` files that go wholly, ``changes`` those of the change data feed.
+    ``copied`` counts rows that were only written again.
+    """
+
+    written: list[AddFile] = field(default_factory=list)
+    removed: list[RemoveFile] = field(default_factory=list)
+    vectors: list[tuple[AddFile, RemoveFile]] = field(default_factory=list)
+    changes: list[AddCDCFile] = field(default_factory=list)
+    copied: int = 0
+
+    @property
+    def actions(self) -> list[Any]:
+        """All of it, removals first."""
+        marked = [action for add, remove in self.vectors for action in (remove, add)]
+        return [*self.removed, *marked, *self.written, *self.changes]
+
+    def metrics(self) -> dict[str, int]:
+        """Counts under Delta's names: of files, bytes, vectors and copied rows.
+
+        A vector that replaces one counts as added, removed and updated. Files that only got a vector
+        are neither added nor removed.
+        """
+        replaced = sum(1 for _, remove in self.vectors if remove.deletion_vector is not None)
+        gone = sum(1 for remove in self.removed if remove.deletion_vector is not None)
+        return {
+            "numAddedFiles": len(self.written),
+            "numRemovedFiles": len(self.removed),
+            "numAddedBytes": sum(file.size for file in self.written),
+            "numRemovedBytes": sum(file.size or 0 for file in self.removed),
+            "numDeletionVectorsAdded": len(self.vectors),
+            "numDeletionVectorsRemoved": replaced + gone,
+            "numDeletionVectorsUpdated": replaced,
+            "numAddedChangeFiles": len(self.changes),
+            "numCopiedRows": self.copied,
+        }
+
+    def tags(self, txn: OptimisticTransaction) -> dict[str, str]:
+        """Whether rows kept their ids (PROTOCOL.md, "Writer Requirements for Row Tracking").
+
+        Rows that are written again get new ones; those that stay in their file keep theirs.
+        """
+        if not properties.get(txn.metadata.configuration, "delta.enableRowTracking"):
+            return {}
+        return {"delta.rowTracking.preserved": "false" if self.written else "true"}
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+def begin(log: DeltaLog, command: str) -> OptimisticTransaction:
+    """A transaction for a command that removes rows.
+
+    Raises:
+        TableNotFound: there is no table.
+        UnsupportedProtocol: the table has a feature that this library cannot write.
+        AppendOnlyTable: the table has ``delta.appendOnly=true``.
+    """
+    txn: OptimisticTransaction = log.start_transaction()
+    if txn.read_version < 0:
+        raise TableNotFound(
+            f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",
+            path=log.path)
+    txn.snapshot.check_readable()
+    check_writable(txn.protocol, txn.metadata, txn.table)
+    if properties.get(txn.metadata.configuration, "delta.appendOnly") and (
+            txn.protocol.supports("appendOnly")):
+        raise AppendOnlyTable(
+            f"table {txn.table}: this table is configured to only allow appends, so {command} cannot "
+            "change its rows. Set delta.appendOnly=false first", table=txn.table)
+    return txn
+
+
+def uses_vectors(txn: OptimisticTransaction) -> bool:
+    """Whether rows are taken out of files by deletion vectors, rather than by writing files again."""
+    return bool(properties.get(txn.metadata.configuration, "delta.enableDeletionVectors")) and (
+        txn.protocol.supports("deletionVectors"))
+
+
+def choose_engine(
+    txn: OptimisticTransaction, engine: str, files: FileScan, reason: UnsupportedPredicate | None
+) -> str:
+    """``arrow`` or ``spark``: who works on these files.
+
+    Args:
+        engine: ``auto``, or the one that is wanted in any case.
+        files: those that may have to be read.
+        reason: why the command's SQL cannot run in the process, None if it can.
+
+    With ``auto`` Spark works where the process cannot, and on more than ``MAX_IN_PROCESS_BYTES`` if it
+    is installed and can reach the files.
+
+    Raises:
+        InvalidArgument: an unknown engine.
+        UnsupportedPredicate: ``engine="arrow"`` and SQL that cannot run there.
+    """
+    check_engine(engine)
+    if reason is None:
+        reason = _unchecked_constraint(txn)
+    if engine == "arrow" and reason is not None:
+        raise reason
+    if engine != "auto":
+        return engine
+    if reason is not None:
+        if find_spec("pyspark") is None:
+            raise reason
+        return "spark"
+    size = pc.sum(files.table["size"]).as_py() or 0
+    reachable = txn.log.store.local_path("") is not None and find_spec("pyspark") is not None
+    return "spark" if size > MAX_IN_PROCESS_BYTES and reachable else "arrow"
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that there is not.
+
+    Raises:
+        InvalidArgument: neither ``auto`` nor ``arrow`` nor ``spark``.
+    """
+    if engine not in ENGINES:
+        raise InvalidArgument(f"engine={engine!r} is none of {', '.join(map(repr, ENGINES))}")
+
+
+def _unchecked_constraint(txn: OptimisticTransaction) -> UnsupportedPredicate | None:
+    try:
+        Checker(txn.metadata.schema, txn.metadata)
+    except UnsupportedPredicate as error:
+        return error
+    return None
+
+
+# --- finding rows ---------------------------------------------------------------------------------
+
+def find_touched(
+    txn: OptimisticTransaction, files: FileScan, condition: Predicate,
+    seen: Callable[[], None] = lambda: None,
+) -> list[TouchedFile]:
+    """The files that hold rows for which the condition is TRUE, with these rows.
+
+    Only the condition's columns are read, of the row groups that may hold such rows; nothing is read
+    where partition values decide alone. ``seen`` is called after each file.
+    """
+    snapshot = txn.snapshot
+    scan = plan(snapshot, [], condition)
+
+    def search(file: AddFile) -> TouchedFile:
+        if condition.is_partition_only(snapshot.partition_columns):
+            rows = live_rows(txn, file)
+            return TouchedFile(file, rows, len(rows))
+        rows = BitMap64()
+        for batch in read_data_file(scan, _row(file), positions=True):
+            rows |= bitmap(batch.column(ROW_POSITION))
+        return TouchedFile(file, rows, live_count(txn, file) if rows else 0)
+
+    touched = []
+    workers = min(MAX_FINDERS, os.cpu_count() or 1, len(files))
+    with ThreadPoolExecutor(max(1, workers), "deltanb-find") as pool:
+        for found in pool.map(search, files):
+            seen()
+            if found.rows:
+                touched.append(found)
+    return touched
+
+
+def live_rows(txn: OptimisticTransaction, file: AddFile) -> BitMap64:
+    """The positions of all rows of a file that are not deleted."""
+    rows = BitMap64()
+    rows.add_range(0, physical_count(txn, file))
+    deleted = _deleted(txn, file)
+    return rows if deleted is None else rows - deleted
+
+
+def live_count(txn: OptimisticTransaction, file: AddFile) -> int:
+    """How many rows of a file are not deleted."""
+    vector = file.deletion_vector
+    return physical_count(txn, file) - (vector.cardinality if vector is not None else 0)
+
+
+def physical_count(txn: OptimisticTransaction, file: AddFile) -> int:
+    """How many rows a file has, deleted ones too: from its statistics, else from its footer."""
+    if file.num_records is not None:
+        return file.num_records
+    store, name = txn.log.store.resolve(decode_path(file.path))
+    with store.open_input(name) as source:
+        return int(pq.ParquetFile(source).metadata.num_rows)
+
+
+def known_live_count(file: AddFile) -> int | None:
+    """As :func:`live_count`, from the log alone; None where it does not say."""
+    if file.num_records is None:
+        return None
+    return file.num_records - (file.deletion_vector.cardinality if file.deletion_vector else 0)
+
+
+def bitmap(positions: pa.Array) -> BitMap64:
+    """A column of positions (integers of 64 bits, no NULL) as a bitmap.
+
+    >>> list(bitmap(pa.array([3, 5])))
+    [3, 5]
+    """
+    flat = array("Q")
+    buffer = positions.buffers()[1]
+    if buffer is not None and len(positions):
+        flat.frombytes(buffer[8 * positions.offset:8 * (positions.offset + len(positions))])
+    return BitMap64(flat)
+
+
+def _deleted(txn: OptimisticTransaction, file: AddFile) -> BitMap64 | None:
+    if file.deletion_vector is None:
+        return None
+    return deletion_vectors.load(txn.log.store, file.deletion_vector, data_file=file.path)
+
+
+def _row(file: AddFile) -> Mapping[str, Any]:
+    vector = file.deletion_vector
+    return {"path": file.path, "partition_values": file.partition_values, "deletion_vector": vector}
+
+
+# --- reading rows again ---------------------------------------------------------------------------
+
+def rows_of(
+    txn: OptimisticTransaction, touched: Iterable[TouchedFile], which: str,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the touched files, in the snapshot's logical schema.
+
+    ``which``: ``"touched"`` for the rows that are meant, ``"others"`` for the live rows beside them.
+    """
+    scan = plan(txn.snapshot, columns)
+    for found in touched:
+        if which == "touched":
+            wanted = found.rows
+        elif found.others:
+            wanted = live_rows(txn, found.file) - found.rows
+        else:
+            continue
+        yield from read_data_file(scan, found.file, only=wanted)
+
+
+def marked_rows(
+    txn: OptimisticTransaction, touched: Iterable[TouchedFile]
+) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    """All live rows of the touched files in their order, each batch with a mask of those meant."""
+    scan = plan(txn.snapshot)
+    for found in touched:
+        for batch in read_data_file(scan, found.file, positions=True):
+            place = batch.num_columns - 1
+            positions = batch.column(place)
+            yield batch.select(range(place)), _mask(positions, found.rows)
+
+
+def _mask(positions: pa.Array, rows: BitMap64) -> pa.Array:
+    first, last = positions[0].as_py(), positions[-1].as_py()
+    hits = rows.range_cardinality(first, last + 1)
+    if hits in (0, len(positions)) and (not hits or last - first + 1 == len(positions)):
+        return pa.repeat(pa.scalar(bool(hits)), len(positions))
+    window = BitMap64()
+    window.add_range(first, last + 1)
+    values = pa.py_buffer((rows & window).to_array())
+    known = pa.Array.from_buffers(pa.uint64(), hits, [None, values]).cast(pa.int64())
+    return pc.is_in(positions, value_set=known)
+
+
+# --- deletion vectors -----------------------------------------------------------------------------
+
+def mark_deleted(
+    txn: OptimisticTransaction, touched: Sequence[TouchedFile], changes: FileChanges
+) -> None:
+    """Take the touched rows out of their files, and put what that needs into ``changes``.
+
+    A file without other rows is removed. Every other one gets a vector of its deleted rows, old and
+    new; all of them are written into one file, which goes when the transaction is discarded.
+    """
+    kept = [found for found in touched if not found.is_whole]
+    changes.removed += [found.file.remove() for found in touched if found.is_whole]
+    if not kept:
+        return
+    unions = []
+    for found in kept:
+        deleted = _deleted(txn, found.file)
+        unions.append(found.rows if deleted is None else found.rows | deleted)
+    vectors = deletion_vectors.write_file(txn.log.store, unions)
+    path = deletion_vectors.relative_path(vectors[0].path_or_inline_dv)
+    txn.written.append(AddFile(encode_path(path), {}, sum(v.size_in_bytes for v in vectors), 0))
+    for found, vector in zip(kept, vectors, strict=True):
+        marked = found.file.replace(
+            deletion_vector=vector, data_change=True, stats=_wide(txn, found.file))
+        changes.vectors.append((marked, found.file.remove()))
+
+
+def _wide(txn: OptimisticTransaction, file: AddFile) -> str:
+    """The statistics of a file that loses rows: bounds hold, but need not be met any more."""
+    stats: dict[str, Any] = {}
+    with suppress(ValueError):
+        stats = json.loads(file.stats or "{}")
+    stats = {"numRecords": physical_count(txn, file), **stats, "tightBounds": False}
+    return json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
