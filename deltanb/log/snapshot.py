@@ -249,10 +249,13 @@ class Snapshot(Displayable):
         """Removed files that the log still names, expired or not, by TOMBSTONES_SCHEMA."""
         return self._state.files.tombstones()
 
-    def files_for_scan(self, *predicates: str) -> pa.Table:
+    def files_for_scan(
+        self, *predicates: str, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """The files that may hold rows for which all predicates are true; FILES_SCHEMA.
 
-        Files are left out by their partition values and by their statistics, never wrongly.
+        Files are left out by their partition values and by their statistics, never wrongly. With
+        ``columns`` only those of FILES_SCHEMA are read: statistics are most of a long file list.
 
         Raises:
             InvalidPredicate: syntax, or a column the table does not have.
@@ -260,12 +263,12 @@ class Snapshot(Displayable):
         """
         self.check_readable()
         if not predicates:
-            return self.files
+            return self.files if columns is None else self.select_files(columns)
         from deltanb.log import predicates as language
         from deltanb.log import skipping
 
         parsed = [language.parse(predicate, self.schema) for predicate in predicates]
-        return skipping.prune(self, parsed)
+        return skipping.prune(self, parsed, columns)
 
     def check_readable(self) -> None:
         """Refuse what this library cannot read; called before data is.

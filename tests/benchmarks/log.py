@@ -314,10 +314,14 @@ class Deltanb:
         return self.log(path).history()[-1].version
 
     def partition(self, path: str) -> Any:
-        return self.log(path).snapshot.files_for_scan("part = '7'").num_rows
+        return self.scan(path, "part = '7'")
 
     def skip(self, path: str, files: int) -> Any:
-        return self.log(path).snapshot.files_for_scan(scan_predicate(files)[0]).num_rows
+        return self.scan(path, scan_predicate(files)[0])
+
+    def scan(self, path: str, predicate: str) -> int:
+        columns = ["path", "partition_values", "size"]
+        return self.log(path).snapshot.files_for_scan(predicate, columns=columns).num_rows
 
     def prepare_refresh(self, path: str) -> Any:
         log = self.log(path)

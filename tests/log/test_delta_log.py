@@ -348,3 +348,13 @@ def test_a_handle_catches_up_with_many_commits_as_a_fresh_one_reads_them() -> No
     assert log.snapshot.size_in_bytes == fresh.size_in_bytes
     followed, read = log.snapshot.tombstones["path"], fresh.tombstones["path"]
     assert sorted(followed.to_pylist()) == sorted(read.to_pylist()) != []
+
+
+def test_a_scan_reads_the_columns_it_is_asked_for() -> None:
+    table = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
+    table.commit(add("part=1/a", {"part": "1"}, stats="{}"), add("part=2/b", {"part": "2"}))
+    snapshot = table.log.snapshot
+    found = snapshot.files_for_scan("part = '2'", columns=["path"])
+    assert found.to_pylist() == [{"path": "part=2/b"}]
+    assert snapshot.files_for_scan(columns=["size"]).column_names == ["size"]
+    assert snapshot.files_for_scan("part = '1'").column_names == snapshot.files.column_names
