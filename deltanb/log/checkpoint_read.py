@@ -36,6 +36,7 @@ from deltanb.actions import (
 from deltanb.errors import InvalidAction, InvalidTable
 from deltanb.log.checkpoint_files import sidecar_name
 from deltanb.log.checkpoint_stats import stats_as_json
+from deltanb.log.coercion import arrow_scalar
 from deltanb.log.replay import (
     DELETION_VECTOR_TYPE,
     FILES_SCHEMA,
@@ -469,8 +470,9 @@ class _ParquetPart(_Part):
 
 def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
     """The positions from ``start`` up to ``stop``, counted from ``start``."""
-    inside = pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop))
-    return pc.subtract(rows.filter(inside), start)
+    first, last = (arrow_scalar(edge, pa.int64()) for edge in (start, stop))
+    inside = pc.and_(pc.greater_equal(rows, first), pc.less(rows, last))
+    return pc.subtract(rows.filter(inside), first)
 
 
 def _present(chunk: pa.StructArray) -> list[pa.StructArray]:

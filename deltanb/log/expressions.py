@@ -26,6 +26,8 @@ from deltanb.log.coercion import (
     INTEGER_BOUNDS,
     MAX_EXACT_PRECISION,
     TRUE_WORDS,
+    arrow_array,
+    arrow_scalar,
     as_decimal,
     is_number,
     is_text,
@@ -161,7 +163,7 @@ def compile_expression(
         if isinstance(node, Column):
             return column(node)
         if isinstance(node, Literal):
-            return pc.scalar(pa.scalar(node.value, node.type))
+            return pc.scalar(arrow_scalar(node.value, node.type))
         handler = _OPERATIONS.get(node.op)
         if handler is None:
             raise Unsupported(node.op)
@@ -172,7 +174,7 @@ def compile_expression(
             parts = [compile_expression(arg, column, as_filter=True) for arg in expression.args]
             return reduce(lambda a, b: a & b if expression.op == "and" else a | b, parts)
         if expression.op == "in" and not t.is_floating(expression.args[0].type):
-            return run(expression.args[0]).isin(_value_set(expression))
+            return run(expression.args[0]).isin(value_set(expression))
     return run(expression)
 
 
@@ -232,12 +234,13 @@ def _may_be_nan(node: Expression) -> bool:
 def _null_safe_equal(node: Call, run: Compile) -> pc.Expression:
     a, b = map(run, node.args)
     equal = _comparison(boolean("eq", *node.args), run)
-    return pc.coalesce(equal, False) | (a.is_null() & b.is_null())
+    return pc.coalesce(equal, _false()) | (a.is_null() & b.is_null())
 
 
-def _value_set(node: Call) -> pa.Array:
+def value_set(node: Call) -> pa.Array:
+    """The members of an IN that are not NULL."""
     values = [arg.value for arg in node.args[1:] if isinstance(arg, Literal)]
-    return pa.array([v for v in values if v is not None], node.args[0].type)
+    return arrow_array([v for v in values if v is not None], node.args[0].type)
 
 
 def _in(node: Call, run: Compile) -> pc.Expression:
@@ -246,7 +249,7 @@ def _in(node: Call, run: Compile) -> pc.Expression:
         equals = [_comparison(boolean("eq", value, item), run) for item in node.args[1:]]
         return reduce(lambda a, b: a | b, equals)
     operand = run(value)
-    found = operand.isin(_value_set(node))
+    found = operand.isin(value_set(node))
     if any(isinstance(item, Literal) and item.value is None for item in node.args[1:]):
         return found | pc.scalar(pa.scalar(None, pa.bool_()))
     return found | (operand != operand)  # NULL for a NULL operand
@@ -259,13 +262,17 @@ def _regex(node: Call, run: Compile) -> pc.Expression:
 def _case(node: Call, run: Compile) -> pc.Expression:
     result = run(node.args[-1])
     for i in range(len(node.args) - 3, -1, -2):
-        condition = pc.coalesce(run(node.args[i]), False)
+        condition = pc.coalesce(run(node.args[i]), _false())
         result = pc.if_else(condition, run(node.args[i + 1]), result)
     return result
 
 
 def _null(data_type: pa.DataType) -> pc.Expression:
-    return pc.scalar(pa.scalar(None, data_type))
+    return pc.scalar(pa.nulls(1, data_type)[0])
+
+
+def _false() -> pc.Expression:
+    return pc.scalar(arrow_scalar(False, pa.bool_()))
 
 
 def _divisor(node: Expression, run: Compile) -> pc.Expression:
@@ -416,8 +423,8 @@ _OPERATIONS: dict[str, Callable[[Call, Compile], pc.Expression]] = {
     "null_safe_eq": _null_safe_equal,
     "in": _in,
     "is_null": lambda node, run: run(node.args[0]).is_null(),
-    "is_true": lambda node, run: pc.coalesce(run(node.args[0]), False),
-    "is_nan": lambda node, run: pc.coalesce(pc.is_nan(run(node.args[0])), False),
+    "is_true": lambda node, run: pc.coalesce(run(node.args[0]), _false()),
+    "is_nan": lambda node, run: pc.coalesce(pc.is_nan(run(node.args[0])), _false()),
     "regex": _regex,
     "prefix": _with_extra(pc.starts_with),
     "suffix": _with_extra(pc.ends_with),

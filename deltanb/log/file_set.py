@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.log.arrow_rows import empty_table
+from deltanb.log.coercion import arrow_scalar
 from deltanb.log.replay import (
     FILES_SCHEMA,
     CheckpointParts,
@@ -147,8 +148,9 @@ class _Layer:
 
 def _within(rows: pa.Array, start: int, stop: int) -> pa.Array:
     """The positions from ``start`` up to ``stop``, counted from ``start``."""
-    inside = pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop))
-    return pc.subtract(rows.filter(inside), start)
+    first, last = (arrow_scalar(edge, pa.int64()) for edge in (start, stop))
+    inside = pc.and_(pc.greater_equal(rows, first), pc.less(rows, last))
+    return pc.subtract(rows.filter(inside), first)
 
 
 def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
@@ -174,9 +176,11 @@ class Part:
 
     @classmethod
     def whole(cls, layer: _Layer) -> Part:
+        """All adds of a layer."""
         return cls(layer, None, layer.num_rows)
 
     def hidden_by(self, above: _Layer) -> Part:
+        """This part without the files that a newer layer names."""
         hit = _named_by(self.layer, above)
         if hit is None:
             return self
@@ -186,14 +190,17 @@ class Part:
         return Part(self.layer, keep, pc.sum(keep).as_py() or 0)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
+        """The standing files, columns of FILES_SCHEMA."""
         return self._standing(self.layer.read(columns))
 
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+        """The standing files at these positions among them."""
         if self.keep is not None:
             rows = pc.indices_nonzero(self.keep).cast(pa.int64()).take(rows)
         return self.layer.take(columns, rows)
 
     def stats(self, leaves: Sequence[str]) -> pa.Table:
+        """Typed statistics of the standing files."""
         return self._standing(self.layer.stats(leaves))
 
     def _standing(self, table: pa.Table) -> pa.Table:
@@ -211,6 +218,7 @@ class Part:
         return [(before + 1, after - before - 1) for before, after in edges if after > before + 1]
 
     def bytes(self) -> int:
+        """The sum of the sizes of the standing files."""
         if self.keep is None:
             return self.layer.size_in_bytes
         if len(self.keep) - self.num_files > MAX_HOLES:

@@ -214,16 +214,25 @@ def _texts(chunk: pa.MapArray, physical: str, logical: str) -> pa.Array:
         first, last = chunk.offsets[0].as_py(), chunk.offsets[rows].as_py()
         keys = chunk.keys.slice(first, last - first)
         items = chunk.items.slice(first, last - first)
-        hits = pc.equal(keys, physical)
+        hits = pc.equal(keys, co.arrow_scalar(physical, keys.type))
         count = pc.sum(hits).as_py() or 0
         if count == rows:  # every file has the key once: the common case, with no lookup a row
             return items if len(items) == rows else items.filter(hits)
-    found = pc.map_lookup(chunk, query_key=pa.scalar(physical, chunk.type.key_type),
-                          occurrence="first")
+    found = _lookup(chunk, physical)
     if physical != logical and found.null_count == rows:
-        return pc.map_lookup(chunk, query_key=pa.scalar(logical, chunk.type.key_type),
-                             occurrence="first")
+        return _lookup(chunk, logical)
     return found
+
+
+def _lookup(chunk: pa.MapArray, key: str) -> pa.Array:
+    scalar = co.arrow_scalar(key, chunk.type.key_type)
+    return pc.map_lookup(chunk, query_key=scalar, occurrence="first")
+
+
+def _without_empty(texts: pa.Array) -> pa.Array:
+    """NULL in place of every empty text."""
+    empty = co.arrow_scalar("", texts.type)
+    return pc.if_else(pc.equal(texts, empty), pa.nulls(1, texts.type)[0], texts)
 
 
 def _typed(texts: pa.ChunkedArray, field: StructField) -> pa.ChunkedArray:
@@ -233,7 +242,7 @@ def _typed(texts: pa.ChunkedArray, field: StructField) -> pa.ChunkedArray:
         chunks = [_typed(pa.chunked_array([chunk]), field).chunk(0) for chunk in encoded.chunks]
         return pa.chunked_array(chunks, target)
     if co.is_text(target):
-        return pa.chunked_array([pc.if_else(pc.equal(encoded, ""), None, encoded)], target)
+        return pa.chunked_array([_without_empty(encoded)], target)
     encoded = encoded.dictionary_encode()
     words = encoded.dictionary
     if len(words) > MAX_PARSED_DISTINCT:
@@ -241,14 +250,14 @@ def _typed(texts: pa.ChunkedArray, field: StructField) -> pa.ChunkedArray:
         if fast is not None:
             return pa.chunked_array([fast.take(encoded.indices)])
     values = [_value(text, target, field) for text in words.to_pylist()]
-    return pa.chunked_array([pa.array(values, target).take(encoded.indices)])
+    return pa.chunked_array([co.arrow_array(values, target).take(encoded.indices)])
 
 
 def _arrow_cast(words: pa.Array, target: pa.DataType) -> pa.Array | None:
     if t.is_timestamp(target) or t.is_boolean(target):
         return None
     try:
-        return pc.if_else(pc.equal(words, ""), None, words).cast(target)
+        return _without_empty(words).cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 

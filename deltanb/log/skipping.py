@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ import pyarrow.types as t
 
 from deltanb.log import expressions as ex
 from deltanb.log import partitions
-from deltanb.log.coercion import is_number
+from deltanb.log.coercion import arrow_scalar, is_number
 from deltanb.log.expressions import Call, Column, Expression, boolean
 from deltanb.log.expressions import Literal as Constant
 from deltanb.log.file_stats import (
@@ -121,7 +122,8 @@ def _partition_table(snapshot: Snapshot, used: list[str]) -> pa.Table:
 
 
 def _positions(count: int) -> pa.Array:
-    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+    one = arrow_scalar(1, pa.int64())
+    return pc.subtract(pc.cumulative_sum(pa.repeat(one, count)), one)
 
 
 def _with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Table:
@@ -151,9 +153,10 @@ def read_stats(
     for piece in pieces:
         here, stop = piece, start + piece.num_rows
         if rows is not None:
-            inside = rows.filter(pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop)))
+            first, last = (arrow_scalar(edge, pa.int64()) for edge in (start, stop))
+            inside = rows.filter(pc.and_(pc.greater_equal(rows, first), pc.less(rows, last)))
             if len(inside) < piece.num_rows:
-                here = piece.take(pc.subtract(inside, start))
+                here = piece.take(pc.subtract(inside, first))
         start = stop
         if "stats_parsed" in here.column_names:
             tables.append(typed_stats(here["stats_parsed"], schema, wanted=wanted))
@@ -165,9 +168,14 @@ def read_stats(
 
 def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
     """TRUE, FALSE or NULL for each row of statistics, columns named by ``Stat.name``."""
+    simple = _Simple(table)
+    if simple.handles(condition):
+        verdict = simple.run(condition)
+        return verdict if isinstance(verdict, pa.ChunkedArray) else \
+            pa.chunked_array([pa.repeat(verdict, table.num_rows)])
 
     def column(node: Column) -> pc.Expression:
-        return pc.field(_stat(node).name if node.path[0] == _STAT else node.path[0])
+        return pc.field(_column_name(node))
 
     from pyarrow import acero  # here: it imports pandas
 
@@ -177,6 +185,41 @@ def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
             [ex.compile_expression(condition, column)], ["verdict"])),
     ])
     return plan.to_table(use_threads=False)["verdict"]  # threads would not keep the order
+
+
+class _Simple:
+    """Runs what most conditions over files are made of; Acero, for the rest, imports pandas."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def handles(self, node: Expression) -> bool:
+        if not isinstance(node, Call):
+            return True
+        known = node.op in _SIMPLE and not t.is_floating(node.args[0].type)
+        return known and all(map(self.handles, node.args))
+
+    def run(self, node: Expression) -> Any:
+        if isinstance(node, Column):
+            return self._table[_column_name(node)]
+        if isinstance(node, Constant):
+            return arrow_scalar(node.value, node.type)
+        if node.op == "prefix":
+            return pc.starts_with(self.run(node.args[0]), node.extra)
+        if node.op == "is_true":
+            return pc.coalesce(self.run(node.args[0]), arrow_scalar(False, pa.bool_()))
+        return reduce(_SIMPLE[node.op], map(self.run, node.args))
+
+
+_SIMPLE: dict[str, Any] = {
+    "eq": pc.equal, "ne": pc.not_equal, "lt": pc.less, "le": pc.less_equal, "gt": pc.greater,
+    "ge": pc.greater_equal, "and": pc.and_kleene, "or": pc.or_kleene, "prefix": None,
+    "is_true": None,
+}
+
+
+def _column_name(node: Column) -> str:
+    return _stat(node).name if node.path[0] == _STAT else node.path[0]
 
 
 def _paths(node: Expression) -> set[tuple[str, ...]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -412,6 +414,24 @@ def test_files_of_a_checkpoint_are_skipped_and_read_alone(
         positions = pa.array([rows.index(path) for path in expected], pa.int64())
         assert found.equals(snapshot.files.take(positions)), sql
     assert kept(snapshot, "i = 5") == [5, 10]  # now that statistics are cached
+
+
+def test_a_cold_scan_does_not_load_pandas() -> None:
+    """A third of a second, where pandas is installed, at the first scan of a process."""
+    code = (
+        "import sys\n"
+        "from deltanb.testing import MemoryStore, TableBuilder, add\n"
+        "builder = TableBuilder(MemoryStore()).create('p int, i long, s string, d date',"
+        " partition_by=['p'])\n"
+        "stats = '{\"numRecords\":1,\"minValues\":{\"i\":1,\"s\":\"a\",\"d\":\"2020-01-01\"},'"
+        " '\"maxValues\":{\"i\":1,\"s\":\"a\",\"d\":\"2020-01-01\"},\"nullCount\":{\"i\":0}}'\n"
+        "builder.commit(add('a', {'p': '1'}, stats=stats), add('b', {'p': '1'}))\n"
+        "files = builder.log.update().files_for_scan(\"p = 1 AND i > 1 AND s LIKE 'a%' AND "
+        "d = '2020-01-01'\")\n"
+        "print(files['path'].to_pylist(), 'pandas' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['b'] False"
 
 
 # ---------------------------------------------------------------------------- never wrongly
