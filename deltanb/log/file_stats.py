@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -139,11 +140,12 @@ class _Leaf:
         """The leaf of decoded rows, or of texts that did not decode as expected."""
         if rows is not None:
             try:
-                return self.adjusted(_array(_strict_values(rows, self.attributes), self.type))
+                values = list(map(attrgetter(".".join(self.attributes)), rows))
+                return self.adjusted(_array(values, self.type))
             except (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError):
                 pass  # one of them is out of range: they are read one by one
-        values = [_lenient(_value_at(text, self.json_path), self.type) for text in texts.to_pylist()]
-        return self.adjusted(pa.array(values, self.type))
+        found = [_lenient(_value_at(text, self.json_path), self.type) for text in texts.to_pylist()]
+        return self.adjusted(pa.array(found, self.type))
 
     def of_struct(self, stats: pa.ChunkedArray) -> pa.ChunkedArray:
         """The leaf of ``stats_parsed``; NULL where it is not there."""
@@ -217,7 +219,8 @@ def _struct(tree: dict[str, Any], path: tuple[str, ...]) -> type[msgspec.Struct]
         attribute = f"f{index}"  # any text may be a column's name, but not an attribute's
         names[attribute] = name
         if isinstance(below, dict):
-            fields.append((attribute, _struct(below, (*path, attribute)) | None, None))
+            inner = _struct(below, (*path, attribute))
+            fields.append((attribute, inner, msgspec.field(default_factory=inner)))
         else:
             below.attributes = (*path, attribute)
             fields.append((attribute, _json_type(below.type) | None, None))
@@ -245,17 +248,6 @@ def _decode(texts: pa.Array, decoder: Any) -> list[Any] | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return rows if len(rows) == len(texts) else None
-
-
-def _strict_values(rows: list[Any], attributes: tuple[str, ...]) -> list[Any]:
-    if len(attributes) == 1:
-        return [getattr(row, attributes[0]) for row in rows]
-    outer, inner = attributes[:2]
-    values = [None if (found := getattr(row, outer)) is None else getattr(found, inner)
-              for row in rows]
-    for name in attributes[2:]:
-        values = [None if value is None else getattr(value, name) for value in values]
-    return values
 
 
 def _value_at(text: str | None, path: tuple[str, ...]) -> Any:
