@@ -79,7 +79,7 @@ class _Layer:
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """Some rows, by ascending positions; what is not at hand is read for them alone."""
         absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
-        found = {name: _taken(self._columns[name], rows) for name in columns if name not in absent}
+        found = {name: taken(self._columns[name], rows) for name in columns if name not in absent}
         if absent:
             assert self._source is not None, absent
             read = self._source.read_adds(absent, rows)
@@ -146,18 +146,18 @@ class _Layer:
         return self._named
 
 
-def _within(rows: pa.Array, start: int, stop: int) -> pa.Array:
+def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
     """The positions from ``start`` up to ``stop``, counted from ``start``."""
     first, last = (arrow_scalar(edge, pa.int64()) for edge in (start, stop))
     inside = pc.and_(pc.greater_equal(rows, first), pc.less(rows, last))
     return pc.subtract(rows.filter(inside), first)
 
 
-def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+def taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     """Chunk by chunk: taking from all at once would first make one array of them."""
     chunks, start = [], 0
     for chunk in column.chunks:
-        chunks.append(chunk.take(_within(rows, start, start + len(chunk))))
+        chunks.append(chunk.take(within(rows, start, start + len(chunk))))
         start += len(chunk)
     return pa.chunked_array(chunks, column.type)
 
@@ -290,7 +290,7 @@ class FileSet:
         tables, start = [], 0
         for part in self.parts():
             stop = start + part.num_files
-            here = _within(rows, start, stop)
+            here = within(rows, start, stop)
             if len(here):
                 tables.append(part.take(columns, here))
             start = stop

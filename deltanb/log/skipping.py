@@ -99,10 +99,9 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
     if len(exact) < len(conditions):
         for counts in (False, True):
             condition = may_match(whole, names, counts=counts)
-            if condition not in (ex.TRUE, UNKNOWN) and left.num_rows:
-                verdict = evaluate(_with_stats(snapshot, left, stats_in(condition)), condition)
-                sure += left.filter(verdict)[_ROW].chunks
-                left = left.filter(pc.is_null(verdict))
+            if condition not in (ex.TRUE, UNKNOWN):
+                decided, left = _judged(snapshot, left, condition)
+                sure += decided.chunks
     rows = pa.chunked_array([*sure, *left[_ROW].chunks], pa.int64()).combine_chunks()
     if len(rows) == everything:
         return None
@@ -124,6 +123,24 @@ def _partition_table(snapshot: Snapshot, used: list[str]) -> pa.Table:
 def _positions(count: int) -> pa.Array:
     one = arrow_scalar(1, pa.int64())
     return pc.subtract(pc.cumulative_sum(pa.repeat(one, count)), one)
+
+
+def _judged(
+    snapshot: Snapshot, left: pa.Table, condition: Expression
+) -> tuple[pa.ChunkedArray, pa.Table]:
+    """The positions that meet the condition, and the rows where that is not known.
+
+    Conjuncts go one by one: the statistics of a later one are read for what the earlier ones left.
+    """
+    unknown = pa.chunked_array([pa.repeat(arrow_scalar(False, pa.bool_()), left.num_rows)])
+    for part in ex.conjuncts(condition):
+        if not left.num_rows:
+            break
+        verdict = evaluate(_with_stats(snapshot, left, stats_in(part)), part)
+        kept = pc.coalesce(verdict, arrow_scalar(True, pa.bool_()))
+        unknown = pc.or_(unknown, pc.is_null(verdict)).filter(kept)
+        left = left.filter(kept)
+    return left.filter(pc.invert(unknown))[_ROW], left.filter(unknown)
 
 
 def _with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Table:
@@ -148,15 +165,17 @@ def read_stats(
 
     ``rows``: ascending positions in all pieces together; None for all of them.
     """
+    from deltanb.log.file_set import taken, within
+
     tables: list[pa.Table] = []
     start = 0
     for piece in pieces:
         here, stop = piece, start + piece.num_rows
         if rows is not None:
-            first, last = (arrow_scalar(edge, pa.int64()) for edge in (start, stop))
-            inside = rows.filter(pc.and_(pc.greater_equal(rows, first), pc.less(rows, last)))
+            inside = within(rows, start, stop)
             if len(inside) < piece.num_rows:
-                here = piece.take(pc.subtract(inside, first))
+                name = piece.column_names[-1]
+                here = pa.table({name: taken(piece[name], inside)})
         start = stop
         if "stats_parsed" in here.column_names:
             tables.append(typed_stats(here["stats_parsed"], schema, wanted=wanted))
