@@ -439,6 +439,12 @@ _OPERATIONS: dict[str, Callable[[Call, Compile], pc.Expression]] = {
     "mod": _modulo,
     "neg": _apply(pc.negate),
     "abs": _apply(pc.abs),
+    # Of integers that are stored: an overflow raises ArrowInvalid rather than wrap around.
+    "add_checked": _apply(pc.add_checked),
+    "sub_checked": _apply(pc.subtract_checked),
+    "mul_checked": _apply(pc.multiply_checked),
+    "neg_checked": _apply(pc.negate_checked),
+    "abs_checked": _apply(pc.abs_checked),
     "upper": _apply(pc.utf8_upper),
     "lower": _apply(pc.utf8_lower),
     "length": _part(pc.utf8_length),

@@ -1,7 +1,8 @@
 """Predicates: a condition in Spark's SQL, understood once, run on Arrow.
 
 What lives here: :func:`parse` (syntax by sqlglot, names and types by the table's schema) and
-:class:`Predicate`, the value that scans, conflict rules and file skipping share.
+:class:`Predicate`, the value that scans, conflict rules and file skipping share; :func:`parse_value`
+for expressions that are stored.
 What it does not know: how expressions run (``expressions``), where files are (``skipping``).
 
 Comparison rules are Spark's with ANSI casts of literals, in a session whose time zone is UTC. Two
@@ -16,7 +17,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +27,11 @@ from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.log import expressions as ex
+from deltanb.log.coercion import convert, spark_name
 from deltanb.log.schema import DataType, StructType, arrow_type, from_arrow
+
+if TYPE_CHECKING:
+    from deltanb.log.values import Value
 
 MAX_SUGGESTIONS = 3  # closest column names in an error
 MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
@@ -148,6 +153,45 @@ def _parse(sql: str, schema: StructType) -> Predicate:
     return Predicate(sql, expression)
 
 
+def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) -> Value:
+    """Understand an expression over the columns of ``schema`` that is stored in a column.
+
+    ``target`` is the column's type: the value is cast to it by Spark's store assignment (numbers to
+    numbers, dates and times to each other, anything plain to text); a literal may also be a text that
+    reads as a value of the type.
+
+    Raises:
+        InvalidPredicate: syntax, an unknown column (with the closest names), or a type that may not be
+            stored in the target.
+        UnsupportedPredicate: SQL outside the subset evaluated in the process, or such that may fail for
+            a row (``deltanb.log.values``).
+    """
+    from deltanb.log import values
+    from deltanb.log.resolution import Resolver
+
+    if not isinstance(sql, str):
+        raise InvalidPredicate(
+            f"a value is a SQL text, not {type(sql).__name__}: {sql!r:.80}; write 'NULL', '1' or "
+            "\"'text'\"", predicate=str(sql))
+    wanted = target if isinstance(target, pa.DataType) else arrow_type(target)
+    resolver = Resolver(sql, schema)
+    found = resolver.value(_syntax(sql))
+    if isinstance(found, ex.Literal):
+        found = _stored_literal(sql, found, wanted)
+    elif not values.assignable(found.type, wanted):
+        raise InvalidPredicate(
+            f"{sql!r} is {spark_name(found.type)}, which a column of type {spark_name(wanted)} does not "
+            "take; add a CAST", predicate=sql)
+    try:
+        value = values.Value(sql, values.strict(found), wanted)
+        value.compiled()
+    except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UnsupportedPredicate(
+            f"{error} in {sql!r} cannot be computed without Spark; use engine='spark', or rewrite it",
+            predicate=sql) from None
+    return value
+
+
 def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
     """The rows for which the condition is TRUE.
 
@@ -158,6 +202,36 @@ def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
     if isinstance(predicate, str):
         predicate = parse(predicate, table.schema)
     return table.filter(predicate.to_expression(table.schema, as_filter=True))
+
+
+def _stored_literal(sql: str, found: ex.Literal, wanted: pa.DataType) -> ex.Literal:
+    try:
+        return ex.Literal(convert(found.value, found.type, wanted), wanted)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise InvalidPredicate(
+            f"{sql!r} cannot be stored in a column of type {spark_name(wanted)}: {error}", predicate=sql
+        ) from None
+
+
+def parse_understood(sql: str, schema: StructType) -> list[Predicate]:
+    """The parts of a condition, joined by AND at its top, that are in the evaluated subset.
+
+    Rows of the condition satisfy all of them, so that files can be left out by them where only Spark
+    understands the rest.
+
+    Raises:
+        InvalidPredicate: as :func:`parse`.
+    """
+    _syntax(sql)
+    found = []
+    for text in _split(sql):
+        try:
+            part = parse(text, schema)
+            part.to_expression()
+        except UnsupportedPredicate:
+            continue
+        found.append(part)
+    return found
 
 
 # ---------------------------------------------------------------------------- syntax
