@@ -200,13 +200,12 @@ class DeltaTable(Displayable):
 
         Args:
             spark: the session; the active one, or a new local one, unless given.
-            columns, where: as in :meth:`to_arrow`.
+            columns: as in :meth:`to_arrow`.
+            where: as in :meth:`to_arrow`, or SQL that only Spark understands.
         """
         from deltanb.spark.read import read_table
 
-        snapshot = self.snapshot
-        files = snapshot.files_for_scan(*([] if where is None else [where]))
-        return read_table(snapshot, files, spark, columns=columns, where=where)
+        return read_table(self.snapshot, None, spark, columns=columns, where=where)
 
     # -- rows in ---------------------------------------------------------------------------------
 
