@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,9 +85,12 @@ def test_no_file_names_a_path_of_one_machine() -> None:
 
 def tracked_files() -> list[Path]:
     """The project's text files: those git knows, or all where there is no git."""
-    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if listing.returncode == 0 and listing.stdout:
-        paths = [ROOT / name for name in listing.stdout.splitlines()]
+    listing = ""
+    if shutil.which("git"):
+        command = ["git", "ls-files"]
+        listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    if listing:
+        paths = [ROOT / name for name in listing.splitlines()]
     else:
         paths = [p for part in ("deltanb", "tests", "notebooks") for p in (ROOT / part).rglob("*")]
         paths += list(ROOT.glob("*.*"))
