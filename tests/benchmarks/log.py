@@ -241,7 +241,7 @@ class Deltalake:
         return len(self.open(path, version=commits // 2).file_uris())
 
     def history(self, path: str) -> Any:
-        return self.open(path).history()[-1]["version"]
+        return self.open(path).history()[0]["version"]
 
     def partition(self, path: str) -> Any:
         return len(self.open(path).file_uris([("part", "=", "7")]))
@@ -311,7 +311,7 @@ class Deltanb:
         return snapshot.select_files(["path", "partition_values", "size"]).num_rows
 
     def history(self, path: str) -> Any:
-        return self.log(path).history()[-1].version
+        return self.log(path).history()[0].version
 
     def partition(self, path: str) -> Any:
         return self.scan(path, "part = '7'")
