@@ -376,7 +376,7 @@ RULES: tuple[Rule, ...] = (
          rebases=_domain_rebases),
     Rule("application id", "no application id reused", "an application id you read was written",
          ConcurrentTransactionException, _app_id_finds),
-    Rule("row tracking", "row ids do not overlap", "row tracking was filled in meanwhile",
+    Rule("row tracking", "row ids do not overlap", "row ids are filled in and taken out at once",
          None, _nothing, skips=rebase.row_tracking_skips, rebases=rebase.row_tracking),
     Rule("append", "no file added where you read", "files were added where you read",
          ConcurrentAppendException, _append_finds, skips=_append_skips),
@@ -384,7 +384,20 @@ RULES: tuple[Rule, ...] = (
          ConcurrentDeleteReadException, _delete_read_finds),
     Rule("delete / delete", "no file removed twice", "files you remove were removed",
          ConcurrentDeleteDeleteException, _delete_delete_finds),
-    Rule("timestamp", "in-commit timestamps in order", "in-commit timestamps out of order",
+    Rule("timestamp", "in-commit timestamps in order", "never: the later commit gets the later time",
          None, _nothing, skips=rebase.timestamp_skips, rebases=rebase.timestamp),
 )
 """The conflict rules in the order in which they are held against a winner."""
+
+
+def as_markdown() -> str:
+    """The table as the documentation prints it: one line a rule, in order.
+
+    >>> print(as_markdown().splitlines()[2])
+    | 1 | protocol | the protocol was changed | `ProtocolChangedException` |
+    """
+    lines = ["| | rule | a commit ends when | with |", "|---|---|---|---|"]
+    for number, rule in enumerate(RULES, 1):
+        error = f"`{rule.exception.__name__}`" if rule.exception else "(rebased)"
+        lines.append(f"| {number} | {rule.name} | {rule.failed} | {error} |")
+    return "\n".join(lines) + "\n"
