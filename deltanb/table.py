@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from deltanb.commands.rows import CommandResult
     from deltanb.log.history import History
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -220,6 +221,22 @@ class DeltaTable(Displayable):
         from deltanb.commands.write import overwrite
 
         return overwrite(self._writable("overwrite"), data, **settings)
+
+    # -- upkeep ----------------------------------------------------------------------------------
+
+    def optimize(self, where: str | None = None, **settings: Any) -> CommandResult:
+        """Write small files together, or order rows by ``zorder_by`` or the clustering columns;
+        settings and result are those of :func:`deltanb.commands.optimize.optimize`."""
+        from deltanb.commands.optimize import optimize
+
+        return optimize(self._writable("optimize"), where=where, **settings)
+
+    def purge(self, **settings: Any) -> CommandResult:
+        """Write files with deletion vectors again without the deleted rows; settings and result are
+        those of :func:`deltanb.commands.optimize.purge`."""
+        from deltanb.commands.optimize import purge
+
+        return purge(self._writable("purge"), **settings)
 
     def start_transaction(self) -> OptimisticTransaction:
         """A transaction on the newest version, for reading and committing by hand."""

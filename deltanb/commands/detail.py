@@ -7,9 +7,9 @@ What it does not know: data files.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from typing import TYPE_CHECKING, Any
 
+from deltanb.commands.clustering import logical_columns
 from deltanb.log.protocol import features_of
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
     ('delta', 0, [])
     """
     metadata, protocol = snapshot.metadata, snapshot.protocol
-    domain = snapshot.domain_metadata.get("delta.clustering")
-    clustering = json.loads(domain.configuration).get("clusteringColumns", []) if domain else []
     return {
         "format": "delta",
         "id": metadata.id,
@@ -38,7 +36,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
         "createdAt": _time(metadata.created_time),
         "lastModified": _time(snapshot.timestamp),
         "partitionColumns": list(metadata.partition_columns),
-        "clusteringColumns": clustering,
+        "clusteringColumns": [".".join(path) for path in logical_columns(snapshot)],
         "numFiles": snapshot.num_files,
         "sizeInBytes": snapshot.size_in_bytes,
         "properties": dict(metadata.configuration),

@@ -35,6 +35,7 @@ from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
 from deltanb.errors import AppendOnlyTable, InvalidArgument, TableNotFound, UnsupportedPredicate
 from deltanb.log import properties
 from deltanb.log.protocol import check_writable
+from deltanb.transaction.operations import CHANGES_DATA
 
 if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
@@ -68,7 +69,8 @@ class CommandResult:
 
     def __repr__(self) -> str:
         if self.version is None:
-            return f"<{self.operation} committed nothing ({self.engine}): no row matched>"
+            reason = "no row matched" if self.operation in CHANGES_DATA else "nothing to do"
+            return f"<{self.operation} committed nothing ({self.engine}): {reason}>"
         shown = [f"{name} {value}" for name, value in self.metrics.items()
                  if value and not name.endswith("TimeMs")]
         return f"<{self.operation} committed version {self.version} ({self.engine}): " \
