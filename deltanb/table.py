@@ -238,6 +238,12 @@ class DeltaTable(Displayable):
 
         return purge(self._writable("purge"), **settings)
 
+    def delete(self, where: str | None = None, **settings: Any) -> CommandResult:
+        """Delete rows; settings and result are those of :func:`deltanb.commands.delete.delete`."""
+        from deltanb.commands.delete import delete
+
+        return delete(self._writable("delete"), where, **settings)
+
     def start_transaction(self) -> OptimisticTransaction:
         """A transaction on the newest version, for reading and committing by hand."""
         txn: OptimisticTransaction = self._writable("start_transaction").start_transaction()

@@ -1,9 +1,9 @@
 """Commands that change rows: which files hold the rows, and what becomes of those files.
 
-What lives here: what DELETE, UPDATE and MERGE share. :func:`find_touched` looks for the rows of a
-condition, :func:`rows_of` reads them or the others again, :func:`mark_deleted` takes rows out of their
-files by deletion vectors; :class:`FileChanges` holds what a commit does to the files, with Delta's
-metrics; :func:`choose_engine` decides who works, and :class:`CommandResult` says what was done.
+What lives here: what DELETE, UPDATE and MERGE share. :func:`find` looks for the rows of a condition,
+:func:`rows_of` reads them or the others again, :func:`mark_deleted` takes rows out of their files by
+deletion vectors; :class:`FileChanges` holds what a commit does to the files, with Delta's metrics;
+:func:`choose_engine` decides who works, and :class:`CommandResult` says what was done.
 What it does not know: what the rows become (the commands do), Spark (``spark/rows.py`` does the same
 work there).
 
@@ -29,12 +29,15 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, decode_path, encode_path
-from deltanb.data import deletion_vectors
+from deltanb.data import deletion_vectors, inputs
 from deltanb.data.constraints import Checker
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
 from deltanb.errors import AppendOnlyTable, InvalidArgument, TableNotFound, UnsupportedPredicate
-from deltanb.log import properties
+from deltanb.log import predicates, properties
 from deltanb.log.protocol import check_writable
+from deltanb.log.replay import files_table
+from deltanb.log.schema import to_arrow
+from deltanb.options import options
 from deltanb.transaction.operations import CHANGES_DATA
 
 if TYPE_CHECKING:
@@ -151,6 +154,29 @@ class FileChanges:
         return {"delta.rowTracking.preserved": "false" if self.written else "true"}
 
 
+class Stopwatch:
+    """Milliseconds of a command's phases, by the clock of the options.
+
+    >>> watch = Stopwatch()
+    >>> watch.lap("scanTimeMs")
+    >>> sorted(watch.metrics())
+    ['executionTimeMs', 'scanTimeMs']
+    """
+
+    def __init__(self) -> None:
+        self._start = self._last = options.clock()
+        self._laps: dict[str, int] = {}
+
+    def lap(self, name: str) -> None:
+        """What was done since the last lap, or since the start, is the named phase."""
+        now = options.clock()
+        self._laps[name], self._last = now - self._last, now
+
+    def metrics(self) -> dict[str, int]:
+        """The phases, and the time from the start to the last lap as ``executionTimeMs``."""
+        return {"executionTimeMs": self._last - self._start, **self._laps}
+
+
 # --- the table ------------------------------------------------------------------------------------
 
 def begin(log: DeltaLog, command: str) -> OptimisticTransaction:
@@ -235,22 +261,93 @@ def _unchecked_constraint(txn: OptimisticTransaction) -> UnsupportedPredicate | 
 
 # --- finding rows ---------------------------------------------------------------------------------
 
+@dataclass(frozen=True)
+class Condition:
+    """Which rows a command means: SQL, and how much of it the process understands.
+
+    ``sql`` is None for all rows. ``predicate`` is the whole condition where it runs in the process;
+    else ``reason`` says why not, and ``parts`` are those of its conjuncts that do.
+    """
+
+    sql: str | None
+    predicate: Predicate | None = None
+    parts: tuple[Predicate, ...] = ()
+    reason: UnsupportedPredicate | None = None
+
+    def is_decided_by_log(self, txn: OptimisticTransaction) -> bool:
+        """Whether partition values alone say which rows are meant: all of a file, or none."""
+        if self.sql is None:
+            return True
+        return self.predicate is not None and (
+            self.predicate.is_partition_only(txn.snapshot.partition_columns))
+
+    def scan(self, txn: OptimisticTransaction) -> FileScan:
+        """The files that may hold such rows, remembered by the transaction as read."""
+        if self.predicate is not None:
+            return txn.filter_files(self.predicate.sql)
+        return txn.filter_files(*(part.sql for part in self.parts))
+
+
+def understand(txn: OptimisticTransaction, where: str | None) -> Condition:
+    """The condition over the table's columns.
+
+    Raises:
+        InvalidPredicate: syntax, or a column the table does not have.
+    """
+    if where is None:
+        return Condition(None)
+    schema = txn.snapshot.schema
+    try:
+        predicate = predicates.parse(where, schema)
+        predicate.to_expression(to_arrow(schema))
+    except UnsupportedPredicate as reason:
+        parts = predicates.parse_understood(where, schema)
+        return Condition(where, parts=tuple(parts), reason=reason)
+    return Condition(predicate.sql, predicate)
+
+
+def find(
+    txn: OptimisticTransaction, files: FileScan, condition: Condition, engine: str,
+    seen: Callable[[], None] = lambda: None,
+) -> list[TouchedFile]:
+    """The files of a scan that hold rows of the condition, with these rows, by the engine given.
+
+    ``seen`` is called after each file that is searched in the process.
+
+    Raises:
+        InvalidPredicate: SQL that Spark cannot evaluate.
+    """
+    if condition.is_decided_by_log(txn):
+        whole = ((file, live_rows(txn, file)) for file in files)
+        return [TouchedFile(file, rows, len(rows)) for file, rows in whole if rows]
+    if engine == "arrow":
+        assert condition.predicate is not None
+        return find_touched(txn, files, condition.predicate, seen)
+    from deltanb.spark.rows import find_rows
+
+    assert condition.sql is not None
+    touched = []
+    for place, rows in sorted(find_rows(txn.snapshot, files.table, condition.sql).items()):
+        file: AddFile = files[place]
+        deleted = _deleted(txn, file)
+        rows = rows if deleted is None else rows - deleted
+        if rows:
+            touched.append(TouchedFile(file, rows, live_count(txn, file)))
+    return touched
+
+
 def find_touched(
     txn: OptimisticTransaction, files: FileScan, condition: Predicate,
     seen: Callable[[], None] = lambda: None,
 ) -> list[TouchedFile]:
     """The files that hold rows for which the condition is TRUE, with these rows.
 
-    Only the condition's columns are read, of the row groups that may hold such rows; nothing is read
-    where partition values decide alone. ``seen`` is called after each file.
+    Only the condition's columns are read, of the row groups that may hold such rows. ``seen`` is called
+    after each file.
     """
-    snapshot = txn.snapshot
-    scan = plan(snapshot, [], condition)
+    scan = plan(txn.snapshot, [], condition)
 
     def search(file: AddFile) -> TouchedFile:
-        if condition.is_partition_only(snapshot.partition_columns):
-            rows = live_rows(txn, file)
-            return TouchedFile(file, rows, len(rows))
         rows = BitMap64()
         for batch in read_data_file(scan, _row(file), positions=True):
             rows |= bitmap(batch.column(ROW_POSITION))
@@ -363,6 +460,23 @@ def _mask(positions: pa.Array, rows: BitMap64) -> pa.Array:
     values = pa.py_buffer((rows & window).to_array())
     known = pa.Array.from_buffers(pa.uint64(), hits, [None, values]).cast(pa.int64())
     return pc.is_in(positions, value_set=known)
+
+
+def table_of(touched: Iterable[TouchedFile]) -> pa.Table:
+    """The files of touched files, as a snapshot lists them: what readers of many files take."""
+    return files_table([found.file for found in touched])
+
+
+def write_rows(txn: OptimisticTransaction, data: Any) -> list[AddFile]:
+    """Write rows (Arrow in the process, or a frame of ``deltanb.spark.rows``) as files of the table."""
+    from deltanb.commands.write import clustering_of
+
+    if not inputs.is_spark(data):
+        return txn.write_files(data, clustering=clustering_of(txn))
+    from deltanb.spark.rows import rules
+
+    with rules():
+        return txn.write_files(data, clustering=clustering_of(txn))
 
 
 # --- deletion vectors -----------------------------------------------------------------------------

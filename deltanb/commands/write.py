@@ -250,10 +250,10 @@ def _write_rows(
     txn: OptimisticTransaction, data: Any, plan: _Plan, checks: Sequence[Check] = ()
 ) -> list[AddFile]:
     return txn.write_files(data, target_file_size=plan.target_file_size, checks=checks,
-                           clustering=_clustering(txn))
+                           clustering=clustering_of(txn))
 
 
-def _clustering(txn: OptimisticTransaction) -> list[list[str]]:
+def clustering_of(txn: OptimisticTransaction) -> list[list[str]]:
     """Physical paths of the columns the table is clustered by, which statistics must describe."""
     domain = txn.snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
     columns = json.loads(domain.configuration).get("clusteringColumns") if domain else None
@@ -322,7 +322,7 @@ def _rows_kept(txn: OptimisticTransaction, condition: Predicate, where: str) -> 
 
     if touched:
         change.copied = txn.write_files(inputs.Source(schema, survivors),
-                                        clustering=_clustering(txn))
+                                        clustering=clustering_of(txn))
     return change
 
 

@@ -39,7 +39,7 @@ from deltanb.errors import (
     UnsupportedProtocol,
 )
 from deltanb.log import predicates
-from deltanb.log.schema import ArrayType, MapType, StructField, StructType, to_arrow
+from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType, to_arrow
 from deltanb.spark.columns import column, converted, loses, spark_type
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def checked(
         InvalidPredicate: a constraint that Spark cannot understand.
     """
     schema = metadata.schema
-    found = _schema_of(frame)
+    found = schema_of(frame)
     lines = enforce.differences(_arrow_of(found), schema, partition_columns)
     if lines:
         raise enforce.mismatch(lines)
@@ -89,7 +89,12 @@ def checked(
         raise _misunderstood(error, schema, metadata, checks) from None
 
 
-def _schema_of(frame: DataFrame) -> StructType:
+def schema_of(frame: DataFrame) -> StructType:
+    """The Delta schema of a frame.
+
+    Raises:
+        InvalidSchema: a column of a type that Delta does not have.
+    """
     try:
         return StructType.from_json(frame.schema.json())
     except DeltaError as error:
@@ -132,6 +137,12 @@ def _unfit(found: StructType, fields: Sequence[StructField]) -> Column | None:
                       column(source.name).alias("value")])
         result = F.when(lost, text) if result is None else result.when(lost, text)
     return result
+
+
+def refused(lost: Column, path: str, wanted: DataType, value: Column) -> Column:
+    """A value that its column cannot hold stops the query; add ``otherwise`` for those it can."""
+    text = _text([F.lit(path).alias("column"), F.lit(str(wanted)).alias("type"), value.alias("value")])
+    return F.when(lost, F.raise_error(text).cast(spark_type(wanted)))
 
 
 # --- constraints ----------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ one of few entries, small enough that a file with one deletion sends 1 kB."""
 _WORDS = 1 << (CHUNK_BITS - 6)  # 64-bit words of a bitmap
 
 # For the columns of a plan, beside the table's.
-_PATH, _ROW, _KNOWN, _CHUNK, _BITS, _VALUE = (
+PATH, ROW, _KNOWN, _CHUNK, _BITS, _VALUE = (
     f"__deltanb_{name}" for name in ("path", "row", "known", "chunk", "bits", "value"))
 
 _GLOB = frozenset("?*[]{}\\")
@@ -118,13 +118,50 @@ def read_table(
     session = spark if spark is not None else start_session()
     frame = _Reader(snapshot, scan, session).frame(files)
     if text is not None:
-        try:
-            frame = frame.filter(text)
-        except AnalysisException as error:
-            said = str(error).splitlines()[0]
-            raise InvalidPredicate(f"Spark cannot evaluate {text!r}: {said}", predicate=text) \
-                from None
+        frame = filtered(frame, text)
     return frame.select(*(column(name) for name in wanted))
+
+
+def read_positions(
+    snapshot: Snapshot, files: pa.Table, where: str, spark: SparkSession | None = None
+) -> tuple[DataFrame | None, dict[str, int], list[int]]:
+    """Where the rows of a condition are: (path, position in the file) of each, deleted rows too.
+
+    Returns:
+        A frame of the columns :data:`PATH` (as Spark spells it) and :data:`ROW`; the place in ``files``
+        of each such path; and the places of files that Spark cannot read, which are not in the frame.
+
+    Raises:
+        InvalidPredicate: Spark cannot evaluate ``where``.
+        DataFileNotFound: a file that is gone.
+    """
+    try:
+        scan = in_process.plan(snapshot, [], where)
+    except UnsupportedPredicate:
+        scan = in_process.plan(snapshot)
+    session = spark if spark is not None else start_session()
+    reader = _Reader(snapshot, scan, session)
+    groups = reader._grouped(files)
+    group = [*groups.plain, *groups.hive, *groups.joined, *groups.vectors]
+    places = {_file_path(file.local): file.place for file in group}
+    if not group:
+        return None, places, groups.process
+    with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}):
+        frame = reader.positioned(group, files)
+    return filtered(frame, where).select(PATH, ROW), places, groups.process
+
+
+def filtered(frame: DataFrame, where: str) -> DataFrame:
+    """The rows for which a condition is TRUE.
+
+    Raises:
+        InvalidPredicate: Spark cannot evaluate it.
+    """
+    try:
+        return frame.filter(where)
+    except AnalysisException as error:
+        said = str(error).splitlines()[0]
+        raise InvalidPredicate(f"Spark cannot evaluate {where!r}: {said}", predicate=where) from None
 
 
 @dataclass
@@ -183,6 +220,12 @@ class _Reader:
         if not frames:
             return self.session.createDataFrame([], spark_schema(StructType(self.scan.fields)))
         return reduce(lambda one, other: one.union(other), frames)
+
+    def positioned(self, group: list[_File], files: pa.Table) -> DataFrame:
+        """All rows of the files, deleted ones too, with :data:`PATH` and :data:`ROW` beside them."""
+        frame, values = self._with_values(group, files) if self.wanted_values else \
+            (self._read_places(group), {})
+        return self._logical(frame, values, (PATH, ROW))
 
     # -- choice ---------------------------------------------------------------------------------
 
@@ -248,11 +291,11 @@ class _Reader:
 
     def _without_deleted(self, group: list[_File], files: pa.Table) -> DataFrame:
         frame, values = self._with_values(group, files)
-        frame = frame.withColumn(_CHUNK, F.shiftright(column(_ROW), CHUNK_BITS))
-        frame = frame.join(self._deleted(group).hint("broadcast"), [_PATH, _CHUNK], "left")
+        frame = frame.withColumn(_CHUNK, F.shiftright(column(ROW), CHUNK_BITS))
+        frame = frame.join(self._deleted(group).hint("broadcast"), [PATH, _CHUNK], "left")
         word = F.element_at(column(_BITS), (
-            F.shiftright(column(_ROW), 6).bitwiseAND(F.lit(_WORDS - 1)) + 1).cast("int"))
-        is_live = F.getbit(word, column(_ROW).bitwiseAND(F.lit(63)).cast("int")) == 0
+            F.shiftright(column(ROW), 6).bitwiseAND(F.lit(_WORDS - 1)) + 1).cast("int"))
+        is_live = F.getbit(word, column(ROW).bitwiseAND(F.lit(63)).cast("int")) == 0
         is_live = column(_BITS).isNull() | is_live
         return self._logical(frame.filter(_guarded(is_live, "boolean")), values)
 
@@ -270,6 +313,12 @@ class _Reader:
         reader = self.session.read.schema(schema).options(**_OPTIONS, **more)
         return reader.parquet(*(_spark_path(file.local) for file in group))
 
+    def _read_places(self, group: list[_File]) -> DataFrame:
+        """The stored columns beside the file's path and the row's position in it."""
+        frame = self._read(group, self.file_schema, _NO_FOLDERS)
+        origin = frame.metadataColumn("_metadata")  # the file's own, should a column be named so
+        return frame.select("*", origin["file_path"].alias(PATH), origin["row_index"].alias(ROW))
+
     def _with_values(
         self, group: list[_File], files: pa.Table
     ) -> tuple[DataFrame, dict[str, Column]]:
@@ -281,17 +330,14 @@ class _Reader:
         names = [f"{_VALUE}{i}" for i in range(len(self.wanted_values))]
         entries = pa.table([keys, pa.array([True] * len(group)),
                             *(values.column(f.name) for f in self.wanted_values)],
-                           names=[_PATH, _KNOWN, *names])
+                           names=[PATH, _KNOWN, *names])
         schema = T.StructType([
-            T.StructField(_PATH, T.StringType()), T.StructField(_KNOWN, T.BooleanType()),
+            T.StructField(PATH, T.StringType()), T.StructField(_KNOWN, T.BooleanType()),
             *(T.StructField(name, spark_type(f.type))
               for name, f in zip(names, self.wanted_values, strict=True))])
         known = self.session.createDataFrame(entries, schema)  # type: ignore[arg-type]
-        frame = self._read(group, self.file_schema, _NO_FOLDERS)
-        origin = frame.metadataColumn("_metadata")  # the file's own, should a column be named so
-        frame = frame.select(
-            "*", origin["file_path"].alias(_PATH), origin["row_index"].alias(_ROW))
-        frame = frame.join(known.hint("broadcast"), _PATH, "left")
+        frame = self._read_places(group)
+        frame = frame.join(known.hint("broadcast"), PATH, "left")
         return frame, {f.name: _guarded(column(name), spark_type(f.type))
                        for name, f in zip(names, self.wanted_values, strict=True)}
 
@@ -305,11 +351,13 @@ class _Reader:
                 pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
             tables.append(_bitmaps(_file_path(file.local), positions))
         schema = T.StructType([
-            T.StructField(_PATH, T.StringType()), T.StructField(_CHUNK, T.LongType()),
+            T.StructField(PATH, T.StringType()), T.StructField(_CHUNK, T.LongType()),
             T.StructField(_BITS, T.ArrayType(T.LongType()))])
         return self.session.createDataFrame(pa.concat_tables(tables), schema)  # type: ignore[arg-type]
 
-    def _logical(self, frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
+    def _logical(
+        self, frame: DataFrame, values: Mapping[str, Column], more: Sequence[str] = ()
+    ) -> DataFrame:
         """The columns of ``scan.fields`` under their logical names, comments beside them."""
         columns = []
         for f in self.scan.fields:
@@ -324,13 +372,13 @@ class _Reader:
             comment = f.metadata.get("comment")
             columns.append(made.alias(f.name, metadata={"comment": comment}) if comment
                            else made.alias(f.name))
-        return frame.select(*columns)
+        return frame.select(*columns, *more)
 
 
 def _guarded(value: Column, data_type: T.DataType | str) -> Column:
     """The value from the log, which must have an entry for the row's file."""
     message = F.concat(F.lit("the table's log has no entry under the path that Spark read: "),
-                       column(_PATH))
+                       column(PATH))
     return F.when(column(_KNOWN).isNull(), F.raise_error(message).cast(data_type)).otherwise(value)
 
 
@@ -353,7 +401,7 @@ def _bitmaps(path: str, positions: pa.Array) -> pa.Table:
     offsets = pa.array(range(0, len(flat) + 1, _WORDS), pa.int32())
     return pa.table([pa.array([path] * len(encoded.dictionary), pa.string()),
                      encoded.dictionary.cast(pa.int64()),
-                     pa.ListArray.from_arrays(offsets, values)], names=[_PATH, _CHUNK, _BITS])
+                     pa.ListArray.from_arrays(offsets, values)], names=[PATH, _CHUNK, _BITS])
 
 
 # ---------------------------------------------------------------------------- paths

@@ -1,0 +1,240 @@
+"""Rows that a command changes, found and changed by Spark.
+
+What lives here: :func:`find_rows` (which rows of which files a condition means), :func:`without_rows`
+and :func:`updated_rows` (what is written in their place), all as DataFrames over the files of a
+snapshot. Values are stored as rows written in the process are: what a column cannot hold stops the
+query with the column and the value.
+What it does not know: transactions, deletion vectors as files; ``commands/`` makes commits of it.
+
+Positions come back as one bitmap for each file and Spark partition, made by the executors and united
+here, so that what travels is far smaller than the rows. Conditions and values are evaluated in UTC and
+by ANSI rules whatever the session says: which rows a command changes must not depend on its settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.errors import InvalidPredicate, InvalidTable, UnsupportedPredicate
+from deltanb.log.predicates import parse_value
+from deltanb.log.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    arrow_type,
+)
+from deltanb.log.values import assignable
+from deltanb.spark.checks import refused, schema_of
+from deltanb.spark.columns import column, converted, loses, shape
+from deltanb.spark.read import read_positions, read_table
+from deltanb.spark.session import settings
+from deltanb.spark.session import spark as start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from deltanb.log.snapshot import Snapshot
+
+Assignments = Mapping[str, Any]
+"""SQL by column name; for fields inside a struct a mapping of the same kind."""
+
+_RULES = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+_FOLDED = "path string, rows binary"
+
+
+def rules(session: SparkSession | None = None) -> AbstractContextManager[None]:
+    """The settings under which conditions and values mean the same as in the process."""
+    return settings(session if session is not None else start_session(), _RULES)
+
+
+def find_rows(
+    snapshot: Snapshot, files: pa.Table, where: str, spark: SparkSession | None = None
+) -> dict[int, BitMap64]:
+    """The positions of the live rows for which a condition (any SQL of Spark's) is TRUE.
+
+    Returns:
+        Positions by the file's place in ``files``; files without such a row are left out. Rows that a
+        deletion vector removes are among them.
+
+    Raises:
+        InvalidPredicate: Spark cannot evaluate the condition.
+        DataFileNotFound: a file that is gone.
+    """
+    session = spark if spark is not None else start_session()
+    found: dict[int, BitMap64] = {}
+    with rules(session):
+        frame, places, others = read_positions(snapshot, files, where, session)
+        parts = [] if frame is None else _collected(frame, where)
+    for part in parts:
+        if part["path"] not in places:
+            raise InvalidTable(
+                f"Spark has read {part['path']!r}, which is no file of the table's log under that name; "
+                "rename the file, or use engine='arrow'", path=part["path"])
+        rows = BitMap64.deserialize(part["rows"])
+        found[places[part["path"]]] = found.get(places[part["path"]], BitMap64()) | rows
+    if others:
+        scan = plan(snapshot, [], where)
+        for place in others:
+            row = files.slice(place, 1).to_pylist()[0]
+            rows = BitMap64()
+            for batch in read_data_file(scan, row, positions=True):
+                rows |= BitMap64(batch.column(ROW_POSITION).to_pylist())
+            found[place] = rows
+    return {place: rows for place, rows in found.items() if rows}
+
+
+def _collected(frame: DataFrame, where: str) -> list[dict[str, Any]]:
+    try:
+        parts: list[dict[str, Any]] = frame.mapInArrow(_folding(), _FOLDED).toArrow().to_pylist()
+    except AnalysisException as error:  # a server analyses the query when it runs
+        said = str(error).splitlines()[0]
+        raise InvalidPredicate(f"Spark cannot evaluate {where!r}: {said}", predicate=where) from None
+    return parts
+
+
+def _folding() -> Any:
+    """A function for executors: (path, position) rows to one bitmap a path.
+
+    It is made here, and imports what it needs itself, so that it travels whole: an executor needs
+    pyarrow and pyroaring, and not this library.
+    """
+
+    def fold(batches: Iterator[Any]) -> Iterator[Any]:
+        from array import array
+
+        import pyarrow as arrow
+        import pyarrow.compute as compute
+        import pyroaring
+
+        united: dict[str, Any] = {}
+        for batch in batches:
+            paths = batch.column(0).dictionary_encode()
+            for code, path in enumerate(paths.dictionary.to_pylist()):
+                rows = batch.column(1)
+                if len(paths.dictionary) > 1:
+                    rows = rows.filter(compute.equal(paths.indices, code))
+                flat, buffer = array("Q"), rows.buffers()[1]
+                flat.frombytes(buffer[8 * rows.offset:8 * (rows.offset + len(rows))])
+                united.setdefault(path, pyroaring.BitMap64()).update(flat)
+        if united:
+            maps = arrow.array([rows.serialize() for rows in united.values()], arrow.binary())
+            yield arrow.record_batch({"path": arrow.array(list(united)), "rows": maps})
+
+    return fold
+
+
+# --- rows in place of them ------------------------------------------------------------------------
+
+def without_rows(
+    snapshot: Snapshot, files: pa.Table, where: str, spark: SparkSession | None = None
+) -> DataFrame:
+    """The live rows of the files for which a condition is not TRUE. Run it under :func:`rules`."""
+    return read_table(snapshot, files, spark).filter(~_is_true(where))
+
+
+def updated_rows(
+    snapshot: Snapshot, files: pa.Table, where: str | None, assignments: Assignments,
+    generated: Assignments, spark: SparkSession | None = None, *, others: bool,
+) -> DataFrame:
+    """The live rows of the files with assignments made where a condition is TRUE.
+
+    ``generated`` are assigned after the others, and see their values. ``others`` keeps the rows that
+    are not meant, as they are. Run it under :func:`rules`.
+
+    Raises:
+        InvalidPredicate: SQL that Spark cannot evaluate, or of a type that its column does not take.
+    """
+    frame = read_table(snapshot, files, spark)
+    if where is not None and not others:
+        frame, where = frame.filter(_is_true(where)), None
+    frame = frame.withColumn(_MEANT, F.lit(True) if where is None else _is_true(where))
+    for step in (assignments, generated):
+        if step:
+            frame = _assigned(frame, snapshot.schema, step)
+    return frame.select(*(column(field.name) for field in snapshot.schema.fields))
+
+
+_MEANT = "__deltanb_meant"  # a column beside the table's: whether the row is to be changed
+
+
+def _is_true(where: str) -> Column:
+    return F.coalesce(F.expr(where).cast("boolean"), F.lit(False))
+
+
+def _assigned(frame: DataFrame, schema: StructType, assignments: Assignments) -> DataFrame:
+    made = []
+    for field in schema.fields:
+        old = column(field.name)
+        if field.name in assignments:
+            new = _new(frame, schema, field.type, old, assignments[field.name], field.name)
+            old = F.when(column(_MEANT), new).otherwise(old)
+        made.append(old.alias(field.name))
+    return frame.select(*made, _MEANT)
+
+
+def _new(
+    frame: DataFrame, schema: StructType, data_type: DataType, old: Column, assigned: Any, path: str
+) -> Column:
+    """A column's new value; of a struct whose fields are assigned, the struct with those replaced."""
+    if isinstance(assigned, str):
+        return _stored(frame, schema, data_type, assigned, path)
+    assert isinstance(data_type, StructType)
+    fields = []
+    for field in data_type.fields:
+        value = old.getField(field.name)
+        if field.name in assigned:
+            value = _new(frame, schema, field.type, value, assigned[field.name], f"{path}.{field.name}")
+        fields.append(value.alias(field.name))
+    return F.struct(*fields)
+
+
+def _stored(
+    frame: DataFrame, schema: StructType, wanted: DataType, sql: str, path: str
+) -> Column:
+    """A value by store assignment; one that the column cannot hold stops the query."""
+    try:
+        raw = F.expr(sql)
+        found = schema_of(frame.select(raw.alias("value"))).fields[0].type
+    except AnalysisException as error:
+        said = str(error).splitlines()[0]
+        raise InvalidPredicate(f"Spark cannot evaluate {sql!r}: {said}", predicate=sql) from None
+    if not _fits(found, wanted):
+        try:
+            parse_value(sql, schema, wanted)  # a literal may be a text that reads as the type
+        except UnsupportedPredicate:
+            raise InvalidPredicate(
+                f"{sql!r} is {found}, which column {path!r} of type {wanted} does not take; add a CAST",
+                predicate=sql) from None
+    if shape(found) == shape(wanted):
+        return raw
+    made = converted(raw, found, wanted)
+    plain = isinstance(wanted, PrimitiveType)
+    lost = raw.isNotNull() & made.isNull() if plain else loses(raw, found, wanted)
+    return made if lost is None else refused(lost, path, wanted, raw).otherwise(made)
+
+
+def _fits(found: DataType, wanted: DataType) -> bool:
+    """Whether store assignment lets values of one type into a column of the other."""
+    if shape(found) == shape(wanted) or str(found) in ("void", "null"):
+        return True
+    match found, wanted:
+        case StructType(), StructType():
+            return all(_fits(inner.type, field.type) for field in wanted.fields
+                       if (inner := found.get(field.name)) is not None)
+        case ArrayType(), ArrayType():
+            return _fits(found.element_type, wanted.element_type)
+        case MapType(), MapType():
+            return _fits(found.key_type, wanted.key_type) and _fits(found.value_type, wanted.value_type)
+        case PrimitiveType(), PrimitiveType():
+            return assignable(arrow_type(found), arrow_type(wanted))
+    return False
