@@ -263,3 +263,89 @@ def open(
 ) -> DeltaTable:
     """Open a table; the same as :meth:`DeltaTable.for_path`."""
     return DeltaTable.for_path(path, version, timestamp)
+    # -- the table itself ------------------------------------------------------------------------
+
+    def add_columns(self, columns: Any) -> int:
+        """Add columns; as :func:`deltanb.commands.alter_columns.add_columns`."""
+        from deltanb.commands.alter_columns import add_columns
+
+        return add_columns(self._writable("add_columns"), columns)
+
+    def rename_column(self, name: str | Sequence[str], new_name: str) -> int:
+        """Rename a column; as :func:`deltanb.commands.alter_columns.rename_column`."""
+        from deltanb.commands.alter_columns import rename_column
+
+        return rename_column(self._writable("rename_column"), name, new_name)
+
+    def drop_columns(self, names: str | Sequence[str], if_exists: bool = False) -> int | None:
+        """Drop columns; as :func:`deltanb.commands.alter_columns.drop_columns`."""
+        from deltanb.commands.alter_columns import drop_columns
+
+        return drop_columns(self._writable("drop_columns"), names, if_exists)
+
+    def change_column(self, name: str | Sequence[str], **changes: Any) -> int:
+        """Change a column; settings are those of :func:`deltanb.commands.alter_columns.change_column`."""
+        from deltanb.commands.alter_columns import change_column
+
+        return change_column(self._writable("change_column"), name, **changes)
+
+    def set_properties(self, values: Mapping[str, Any]) -> int:
+        """Set table properties; as :func:`deltanb.commands.alter_properties.set_properties`."""
+        from deltanb.commands.alter_properties import set_properties
+
+        return set_properties(self._writable("set_properties"), values)
+
+    def unset_properties(self, names: str | Sequence[str], if_exists: bool = False) -> int:
+        """Take properties away; as :func:`deltanb.commands.alter_properties.unset_properties`."""
+        from deltanb.commands.alter_properties import unset_properties
+
+        return unset_properties(self._writable("unset_properties"), names, if_exists)
+
+    def set_description(self, description: str | None) -> int:
+        """Say what the table is; as :func:`deltanb.commands.alter_properties.set_description`."""
+        from deltanb.commands.alter_properties import set_description
+
+        return set_description(self._writable("set_description"), description)
+
+    def set_name(self, name: str | None) -> int:
+        """Name the table; as :func:`deltanb.commands.alter_properties.set_name`."""
+        from deltanb.commands.alter_properties import set_name
+
+        return set_name(self._writable("set_name"), name)
+
+    def add_constraint(self, name: str, expression: str, engine: str | None = None) -> int:
+        """Add a CHECK; as :func:`deltanb.commands.alter_constraints.add_constraint`."""
+        from deltanb.commands.alter_constraints import add_constraint
+
+        return add_constraint(self._writable("add_constraint"), name, expression, engine)
+
+    def drop_constraint(self, name: str, if_exists: bool = False) -> int:
+        """Drop a CHECK; as :func:`deltanb.commands.alter_constraints.drop_constraint`."""
+        from deltanb.commands.alter_constraints import drop_constraint
+
+        return drop_constraint(self._writable("drop_constraint"), name, if_exists)
+
+    def add_feature(self, names: str | Sequence[str]) -> int | None:
+        """Add table features; as :func:`deltanb.commands.alter_features.add_feature`."""
+        from deltanb.commands.alter_features import add_feature
+
+        return add_feature(self._writable("add_feature"), names)
+
+    def drop_feature(self, name: str, truncate_history: bool = False) -> int:
+        """Drop a table feature; as :func:`deltanb.commands.drop_feature.drop_feature`."""
+        from deltanb.commands.drop_feature import drop_feature
+
+        return drop_feature(self._writable("drop_feature"), name, truncate_history)
+
+    def upgrade_protocol(self, reader_version: int, writer_version: int) -> int | None:
+        """Raise the protocol; as :func:`deltanb.commands.alter_features.upgrade_protocol`."""
+        from deltanb.commands.alter_features import upgrade_protocol
+
+        return upgrade_protocol(self._writable("upgrade_protocol"), reader_version, writer_version)
+
+    def cluster_by(self, columns: str | Sequence[str] | None) -> int | None:
+        """Set the clustering columns; as :func:`deltanb.commands.alter_clustering.cluster_by`."""
+        from deltanb.commands.alter_clustering import cluster_by
+
+        return cluster_by(self._writable("cluster_by"), columns)
+

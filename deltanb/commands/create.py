@@ -18,6 +18,7 @@ from deltanb.commands.write import commit_or_discard, metrics_of, refuse_append_
 from deltanb.data import inputs
 from deltanb.errors import InvalidArgument, InvalidSchema, TableAlreadyExists
 from deltanb.log import properties as table_properties
+from deltanb.log.ddl import parse_schema
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.protocol import check_writable, without_protocol_properties
 from deltanb.log.schema import StructType, from_arrow
@@ -54,7 +55,8 @@ def create(
         path: where: a folder, a URI, or a store.
         data_or_schema: rows (anything :meth:`DeltaTable.append <deltanb.table.DeltaTable.append>`
             takes), which give the table its columns and become its first version; or a schema alone:
-            Arrow's, Delta's (:class:`~deltanb.log.schema.StructType`) or Spark's.
+            SQL's (``"id bigint NOT NULL, name string"``), Arrow's, Delta's
+            (:class:`~deltanb.log.schema.StructType`) or Spark's.
         partition_by: column names; order matters for the folders only.
         properties: table properties, e.g. ``{"delta.appendOnly": True}``. Those of table features raise
             the protocol; ``delta.columnMapping.mode`` gives every column an id.
@@ -98,6 +100,8 @@ def _schema_and_data(given: Any) -> tuple[StructType, Any]:
     """The schema of the table to be, and its rows if there are any to write."""
     if isinstance(given, StructType):
         return given, None
+    if isinstance(given, str):
+        return parse_schema(given), None
     if isinstance(given, pa.Schema):
         return from_arrow(given), None
     if inputs.is_spark(given):
@@ -116,7 +120,7 @@ def _metadata(
 ) -> Metadata:
     if not schema.fields:
         raise InvalidSchema("a table needs at least one column; the data, or the schema, has none")
-    configuration = {key: _text(key, value) for key, value in properties.items()}
+    configuration = {key: table_properties.as_text(key, value) for key, value in properties.items()}
     table_properties.validate(configuration)
     if table_properties.get(configuration, "delta.enableRowTracking"):
         for key, prefix in _ROW_TRACKING_COLUMNS.items():
@@ -125,16 +129,6 @@ def _metadata(
         id=options.new_id(), name=name, description=description, configuration=configuration,
         created_time=options.clock(), schema_string=schema.to_json())
     return evolution.with_schema(metadata, schema, partition_by)
-
-
-def _text(key: Any, value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    if not isinstance(value, str) or not isinstance(key, str):
-        raise InvalidArgument(f"table property {key!r} = {value!r} must be text, a number or a bool")
-    return value
 
 
 def _create(

@@ -45,8 +45,11 @@ _VERSIONED = re.compile(
 _TEMPORARY = re.compile(r"_delta_log/\.[^/]+\.[0-9a-f]{16}\.tmp")
 
 
-def clean_up(log: DeltaLog) -> list[str]:
+def clean_up(log: DeltaLog, retention: int | None = None) -> list[str]:
     """Delete what ``delta.logRetentionDuration`` no longer covers; returns the deleted names.
+
+    ``retention`` in milliseconds takes its place, to the millisecond and whether or not
+    ``delta.enableExpiredLogCleanup`` is set: for history that is truncated on request.
 
     Does nothing if ``delta.enableExpiredLogCleanup`` is false, if no readable checkpoint lies at or
     below the oldest retained commit, or if ``checkpointProtection`` guards what would go. Raises
@@ -55,12 +58,17 @@ def clean_up(log: DeltaLog) -> list[str]:
     snapshot = log.update()
     if snapshot.version < 0:
         return []
-    if not properties.get(snapshot.properties, "delta.enableExpiredLogCleanup"):
+    if retention is None and not properties.get(
+            snapshot.properties, "delta.enableExpiredLogCleanup"):
         return []
     check_writable(snapshot.protocol, snapshot.metadata, log.path, writes_data=False)
     names = log.store.list_names(LOG_FOLDER)
-    retention = properties.get(snapshot.properties, "delta.logRetentionDuration")
-    base = _base(log.store, names, _midnight(options.clock() - retention), snapshot)
+    if retention is None:
+        kept = properties.get(snapshot.properties, "delta.logRetentionDuration")
+        cutoff = _midnight(options.clock() - kept)
+    else:
+        cutoff = options.clock() - retention
+    base = _base(log.store, names, cutoff, snapshot)
     expired = [] if base is None else _expired(names, base)
     expired += _abandoned(log.store, names)
     expired += _orphans(log.store, sorted(set(names) - set(expired)))

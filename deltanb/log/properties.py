@@ -102,6 +102,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.dataSkippingStatsColumns": (_columns, None),
     "delta.deletedFileRetentionDuration": (parse_interval, 7 * DAY_MS),
     "delta.enableChangeDataFeed": (_boolean, False),
+    "delta.dropFeatureTruncateHistory.retentionDuration": (parse_interval, DAY_MS),
     "delta.enableDeletionVectors": (_boolean, False),
     "delta.enableExpiredLogCleanup": (_boolean, True),
     "delta.enableIcebergCompatV1": (_boolean, False),
@@ -117,6 +118,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.logRetentionDuration": (parse_interval, 30 * DAY_MS),
     "delta.minReaderVersion": (_integer(1), None),
     "delta.minWriterVersion": (_integer(1), None),
+    "delta.rowTrackingSuspended": (_boolean, False),
     "delta.randomizeFilePrefixes": (_boolean, False),
     "delta.requireCheckpointProtectionBeforeVersion": (_integer(0), 0),
     "delta.rowTracking.materializedRowCommitVersionColumnName": (str, None),
@@ -125,6 +127,34 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.targetFileSize": (_bytes, None),
 }
 """name -> (parser of its text, default when it is not set)."""
+
+
+def as_text(name: Any, value: Any) -> str:
+    """A property as the log holds it, from what Python code gives: text, a number or a bool.
+
+    >>> as_text("delta.appendOnly", True), as_text("delta.checkpointInterval", 5)
+    ('true', '5')
+
+    Raises:
+        InvalidArgument: anything else, or a name that is no text.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if not isinstance(value, str) or not isinstance(name, str) or not name:
+        raise InvalidArgument(f"table property {name!r} = {value!r} must be text, a number or a bool")
+    return value
+
+
+def spelled(name: str) -> str:
+    """A property's name as this table of properties spells it; unknown ones as they are.
+
+    >>> spelled("DELTA.appendonly"), spelled("mine")
+    ('delta.appendOnly', 'mine')
+    """
+    lower = name.lower()
+    return next((known for known in PROPERTIES if known.lower() == lower), name)
 
 
 def get(configuration: Mapping[str, str], name: str) -> Any:

@@ -124,7 +124,9 @@ def prepare(
     _check_domains(others, final_protocol, table)
     final: list[Action] = [a for a in (metadata, protocol) if a is not None] + others
     isolation = isolation_of(final, standing, operation)
-    final = _track_rows(final, final_protocol, read_row_id_mark, read_version + 1, operation, table)
+    if not rebase.row_ids_suspended(standing):
+        final = _track_rows(
+            final, final_protocol, read_row_id_mark, read_version + 1, operation, table)
     blind = is_blind_append(final, reads)
     info = commit_info.replace(
         timestamp=now, isolation_level=isolation, is_blind_append=blind,

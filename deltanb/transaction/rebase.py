@@ -52,7 +52,7 @@ def row_tracking(current: CurrentTransaction, winner: Winner) -> CurrentTransact
     """
     if features.supports(current.protocol, "rowTracking"):
         current = _merge_backfill(current, winner)
-        if current.operation.name != UNBACKFILL:
+        if current.operation.name != UNBACKFILL and not row_ids_suspended(current.metadata):
             current = _reassign_row_ids(current, winner)
     return _retime_types(current, winner)
 
@@ -90,6 +90,11 @@ def _without_files(
     kept = [a for a in current.actions if not (isinstance(a, AddFile) and a.path in paths)]
     reads = replace(current.reads, forgotten=current.reads.forgotten | frozenset(paths))
     return current.with_actions([*kept, *more]).having(reads=reads)
+
+
+def row_ids_suspended(metadata: Metadata) -> bool:
+    """Whether new files get no row ids for now, although the table has the feature."""
+    return bool(properties.get(metadata.configuration, "delta.rowTrackingSuspended"))
 
 
 def high_water_mark(actions: Sequence[Action]) -> int | None:

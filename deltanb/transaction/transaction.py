@@ -291,7 +291,7 @@ class OptimisticTransaction(Displayable):
         mark, previous = MISSING_HIGH_WATER_MARK, None
         if exists:
             mark = parse_high_water_mark(snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN))
-            if in_commit_timestamps(snapshot.metadata):
+            if in_commit_timestamps(snapshot.metadata) or in_commit_timestamps(self.metadata):
                 previous = snapshot.timestamp
         self._current = prepare(
             table=self.table, txn_id=self.txn_id, read_version=self.read_version,
