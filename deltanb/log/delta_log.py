@@ -14,11 +14,11 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb.actions import Action
+from deltanb.actions import Action, AddFile
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound, VersionNotFound
 from deltanb.log import segment as segments
@@ -128,17 +128,21 @@ class DeltaLog(Displayable):
         state = self._follow(snapshot._state)
         return snapshot if state is snapshot._state else self._install(state)
 
-    def advance(self, version: int, actions: Sequence[Action]) -> Snapshot:
+    def advance(
+        self, version: int, actions: Sequence[Action], written: Iterable[AddFile] = ()
+    ) -> Snapshot:
         """Install the snapshot after a commit of our own, without reading it back.
 
-        Falls back to :meth:`update` where the commit does not follow the snapshot held.
+        Falls back to :meth:`update` where the commit does not follow the snapshot held. ``written``
+        are files made for this commit: no version before it has them.
         """
         held = self._held
         if held is None or held[0].version != version - 1:
             return self.update() if held is None or held[0].version < version else held[0]
         delta = Delta()
         feed_actions(delta, actions)
-        return self._install(held[0]._state.after(delta, version))
+        all_new = not delta.removes and delta.adds.keys() <= {file.path for file in written}
+        return self._install(held[0]._state.after(delta, version, all_new))
 
     def snapshot_at(self, version: int) -> Snapshot:
         """The table as it was at a version.

@@ -259,25 +259,40 @@ class FileSet:
         self._parts: tuple[Part, ...] | None = () if checkpoint is None else None
         self._below: FileSet | None = None
         self._delta: Delta | None = None
+        self._num_files: int | None = None
+        self._size_in_bytes: int | None = None
         self._lock = threading.Lock()
 
-    def extended(self, delta: Delta) -> FileSet:
-        """This set after one more run of commits."""
+    def extended(self, delta: Delta, all_new: bool = False) -> FileSet:
+        """This set after one more run of commits.
+
+        ``all_new`` says that the delta only adds files, none of which is in this set: what was
+        counted here is then carried forward instead of counted again.
+        """
         if not delta.adds and not delta.removes:
             return self
         above = FileSet()
         above._parts, above._below, above._delta = None, self, delta
+        if all_new and self._num_files is not None:
+            above._num_files = self._num_files + len(delta.adds)
+        if all_new and self._size_in_bytes is not None:
+            above._size_in_bytes = self._size_in_bytes + sum(
+                row.size or 0 for row in delta.adds.values())
         return above
 
     @property
     def num_files(self) -> int:
         """Files, without reading more than paths."""
-        return sum(part.num_files for part in self.parts())
+        if self._num_files is None:
+            self._num_files = sum(part.num_files for part in self.parts())
+        return self._num_files
 
     @property
     def size_in_bytes(self) -> int:
         """Sum of the files' sizes in bytes."""
-        return sum(part.bytes() for part in self.parts())
+        if self._size_in_bytes is None:
+            self._size_in_bytes = sum(part.bytes() for part in self.parts())
+        return self._size_in_bytes
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """The named columns of every file, oldest layer first."""

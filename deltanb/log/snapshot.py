@@ -52,15 +52,18 @@ class State:
         return cls(version, FileSet(parts), parts.protocol, parts.metadata, parts.txns, domains,
                    checkpoint_version=version)
 
-    def after(self, delta: Delta, version: int) -> State:
-        """The state at ``version``, the commits up to which ``delta`` sums up."""
+    def after(self, delta: Delta, version: int, all_new: bool = False) -> State:
+        """The state at ``version``, the commits up to which ``delta`` sums up.
+
+        ``all_new``: as :meth:`FileSet.extended` takes it.
+        """
         domains = self.domains
         if delta.domains:
             both = {**domains, **delta.domains}
             domains = {name: domain for name, domain in both.items() if not domain.removed}
         return State(
             version,
-            self.files.extended(delta),
+            self.files.extended(delta, all_new),
             delta.protocol or self.protocol,
             delta.metadata or self.metadata,
             {**self.txns, **delta.txns} if delta.txns else self.txns,
@@ -198,7 +201,7 @@ class Snapshot(Displayable):
         """Logical files in the table."""
         return self._state.files.num_files
 
-    @cached_property
+    @property
     def size_in_bytes(self) -> int:
         """Sum of their sizes."""
         return self._state.files.size_in_bytes

@@ -370,7 +370,7 @@ class OptimisticTransaction(Displayable):
         if OptimisticTransaction.get_active() is self:
             OptimisticTransaction.clear_active()
         committed = self.committed
-        snapshot = self.log.advance(committed.version, committed.actions)
+        snapshot = self.log.advance(committed.version, committed.actions, self.written)
         every = [*post_commit.builtin_hooks(committed, snapshot), *self._hooks]
         post_commit.run_hooks(every, committed, snapshot)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deltanb import actions
+from deltanb.actions import AddFile
 from deltanb.errors import InvalidTable, TableNotFound, UnsupportedProtocol, VersionNotFound
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
@@ -148,6 +150,29 @@ def test_advance_installs_our_commit_without_reading_it() -> None:
     assert jumped.version == 4 and paths(jumped) == ["b", "c", "theirs"]
     fresh = DeltaLog(store).snapshot
     assert fresh.files.sort_by("path") == jumped.files.sort_by("path")
+
+
+def test_counts_are_carried_over_our_own_new_files_and_stay_true() -> None:
+    store = MemoryStore()
+    table = TableBuilder(store).create().commit(add("a", size=1), add("b", size=2))
+    log = DeltaLog.for_table(store)
+    assert (log.snapshot.num_files, log.snapshot.size_in_bytes) == (2, 3)
+
+    def land(*lines: Any, new: Sequence[str] = ()) -> tuple[int, int]:
+        mine = [actions.from_dict(line) for line in lines]
+        table.commit(*mine)
+        written = [AddFile(path=path) for path in new]
+        after = log.advance(log.snapshot.version + 1, mine, written)
+        fresh = DeltaLog(store).snapshot
+        found = after.num_files, after.size_in_bytes
+        assert found == (fresh.num_files, fresh.size_in_bytes)
+        return found
+
+    assert land(add("c", size=4), new=["c"]) == (3, 7)
+    assert log.snapshot._state.files._parts is None  # nothing was looked up
+    assert land(add("b", size=8)) == (3, 13)  # described anew
+    assert land(add("d", size=16), remove("a"), new=["d"]) == (3, 28)
+    assert land(add("e", size=32), add("c", size=64), new=["e"]) == (4, 120)
 
 
 def test_a_table_is_created_through_advance() -> None:
