@@ -54,6 +54,12 @@ compatibility while moving to UUID-named v2 Checkpoints")."""
 DEFAULT_CODEC = "zstd"
 """What PROTOCOL.md recommends where ``delta.parquet.compression.codec`` is not set."""
 
+SMALL_ROWS = 1_000
+"""Up to so many actions are one row group, under the codec that is set up fastest: a checkpoint has
+60 columns, and of a small table's, which is written every few commits, each costs more than its rows."""
+
+SMALL_CODEC = "snappy"
+
 _CODECS = {
     "none": "none",
     "uncompressed": "none",
@@ -162,7 +168,6 @@ class _State:
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.version = snapshot.version
         self.metadata = snapshot.metadata
-        self.codec = _codec(self.metadata)
         self.actions: list[Action] = [
             snapshot.protocol,
             self.metadata,
@@ -172,6 +177,8 @@ class _State:
         self.adds = snapshot.files
         self.removes = _live_tombstones(snapshot, now)
         self.num_rows = self.adds.num_rows + self.removes.num_rows
+        self.is_small = self.num_rows + len(self.actions) <= SMALL_ROWS
+        self.codec = _codec(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
         self._forms = _Forms(self.metadata)
 
     def file_rows(self, start: int = 0, stop: int | None = None) -> Iterator[pa.Table]:
@@ -211,9 +218,9 @@ def _live_tombstones(snapshot: Snapshot, now: int) -> pa.Table:
     return removes.filter(pc.fill_null(young, False))
 
 
-def _codec(metadata: Metadata) -> str:
-    wanted = metadata.configuration.get("delta.parquet.compression.codec", DEFAULT_CODEC)
-    return _CODECS.get(wanted.strip().lower(), DEFAULT_CODEC)
+def _codec(metadata: Metadata, default: str) -> str:
+    wanted = metadata.configuration.get("delta.parquet.compression.codec", default)
+    return _CODECS.get(wanted.strip().lower(), default)
 
 
 # -- the two kinds -----------------------------------------------------------------------------
@@ -222,6 +229,8 @@ def _codec(metadata: Metadata) -> str:
 def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     types = {**_SMALL, **_types(state.file_schema())}
     pieces = [_small_table(state.actions), *state.file_rows()]
+    if state.is_small:
+        pieces = [pa.concat_tables(pieces, promote_options="default")]
     size = _write(store, classic_name(state.version), types, iter(pieces), state.codec)
     return LastCheckpoint(
         version=state.version,
