@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.commands.rows import CommandResult
+    from deltanb.commands.vacuum import VacuumResult
     from deltanb.log.history import History
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -237,6 +238,13 @@ class DeltaTable(Displayable):
         from deltanb.commands.optimize import purge
 
         return purge(self._writable("purge"), **settings)
+
+    def vacuum(self, retention_hours: float | None = None, **settings: Any) -> VacuumResult:
+        """Delete files that no version within the retention needs; settings and result are those of
+        :func:`deltanb.commands.vacuum.vacuum`."""
+        from deltanb.commands.vacuum import vacuum
+
+        return vacuum(self._writable("vacuum"), retention_hours, **settings)
 
     def delete(self, where: str | None = None, **settings: Any) -> CommandResult:
         """Delete rows; settings and result are those of :func:`deltanb.commands.delete.delete`."""

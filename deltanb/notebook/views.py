@@ -23,6 +23,7 @@ from deltanb.notebook import (
     tables,
     text,
     transactions,
+    vacuum,
 )
 from deltanb.notebook.model import View
 
@@ -86,4 +87,5 @@ _ENTRIES: dict[str, Entry] = {
     "Action": Entry(actions.fields),
     "History": Entry(history.view),
     "HistoryEntry": Entry(history.entry),
+    "VacuumResult": Entry(vacuum.view),
 }
