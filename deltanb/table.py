@@ -125,11 +125,6 @@ class DeltaTable(Displayable):
         """The table properties that are set."""
         return self.snapshot.properties
 
-    def update(self) -> DeltaTable:
-        """Look for new commits now; reading does that by itself."""
-        self.log.update()
-        return self
-
     def as_of(self, moment: int | str | dt.datetime) -> DeltaTable:
         """The table at a version (an integer), or at a time (ISO 8601 text or a datetime).
 
@@ -251,6 +246,14 @@ class DeltaTable(Displayable):
         from deltanb.commands.delete import delete
 
         return delete(self._writable("delete"), where, **settings)
+
+    def update(
+        self, assignments: Mapping[str, str], where: str | None = None, **settings: Any
+    ) -> CommandResult:
+        """Change rows; settings and result are those of :func:`deltanb.commands.update.update`."""
+        from deltanb.commands.update import update
+
+        return update(self._writable("update"), assignments, where, **settings)
 
     def start_transaction(self) -> OptimisticTransaction:
         """A transaction on the newest version, for reading and committing by hand."""

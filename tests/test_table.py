@@ -51,7 +51,6 @@ def test_it_follows_the_table(path: Path) -> None:
     table, other = dn.open(path), dn.open(path)
     assert other.append({"id": [4], "p": ["a"]}) == 2
     assert table.version == 2 and table.to_arrow().num_rows == 4
-    assert table.update() is table
     assert [entry.version for entry in table.history()] == [2, 1, 0]
     assert [entry.version for entry in table.history(limit=1)] == [2]
 
@@ -73,7 +72,7 @@ def test_versions_of_the_past_stand_still(path: Path) -> None:
     past = table.as_of(0)
     table.append({"id": [5], "p": ["a"]})
     assert (past.version, past.to_arrow().num_rows) == (0, 2)
-    assert past.update().version == 0
+    assert past.version == 0
     assert [entry.version for entry in past.history()] == [0]
     assert dn.open(path, version=1).to_arrow().num_rows == 3
     with pytest.raises(VersionNotFound):

@@ -25,6 +25,7 @@ from deltanb.commands.rows import (
     mark_deleted,
     rows_of,
     table_of,
+    table_of_rows,
     understand,
     uses_vectors,
     write_rows,
@@ -145,8 +146,10 @@ def _survivors(
     kept = [found for found in touched if not found.is_whole]
     if engine == "arrow":
         return inputs.Source(to_arrow(txn.snapshot.schema), lambda: rows_of(txn, kept, "others"))
-    from deltanb.spark.rows import without_rows
+    from deltanb.spark.rows import all_rows, without_rows
 
+    if not condition.can_be_repeated:
+        return all_rows(txn.snapshot, table_of_rows(txn, kept, "others"))
     assert condition.sql is not None
     return without_rows(txn.snapshot, table_of(kept), condition.sql)
 

@@ -274,6 +274,11 @@ class Condition:
     parts: tuple[Predicate, ...] = ()
     reason: UnsupportedPredicate | None = None
 
+    @property
+    def can_be_repeated(self) -> bool:
+        """Whether it is known to name the same rows each time: Spark has functions that do not."""
+        return self.sql is None or self.predicate is not None
+
     def is_decided_by_log(self, txn: OptimisticTransaction) -> bool:
         """Whether partition values alone say which rows are meant: all of a file, or none."""
         if self.sql is None:
@@ -465,6 +470,23 @@ def _mask(positions: pa.Array, rows: BitMap64) -> pa.Array:
 def table_of(touched: Iterable[TouchedFile]) -> pa.Table:
     """The files of touched files, as a snapshot lists them: what readers of many files take."""
     return files_table([found.file for found in touched])
+
+
+def table_of_rows(
+    txn: OptimisticTransaction, touched: Iterable[TouchedFile], which: str
+) -> pa.Table:
+    """As :func:`table_of`, as if of each file only the rows of ``which`` (as in :func:`rows_of`) lived.
+
+    So Spark reads rows that a condition has named without evaluating it again, which might name others
+    (``current_timestamp()``, ``rand()``).
+    """
+    files = []
+    for found in touched:
+        gone = BitMap64()
+        gone.add_range(0, physical_count(txn, found.file))
+        gone -= found.rows if which == "touched" else live_rows(txn, found.file) - found.rows
+        files.append(found.file.replace(deletion_vector=deletion_vectors.inline(gone) if gone else None))
+    return files_table(files)
 
 
 def write_rows(txn: OptimisticTransaction, data: Any) -> list[AddFile]:

@@ -344,6 +344,24 @@ def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
 # ---------------------------------------------------------------------------- names
 
 
+def split_name(name: str) -> list[str]:
+    """The parts of a column's name: dots part them, backticks quote.
+
+    Raises:
+        InvalidPredicate: no name.
+
+    >>> split_name("a.`b.c`")
+    ['a', 'b.c']
+    """
+    from deltanb.log.resolution import identifiers
+
+    found = identifiers(_syntax(name))
+    if found is None:
+        raise InvalidPredicate(f"{name!r} is no name of a column; quote it with backticks",
+                               predicate=name)
+    return [part.name for part in found]
+
+
 def resolve_column(sql: str, schema: StructType, parts: Sequence[str], place: str) -> ex.Column:
     """The column that ``parts`` names, or InvalidPredicate with the closest names."""
     current: DataType = schema
@@ -368,7 +386,7 @@ def _unknown_column(
     sql: str, schema: StructType, parts: Sequence[str], place: str
 ) -> InvalidPredicate:
     name = ".".join(parts)
-    names = _leaf_names(schema)
+    names = leaf_names(schema)
     lowered = {n.lower(): n for n in names}
     close = [lowered[n] for n in
              difflib.get_close_matches(name.lower(), lowered, MAX_SUGGESTIONS, 0.5)]
@@ -381,10 +399,11 @@ def _unknown_column(
                             predicate=sql, column=name, suggestions=tuple(close))
 
 
-def _leaf_names(schema: StructType, prefix: str = "") -> list[str]:
+def leaf_names(schema: StructType, prefix: str = "") -> list[str]:
+    """The dotted paths of all columns and fields inside structs."""
     names: list[str] = []
     for f in schema.fields:
         names.append(prefix + f.name)
         if isinstance(f.type, StructType):
-            names += _leaf_names(f.type, f"{prefix}{f.name}.")
+            names += leaf_names(f.type, f"{prefix}{f.name}.")
     return names

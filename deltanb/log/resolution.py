@@ -364,13 +364,13 @@ class Resolver:
         """A column or nested field."""
         from deltanb.log.predicates import resolve_column
 
-        identifiers = _identifiers(node)
-        if identifiers is None:
+        parts = identifiers(node)
+        if parts is None:
             self.unsupported(node)
-        meta = identifiers[0].meta
+        meta = parts[0].meta
         start = meta.get("start")
         place = "" if start is None else f" at position {start + 1}"
-        return resolve_column(self.sql, self.schema, [i.name for i in identifiers], place)
+        return resolve_column(self.sql, self.schema, [i.name for i in parts], place)
 
     def literal(self, node: exp.Literal) -> Expression:
         """A text or a number in Spark's literal types."""
@@ -456,12 +456,13 @@ def _argument_type(actual: pa.DataType, expected: pa.DataType) -> pa.DataType:
     return expected
 
 
-def _identifiers(node: exp.Expression) -> list[exp.Identifier] | None:
+def identifiers(node: exp.Expression) -> list[exp.Identifier] | None:
+    """The parts of a name; None for anything else."""
     if isinstance(node, exp.Column):
         parts = list(node.parts)
         return parts if all(isinstance(p, exp.Identifier) for p in parts) else None
     if isinstance(node, exp.Dot):
-        left = _identifiers(node.this)
+        left = identifiers(node.this)
         if left is not None and isinstance(node.expression, exp.Identifier):
             return [*left, node.expression]
     return None

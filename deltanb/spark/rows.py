@@ -135,6 +135,11 @@ def _folding() -> Any:
 
 # --- rows in place of them ------------------------------------------------------------------------
 
+def all_rows(snapshot: Snapshot, files: pa.Table, spark: SparkSession | None = None) -> DataFrame:
+    """The live rows of the files. Run it under :func:`rules`."""
+    return read_table(snapshot, files, spark)
+
+
 def without_rows(
     snapshot: Snapshot, files: pa.Table, where: str, spark: SparkSession | None = None
 ) -> DataFrame:
