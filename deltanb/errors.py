@@ -25,6 +25,8 @@
     ├── SchemaMismatch                    data does not fit the table, difference by difference
     ├── InvalidSchema                     a schema the table may not have
     ├── ConstraintViolation               which constraint, which row
+    ├── MissingChangeData                 a version at which the change data feed was off
+    ├── IncompatibleSchemaChange          changes that the columns of a later version cannot show
     ├── MaxCommitRetriesExceeded
     ├── CommitOutcomeUnknown              the store cannot say whether the commit landed
     ├── FeatureDropConflict               a winner uses the feature this transaction drops
@@ -187,6 +189,18 @@ class InvalidSchema(DeltaError):
 
 class ConstraintViolation(DeltaError):
     """A row violates a constraint (``.constraint``, ``.row``)."""
+
+
+class MissingChangeData(DeltaError):
+    """The change data feed was off at a version that is asked for (``.version``)."""
+
+    kind = "DELTA_MISSING_CHANGE_DATA"
+
+
+class IncompatibleSchemaChange(DeltaError):
+    """Columns were dropped, renamed or retyped since a version (``.version``, ``.differences``)."""
+
+    kind = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
 
 
 class MaxCommitRetriesExceeded(DeltaError):

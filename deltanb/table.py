@@ -204,6 +204,25 @@ class DeltaTable(Displayable):
 
         return read_table(self.snapshot, None, spark, columns=columns, where=where)
 
+    def changes(
+        self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
+        columns: Sequence[str] | None = None, where: str | None = None,
+    ) -> pa.Table:
+        """The change data feed of some versions, as :func:`deltanb.commands.changes.changes` has it."""
+        from deltanb.commands.changes import changes
+
+        return changes(self.log, start, end, columns=columns, where=where, newest=self.snapshot)
+
+    def changes_df(
+        self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
+        columns: Sequence[str] | None = None, where: str | None = None, spark: Any = None,
+    ) -> Any:
+        """As :meth:`changes`, as a Spark DataFrame; the rows are read in this process first."""
+        from deltanb.spark.session import spark as start_session
+
+        session = start_session() if spark is None else spark
+        return session.createDataFrame(self.changes(start, end, columns, where))
+
     # -- rows in ---------------------------------------------------------------------------------
 
     def append(self, data: Any, **settings: Any) -> int | None:
@@ -260,20 +279,6 @@ class DeltaTable(Displayable):
         txn: OptimisticTransaction = self._writable("start_transaction").start_transaction()
         return txn
 
-    def _writable(self, what: str) -> DeltaLog:
-        if self._version is not None:
-            raise IllegalStateError(
-                f"{what}: this is the table {self.name} as of version {self._version}, which can be "
-                f"read only; write to the table itself: deltanb.open({self.path!r})")
-        return self.log
-
-
-def open(
-    path: str | os.PathLike[str] | LogStore,
-    version: int | None = None, timestamp: int | str | dt.datetime | None = None,
-) -> DeltaTable:
-    """Open a table; the same as :meth:`DeltaTable.for_path`."""
-    return DeltaTable.for_path(path, version, timestamp)
     # -- the table itself ------------------------------------------------------------------------
 
     def add_columns(self, columns: Any) -> int:
@@ -360,3 +365,17 @@ def open(
 
         return cluster_by(self._writable("cluster_by"), columns)
 
+    def _writable(self, what: str) -> DeltaLog:
+        if self._version is not None:
+            raise IllegalStateError(
+                f"{what}: this is the table {self.name} as of version {self._version}, which can be "
+                f"read only; write to the table itself: deltanb.open({self.path!r})")
+        return self.log
+
+
+def open(
+    path: str | os.PathLike[str] | LogStore,
+    version: int | None = None, timestamp: int | str | dt.datetime | None = None,
+) -> DeltaTable:
+    """Open a table; the same as :meth:`DeltaTable.for_path`."""
+    return DeltaTable.for_path(path, version, timestamp)

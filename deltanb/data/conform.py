@@ -53,7 +53,8 @@ def find_field(
 ) -> int | None:
     """The index of the field that holds ``wanted``, or None where the file has none: it is NULL.
 
-    By id in mode ``id``; else by physical name, the exact one or the only other in another case.
+    By id in mode ``id`` (a field whose id is negative is in no schema and has none in files); else by
+    physical name, the exact one or the only other in another case.
 
     Raises:
         InvalidTable: two fields differ from the name in case only; in mode ``id``: no field has
@@ -67,7 +68,8 @@ def find_field(
                 "it was written without regard to column mapping; write it anew from its source",
                 file=place.file)
         number = field_id(wanted)
-        return ids.index(number) if number in ids else None
+        if number >= 0:
+            return ids.index(number) if number in ids else None
     name = physical_name(wanted, mode)
     names = [field.name for field in stored]
     if name in names:

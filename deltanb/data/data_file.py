@@ -13,7 +13,7 @@ columns, filter, projection.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.log.store import LogStore
 
-__all__ = ["BATCH_ROWS", "ROW_POSITION", "Scan", "plan", "read_data_file"]
+__all__ = ["BATCH_ROWS", "ROW_POSITION", "Scan", "plan", "plan_for", "read_data_file"]
 
 BATCH_ROWS = 65_536  # large enough for Arrow's kernels, small enough that wide rows stay in memory
 MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
@@ -109,17 +109,32 @@ def plan(
     table = str(snapshot.log.path)
     if snapshot.version < 0:
         raise TableNotFound(f"there is no table at {table}: create one first", path=table)
+    return plan_for(snapshot, snapshot.schema, columns, where)
+
+
+def plan_for(
+    snapshot: Snapshot,
+    schema: StructType,
+    columns: Sequence[str] | None = None,
+    where: str | Predicate | None = None,
+    constants: Collection[str] = (),
+) -> Scan:
+    """As :func:`plan`, for rows of another schema than the snapshot's own.
+
+    ``constants`` are columns of it that are not in the files: their values are found, as texts, among
+    the partition values of each file.
+    """
     snapshot.check_readable()
-    schema = snapshot.schema
     chosen = _chosen(schema, columns)
     predicate = None if where is None else _parsed(where, schema)
     fields = chosen + _needed(schema, predicate, chosen)
     check_type_changes(fields)
+    names = (*snapshot.partition_columns, *constants)
     scan = Scan(
         store=snapshot.log.store, columns=chosen, fields=fields,
-        partition_columns=frozenset(schema.field(name).name for name in snapshot.partition_columns),
+        partition_columns=frozenset(schema.field(name).name for name in names),
         mode=mode_of(snapshot.metadata, snapshot.protocol),
-        predicate=predicate, table=table, version=snapshot.version,
+        predicate=predicate, table=str(snapshot.log.path), version=snapshot.version,
     )
     _ = scan.schema, scan.filter  # what cannot be held or evaluated is refused before a file is read
     return scan

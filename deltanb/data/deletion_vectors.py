@@ -167,21 +167,30 @@ def z85_encode(data: bytes) -> str:
 def z85_decode(text: str, size: int, where: str = "the text") -> bytes:
     """The first ``size`` bytes of a Z85 text; the bytes behind them are padding.
 
+    A last group that no four bytes give, as it begins with ``#``, is the form of delta-kernel-rs for
+    fewer: as many ``#`` as there are bytes missing, then these bytes as a number.
+
     >>> z85_decode("HelloWorld", 8).hex()
     '864fd26fb559f75b'
+    >>> z85_decode("Hello##093", 6).hex()
+    '864fd26f0300'
     """
     if len(text) % 5 or not 0 <= size <= len(text) // 5 * 4:
         raise _invalid(f"{where}: {len(text)} characters of Z85 cannot hold {size} bytes")
     out = bytearray()
+    missing = len(text) // 5 * 4 - size
     for start in range(0, len(text), 5):
+        group = text[start:start + 5]
+        short = missing if 0 < missing < 4 and start + 5 == len(text) and (
+            group.startswith("#" * missing)) else 0
         number = 0
-        for character in text[start:start + 5]:
+        for character in group[short:]:
             if character not in _Z85_VALUE:
                 raise _invalid(f"{where}: {character!r} is no Z85 character")
             number = number * 85 + _Z85_VALUE[character]
-        if number >> 32:
-            raise _invalid(f"{where}: {text[start:start + 5]!r} is no Z85 group")
-        out += number.to_bytes(4, "big")
+        if number >> (32 - 8 * short):
+            raise _invalid(f"{where}: {group!r} is no Z85 group")
+        out += number.to_bytes(4 - short, "big")
     return bytes(out[:size])
 
 

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
     from deltanb.log.snapshot import Snapshot
 
-__all__ = ["History", "HistoryEntry", "read", "timestamp_of", "to_milliseconds", "version_as_of"]
+__all__ = [
+    "History", "HistoryEntry", "commit_times", "read", "timestamp_of", "to_milliseconds",
+    "version_as_of",
+]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -172,6 +175,20 @@ def timestamp_of(snapshot: Snapshot) -> int:
         return _in_commit(_read_info(store, version, snapshot.log.path), modified)
     except FileNotFoundError:
         return modified
+
+
+def commit_times(log: DeltaLog, first: int, last: int) -> dict[int, int]:
+    """When the versions from ``first`` to ``last`` that are in the log were committed, epoch ms.
+
+    Raises:
+        TableNotFound: there is no table.
+    """
+    switched_on = _enablement(_existing(log))
+    times = {v: at for v, at in _file_times(log.store).items() if first <= v <= last}
+    for version in times:
+        if switched_on is not None and version >= switched_on[0]:
+            times[version] = _in_commit(_read_info(log.store, version, log.path), times[version])
+    return times
 
 
 def version_as_of(log: DeltaLog, when: int | str | dt.datetime) -> int:
