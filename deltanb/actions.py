@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import quote, unquote
 
@@ -157,6 +157,14 @@ class Action(Displayable):
 
 
 _BY_KEY: dict[str, type[Action]] = {}
+
+
+@lru_cache(maxsize=64)
+def _parsed_schema(text: str) -> StructType:
+    """Shared by the metadata of many versions: properties change, schemas seldom do."""
+    from deltanb.log.schema import StructType
+
+    return StructType.from_json(text)
 
 
 def _is_required(f: Field[Any]) -> bool:
@@ -384,14 +392,12 @@ class Metadata(Action):
         Raises:
             InvalidTable: the action carries no schema, or one that does not parse.
         """
-        from deltanb.log.schema import StructType
-
         if self.schema_string is None:
             raise InvalidTable(
                 f"table {self.id} has no schemaString in its metaData action; it cannot be read. "
                 "Restore the metaData of an earlier version"
             )
-        return StructType.from_json(self.schema_string)
+        return _parsed_schema(self.schema_string)
 
 
 @_action

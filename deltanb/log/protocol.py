@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 FEATURE_PREFIX = "delta.feature."
 READER_VERSION_KEY = "delta.minReaderVersion"
 WRITER_VERSION_KEY = "delta.minWriterVersion"
+_AUTOMATIC = [feature for feature in FEATURES.values() if feature.automatic]
+_BY_LOWER = {name.lower(): name for name in FEATURES}
 
 # -- questions ---------------------------------------------------------------------------------
 
@@ -56,7 +58,11 @@ def implied_features(protocol: Protocol) -> tuple[str, ...]:
     >>> implied_features(Protocol(1, 2))
     ('appendOnly', 'invariants')
     """
-    reader, writer = protocol.min_reader_version, protocol.min_writer_version
+    return _implied(protocol.min_reader_version, protocol.min_writer_version)
+
+
+@lru_cache(maxsize=64)
+def _implied(reader: int, writer: int) -> tuple[str, ...]:
     if writer >= TABLE_FEATURES_WRITER:
         # A table with reader version 2 that lists writer features lists columnMapping there.
         return ()
@@ -240,15 +246,15 @@ def upgraded(protocol: Protocol, metadata: Metadata) -> Protocol:
     have = set(features_of(protocol))
     wanted = [
         feature.name
-        for feature in FEATURES.values()
-        if feature.automatic and feature.is_active_in(metadata) and feature.stands_in not in have
+        for feature in _AUTOMATIC
+        if feature.stands_in not in have and feature.is_active_in(metadata)
     ]
     wanted += requested_features(metadata.configuration)
     reader = _version(metadata.configuration, READER_VERSION_KEY, TABLE_FEATURES_READER)
     writer = _version(metadata.configuration, WRITER_VERSION_KEY, TABLE_FEATURES_WRITER)
     if reader >= TABLE_FEATURES_READER:
         writer = TABLE_FEATURES_WRITER
-    wanted += implied_features(Protocol(reader, writer))
+    wanted += _implied(reader, writer)
     enough = protocol.min_reader_version >= reader and protocol.min_writer_version >= writer
     if have.issuperset(_closure(wanted)) and enough:
         return protocol
@@ -289,7 +295,6 @@ def requested_features(configuration: Mapping[str, str]) -> list[str]:
     Raises UnsupportedProtocol for a name this library does not know and InvalidArgument for a
     value other than "supported" or "enabled".
     """
-    by_lower = {name.lower(): name for name in FEATURES}
     names = []
     for key, value in configuration.items():
         if not key.startswith(FEATURE_PREFIX):
@@ -297,13 +302,13 @@ def requested_features(configuration: Mapping[str, str]) -> list[str]:
         name = key.removeprefix(FEATURE_PREFIX)
         if value.strip().lower() not in ("supported", "enabled"):
             raise InvalidArgument(f"{key} can only be 'supported', not {value!r}.")
-        if name.lower() not in by_lower:
+        if name.lower() not in _BY_LOWER:
             raise UnsupportedProtocol(
                 f"{key}: there is no table feature {name} in this library. Check its spelling; "
                 "known ones are in deltanb.log.protocol.FEATURES.",
                 features=(name,),
             )
-        names.append(by_lower[name.lower()])
+        names.append(_BY_LOWER[name.lower()])
     return names
 
 

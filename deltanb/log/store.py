@@ -274,13 +274,12 @@ class LocalStore:
 
     def open_output(self, name: str) -> pa.NativeFile:
         """A file that is synced when closed, so that a commit never outlives its data."""
-        import pyarrow as pa
-
         path = self._path(name)
-        self._make_folder(os.path.dirname(path))
-        if not self._syncs:
-            return pa.OSFile(path, "wb")
-        return pa.PythonFile(_SyncedFile(path, self), mode="w")
+        try:
+            return self._output(path)
+        except FileNotFoundError:
+            self._make_folder(os.path.dirname(path))
+            return self._output(path)
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
         """Names outside the table are served from the root of the file system."""
@@ -305,6 +304,13 @@ class LocalStore:
     @property
     def _syncs(self) -> bool:
         return (self._durability or options.durability) == "sync"
+
+    def _output(self, path: str) -> pa.NativeFile:
+        import pyarrow as pa
+
+        if not self._syncs:
+            return pa.OSFile(path, "wb")
+        return pa.PythonFile(_SyncedFile(path, self), mode="w")
 
     def _path(self, name: str) -> str:
         return f"{self.root}/{name}" if self.root != "/" else f"/{name}"

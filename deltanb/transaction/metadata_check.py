@@ -13,7 +13,7 @@ from deltanb.errors import InvalidSchema
 from deltanb.log import properties
 from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType
 
-FORBIDDEN = " ,;{}()\n\t="
+FORBIDDEN = frozenset(" ,;{}()\n\t=")
 ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 CDC_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -80,8 +80,8 @@ def _no_duplicates(schema: StructType, table: str, prefix: tuple[str, ...]) -> N
 
 
 def _allowed_name(path: tuple[str, ...], table: str) -> None:
-    bad = sorted({c for c in path[-1] if c in FORBIDDEN})
-    if bad or not path[-1]:
+    if not path[-1] or not FORBIDDEN.isdisjoint(path[-1]):
+        bad = sorted(FORBIDDEN.intersection(path[-1]))
         shown = "".join(c if c.strip() else {" ": "space", "\n": "newline", "\t": "tab"}[c]
                         for c in bad) or "nothing"
         raise InvalidSchema(

@@ -89,7 +89,8 @@ def prepare(
         read_metadata, read_protocol: of the version read; None where there is no table yet.
         read_row_id_mark: the row id high-water mark read, -1 without one.
         previous_timestamp: in-commit timestamp of the version read, in ms, if it has one.
-        new_metadata, new_protocol: changes registered with the transaction, beside ``actions``.
+        new_metadata, new_protocol: changes registered with the transaction, beside ``actions``;
+            the metadata was verified then.
         now: commit time, epoch ms.
         commit_info: who and what, completed here.
 
@@ -113,7 +114,8 @@ def prepare(
     final_protocol = protocol or read_protocol
     assert final_protocol is not None
     if metadata is not None:
-        verify_new_metadata(metadata, table)
+        if metadata is not new_metadata:
+            verify_new_metadata(metadata, table)
         _partitioning_kept(metadata, read_metadata, operation, table)
         standing = metadata
     _no_downgrade(read_protocol, protocol, read_metadata, operation, table)
