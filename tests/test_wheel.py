@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -12,10 +15,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def contents(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names in a wheel built from the checkout."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
-    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    return Path(built)
+
+
+@pytest.fixture(scope="module")
+def contents(wheel: Path) -> set[str]:
+    """The names in the wheel."""
     with ZipFile(wheel) as archive:
         return set(archive.namelist())
 
@@ -36,3 +45,35 @@ def test_every_file_of_the_package_is_inside_and_nothing_else(contents: set[str]
     inside = {name for name in contents if ".dist-info/" not in name}
     assert {name for name in inside if not name.startswith("deltanb/tutorials/")} == package
     assert {"deltanb/py.typed", "deltanb/notebook/style.css"} <= inside
+
+
+def lab_command(package: Path, folder: Path) -> str:
+    """What ``deltanb lab`` of a package says and runs in a folder, JupyterLab itself left out."""
+    code = (
+        "import os, sys; os.execv = lambda path, command: sys.exit(print(*command))\n"
+        "from deltanb import cli; cli.main(['lab'])"
+    )
+    homes = {f"JUPYTER_{name}_DIR": str(folder / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+    environment = {**os.environ, **homes, "PYTHONPATH": str(package)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_an_installed_wheel_puts_the_tutorials_where_the_reader_is(
+    wheel: Path, tmp_path: Path
+) -> None:
+    with ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    printed = lab_command(tmp_path / "installed", tmp_path)
+    folder = tmp_path / "deltanb-tutorials"
+    assert f"--ServerApp.root_dir={folder.resolve()}" in printed
+    copied = {path.name for path in folder.iterdir()}
+    assert copied == {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+
+
+def test_a_checkout_opens_its_own_tutorials(tmp_path: Path) -> None:
+    printed = lab_command(ROOT, tmp_path)
+    assert f"--ServerApp.root_dir={ROOT / 'notebooks'}" in printed
+    assert not (tmp_path / "deltanb-tutorials").exists()
