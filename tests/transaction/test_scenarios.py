@@ -87,6 +87,18 @@ def run(scenario: dict[str, Any]) -> tuple[DeltaLog, OptimisticTransaction, Exce
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: f"{s['id']}-{s['group']}")
 def test_scenario(scenario: dict[str, Any]) -> None:
+    hold(scenario)
+
+
+def test_the_scenarios_as_they_were_first_written(shared: Path) -> None:
+    """The two that were corrected here are answered alike in their first form."""
+    first = json.loads((shared / "scenarios" / "conflicts.json").read_text())["scenarios"]
+    assert {s["id"] for s in first} <= {s["id"] for s in SCENARIOS}
+    for scenario in first:
+        hold(scenario)
+
+
+def hold(scenario: dict[str, Any]) -> None:
     conf = scenario.get("session_conf", {})
     options: dict[str, Any] = {}
     for name, text in conf.items():
