@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltanb import actions as actions
     from deltanb import errors as errors
     from deltanb import testing as testing
+    from deltanb.commands.convert import convert as convert
     from deltanb.commands.create import create as create
     from deltanb.errors import DeltaError as DeltaError
     from deltanb.log.delta_log import DeltaLog as DeltaLog
@@ -39,6 +40,7 @@ _NAMES = {
     "Operation": "deltanb.transaction.operations",
     "OptimisticTransaction": "deltanb.transaction.transaction",
     "Snapshot": "deltanb.log.snapshot",
+    "convert": "deltanb.commands.convert",
     "create": "deltanb.commands.create",
     "open": "deltanb.table",
     "set_options": "deltanb.options",

@@ -260,6 +260,42 @@ class DeltaTable(Displayable):
 
         return vacuum(self._writable("vacuum"), retention_hours, **settings)
 
+    def restore(self, moment: int | str | dt.datetime, **settings: Any) -> CommandResult:
+        """Make the table what it was at a version or time; settings and result are those of
+        :func:`deltanb.commands.restore.restore`."""
+        from deltanb.commands.restore import restore
+
+        return restore(self._writable("restore"), moment, **settings)
+
+    def clone(
+        self, path: str | os.PathLike[str] | LogStore, version: int | None = None, **settings: Any
+    ) -> DeltaTable:
+        """A table of its own over this one's files, as they are or as of a version; settings are those
+        of :func:`deltanb.commands.clone.clone`."""
+        from deltanb.commands.clone import clone
+
+        source = self if version is None else self.as_of(version)
+        return clone(source.snapshot, path, **settings)
+
+    @classmethod
+    def convert(cls, path: str | os.PathLike[str] | LogStore, *args: Any, **settings: Any) -> DeltaTable:
+        """Make a table of a folder of Parquet files; as :func:`deltanb.commands.convert.convert`."""
+        from deltanb.commands.convert import convert
+
+        return convert(path, *args, **settings)
+
+    def generate(self, mode: str = "symlink_format_manifest") -> None:
+        """Write manifests for other engines; as :func:`deltanb.commands.generate.generate`."""
+        from deltanb.commands.generate import generate
+
+        generate(self.snapshot, mode)
+
+    def analyze(self, columns: Sequence[str] | None = None) -> CommandResult:
+        """Take the files' statistics anew; as :func:`deltanb.commands.analyze.analyze`."""
+        from deltanb.commands.analyze import analyze
+
+        return analyze(self._writable("analyze"), columns)
+
     def delete(self, where: str | None = None, **settings: Any) -> CommandResult:
         """Delete rows; settings and result are those of :func:`deltanb.commands.delete.delete`."""
         from deltanb.commands.delete import delete

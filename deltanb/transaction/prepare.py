@@ -358,7 +358,7 @@ def _track_rows(
     if not features.supports(protocol, "rowTracking"):
         return actions
     own = rebase.high_water_mark(actions)
-    if own is not None and operation.name not in (BACKFILL, "Manual Update"):
+    if own is not None and operation.name not in (BACKFILL, "CLONE", "Manual Update"):
         raise InvalidTransaction(
             f"table {table}: manually setting the Row ID high water mark is not allowed")
     if own is not None:
