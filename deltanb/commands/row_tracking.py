@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from deltanb.actions import Action, AddFile, Metadata
 from deltanb.commands.alter import begin, refuse_unwritable
-from deltanb.errors import RowIdAssignmentWithoutStats
+from deltanb.errors import InvalidArgument, RowIdAssignmentWithoutStats
 from deltanb.log.protocol import supports, upgraded
 from deltanb.options import options
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL, Operation
+from deltanb.transaction.rebase import row_ids_suspended
 
 if TYPE_CHECKING:
     from deltanb.actions import Protocol
@@ -56,9 +57,15 @@ def backfill(
 
     Raises:
         RowIdAssignmentWithoutStats: a file has no ``numRecords``; nothing was committed.
+        InvalidArgument: row ids are suspended.
     """
     txn = begin(log)
     _require_counts(txn)
+    if row_ids_suspended(txn.metadata):
+        raise InvalidArgument(
+            f"table {txn.table}: rows are given no ids while delta.rowTrackingSuspended is true; "
+            'set_properties({"delta.rowTrackingSuspended": False}) first, by itself',
+            property="delta.rowTrackingSuspended")
     if before is not None:
         metadata = before(txn)
         refuse_unwritable(txn, metadata, upgraded(txn.protocol, metadata))

@@ -1,0 +1,167 @@
+"""ADD and DROP CONSTRAINT: rows that are there are checked first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import deltanb as dn
+from deltanb.errors import (
+    ConcurrentAppendException,
+    ConstraintViolation,
+    DeltaError,
+    InvalidArgument,
+    InvalidPredicate,
+    MetadataChangedException,
+    UnsupportedPredicate,
+)
+from deltanb.table import DeltaTable
+from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
+
+
+def table_of(rows: Any, *args: Any, **settings: Any) -> DeltaTable:
+    return dn.create(MemoryStore(), rows, *args, **settings)
+
+
+def refused(table: DeltaTable, error: type[DeltaError], match: str, *args: Any) -> DeltaError:
+    before, files = table.version, set(table.log.store.files)  # type: ignore[attr-defined]
+    with pytest.raises(error, match=match) as caught:
+        table.add_constraint(*args)
+    assert (table.version, set(table.log.store.files)) == (before, files)  # type: ignore[attr-defined]
+    return caught.value
+
+
+def test_a_constraint_is_added_kept_and_dropped(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1, 2], "name": ["a", None]})
+    assert table.add_constraint("Positive", "id > 0") == 1
+    assert table.properties == {"delta.constraints.positive": "id > 0"}
+    assert table.protocol.min_writer_version == 3
+    entry = table.history(1)[0]
+    assert (entry.operation, entry.operation_parameters) == (
+        "ADD CONSTRAINT", {"name": "Positive", "expr": "id > 0"})
+    with pytest.raises(ConstraintViolation, match="positive"):
+        table.append({"id": [0], "name": ["x"]})
+    with pytest.raises(deltalake.exceptions.DeltaError, match="1 rows failed validation check"):
+        deltalake.write_deltalake(tmp_path / "t", pa.table({"id": [0], "name": ["x"]}), mode="append")
+    assert table.drop_constraint("POSITIVE") == 2
+    entry = table.history(1)[0]
+    assert (entry.operation, entry.operation_parameters) == (
+        "DROP CONSTRAINT", {"name": "POSITIVE", "expr": "id > 0", "existed": "true"})
+    table.append({"id": [0], "name": ["x"]})
+
+
+def test_a_row_that_violates_it_is_named_and_nothing_changes() -> None:
+    table = table_of({"id": [1, 2, -3], "name": ["a", "b", "c"]})
+    error = refused(table, ConstraintViolation, r"positive \(id > 0\) cannot be added.*id=-3, name='c'",
+                    "positive", "id > 0")
+    assert error.row == {"id": -3, "name": "c"} and error.constraint == "positive"
+
+
+def test_null_violates_a_constraint() -> None:
+    table = table_of({"id": [1], "name": pa.array([None], pa.string())})
+    refused(table, ConstraintViolation, "name=None", "named", "name <> 'x'")
+    table.add_constraint("named", "name IS NULL OR name <> 'x'")
+
+
+def test_files_that_statistics_clear_are_not_read() -> None:
+    table = table_of({"id": [1, 2], "p": [1, 1]}, ["p"])
+    table.append({"id": [30], "p": [3]})
+    store = table.log.store
+    for name in [n for n in store.files if n.endswith(".parquet")]:  # type: ignore[attr-defined]
+        store.delete(name)
+    table.add_constraint("positive", "id > 0")
+    table.add_constraint("small", "p < 9")
+    with pytest.raises(FileNotFoundError):
+        table.add_constraint("less", "id < 30")
+
+
+def test_a_comment_in_the_condition_is_part_of_it() -> None:
+    table = table_of({"id": [1]})
+    table.add_constraint("c", "id > 0 -- always")
+    assert table.properties["delta.constraints.c"] == "id > 0 -- always"
+
+
+@pytest.mark.parametrize(("name", "expression", "error", "match"), [
+    ("c", "ID > 5", InvalidArgument, r"constraint c is there already \(id > 0\)"),
+    ("C", "id > 0", InvalidArgument, "is there already"),
+    ("d", "nothing > 0", InvalidPredicate, "no column 'nothing'"),
+    ("d", "id >", InvalidPredicate, "no SQL"), ("d", "id + 1", InvalidPredicate, r"id \+ 1"),
+    ("d", "", InvalidPredicate, "needs a condition"),
+    ("", "id > 0", InvalidArgument, "cannot be the name"),
+    ("__CHAR_VARCHAR_STRING_LENGTH_CHECK__", "id > 0", InvalidArgument, "cannot be the name"),
+])
+def test_constraints_that_cannot_be_added(
+    name: str, expression: str, error: type[DeltaError], match: str
+) -> None:
+    table = table_of({"id": [1]})
+    table.add_constraint("c", "id > 0")
+    refused(table, error, match, name, expression)
+
+
+def test_the_engine_can_be_forced() -> None:
+    table = table_of({"id": [1], "name": ["x"]})
+    refused(table, UnsupportedPredicate, "SOUNDEX|soundex", "c", "soundex(name) = 'X000'", "process")
+    refused(table, InvalidArgument, "engine='java'", "c", "id > 0", "java")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_checks_what_the_process_cannot(spark: Any) -> None:
+    table = table_of({"id": [1, 2], "name": ["Robert", "Rupert"]})
+    assert table.add_constraint("sounds", "soundex(name) = 'R163'") == 1
+    error = refused(table, ConstraintViolation, "id=1, name='Robert'",
+                    "other", "soundex(name) = 'R1' OR id > 1")
+    assert error.row == {"id": 1, "name": "Robert"}
+    refused(table, ConstraintViolation, "id=1", "more", "id > 1", "spark")
+
+
+def test_dropping_what_is_not_there() -> None:
+    table = table_of({"id": [1]})
+    with pytest.raises(InvalidArgument, match="it has none"):
+        table.drop_constraint("positive")
+    table.add_constraint("positive", "id > 0")
+    with pytest.raises(InvalidArgument, match="did you mean positive"):
+        table.drop_constraint("positiv")
+    assert table.drop_constraint("other", if_exists=True) == 2
+    assert table.history(1)[0].operation_parameters == {"name": "other", "existed": "false"}
+
+
+def test_rows_appended_meanwhile_are_a_conflict_where_they_could_violate() -> None:
+    store = MemoryStore()
+    dn.create(store, {"id": [1], "p": [1]}, ["p"])
+    rival = add("p=2/x", {"p": "2"}, stats='{"numRecords":1}')
+    table = dn.open(ScriptedStore(store, [Lose((rival,))]))
+    with pytest.raises(ConcurrentAppendException) as caught:
+        table.add_constraint("positive", "id > 0")
+    assert caught.value.version == 1 and table.properties == {}
+
+
+def test_rows_appended_where_the_constraint_holds_are_none() -> None:
+    store = MemoryStore()
+    dn.create(store, {"id": [1], "p": [1]}, ["p"])
+    rival = add("p=2/x", {"p": "2"}, stats='{"numRecords":1}')
+    table = dn.open(ScriptedStore(store, [Lose((rival,))]))
+    assert table.add_constraint("small", "p < 3") == 2  # the new file's partition satisfies it
+
+
+def test_an_append_that_began_before_the_constraint_fails() -> None:
+    table = table_of({"id": [1]})
+    txn = table.start_transaction()
+    added = txn.write_files({"id": [-1]})
+    table.add_constraint("positive", "id > 0")
+    with pytest.raises(MetadataChangedException):
+        txn.commit(added, dn.Operation("WRITE", {"mode": "Append"}))
+    txn.discard_written()
+    assert table.to_arrow()["id"].to_pylist() == [1]
+
+
+def test_constraints_follow_mapped_and_vectored_tables() -> None:
+    table = table_of({"id": [1, -1], "x": [1, 2]}, properties={"delta.columnMapping.mode": "name"})
+    refused(table, ConstraintViolation, "id=-1", "c", "id > 0")
+    table.rename_column("id", "number")
+    refused(table, InvalidPredicate, "no column 'id'", "c", "id > 0")
+    table.add_constraint("c", "number > -2")
