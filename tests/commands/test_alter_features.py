@@ -192,7 +192,7 @@ def test_a_dropped_reader_feature_is_fenced_off_by_checkpoints() -> None:
 
 
 def test_vector_files_are_spared_by_clients_that_do_not_know_them() -> None:
-    vector = DeletionVector("u", "vBn[lx{q8@P<9BNH/isA", 36, 1, 1)
+    vector = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 36, 1, 4)  # the protocol's example
     file = add("a", stats='{"numRecords":2}')
     table = table_of("id long", properties={"delta.enableDeletionVectors": True})
     table.start_transaction().commit([AddFile.from_value(file["add"])])
@@ -205,7 +205,7 @@ def test_vector_files_are_spared_by_clients_that_do_not_know_them() -> None:
     table.drop_feature("deletionVectors")
     version = next(e.version for e in table.history() if e.operation == "Deletion Vector Tombstones")
     (tombstone,) = [a for a in table.log.read_commit(version) if isinstance(a, RemoveFile)]
-    assert tombstone.path == "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    assert tombstone.path == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     assert not tombstone.data_change
 
 
