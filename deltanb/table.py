@@ -310,6 +310,12 @@ class DeltaTable(Displayable):
 
         return update(self._writable("update"), assignments, where, **settings)
 
+    def sync_identity(self, column: str) -> int | None:
+        """Move an identity column's mark on: :func:`deltanb.commands.identity.sync_identity`."""
+        from deltanb.commands.identity import sync_identity
+
+        return sync_identity(self._writable("sync_identity"), column)
+
     def start_transaction(self) -> OptimisticTransaction:
         """A transaction on the newest version, for reading and committing by hand."""
         txn: OptimisticTransaction = self._writable("start_transaction").start_transaction()

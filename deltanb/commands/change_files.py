@@ -16,6 +16,7 @@ from deltanb.actions import AddCDCFile, Metadata
 from deltanb.data import column_mapping, inputs
 from deltanb.data.write import write_files
 from deltanb.log import properties
+from deltanb.log.column_values import KEYS
 from deltanb.log.schema import STRING, StructField, StructType
 
 if TYPE_CHECKING:
@@ -58,12 +59,17 @@ def write_changes(
 
 
 def _with_change_type(metadata: Metadata) -> Metadata:
-    """The table's metadata with the column of the feed, and without constraints: rows passed them."""
+    """The table's metadata with the column of the feed, for rows that have passed its constraints.
+
+    Nothing is computed, given or verified once more.
+    """
     keys = {}
     if properties.get(metadata.configuration, column_mapping.MODE_KEY) != "none":
         number = properties.get(metadata.configuration, column_mapping.MAX_ID_KEY) + 1
         keys = {column_mapping.NAME_KEY: CHANGE_TYPE, column_mapping.ID_KEY: number}
-    schema = StructType([*metadata.schema.fields, StructField(CHANGE_TYPE, STRING, metadata=keys)])
+    fields = [field.replace(metadata={k: v for k, v in field.metadata.items() if k not in KEYS})
+              for field in metadata.schema.fields]
+    schema = StructType([*fields, StructField(CHANGE_TYPE, STRING, metadata=keys)])
     kept = {key: text for key, text in metadata.configuration.items()
             if not key.lower().startswith("delta.constraints.")}
     return metadata.replace(schema_string=schema.to_json(), configuration=kept)

@@ -17,10 +17,11 @@ from deltanb.commands import evolution
 from deltanb.commands.write import commit_or_discard, metrics_of, refuse_append_only
 from deltanb.data import inputs
 from deltanb.errors import InvalidArgument, InvalidSchema, TableAlreadyExists
+from deltanb.log import column_values
 from deltanb.log import properties as table_properties
 from deltanb.log.ddl import parse_schema
 from deltanb.log.delta_log import DeltaLog
-from deltanb.log.protocol import check_writable, without_protocol_properties
+from deltanb.log.protocol import FEATURE_PREFIX, check_writable, without_protocol_properties
 from deltanb.log.schema import StructType, from_arrow
 from deltanb.log.store import LogStore
 from deltanb.options import options
@@ -125,6 +126,8 @@ def _metadata(
     if table_properties.get(configuration, "delta.enableRowTracking"):
         for key, prefix in _ROW_TRACKING_COLUMNS.items():
             configuration.setdefault(key, prefix + options.new_id())
+    if any(column_values.DEFAULT in field.metadata for field in schema.fields):
+        configuration.setdefault(FEATURE_PREFIX + column_values.DEFAULTS_FEATURE, "supported")
     metadata = Metadata(
         id=options.new_id(), name=name, description=description, configuration=configuration,
         created_time=options.clock(), schema_string=schema.to_json())
@@ -141,6 +144,7 @@ def _create(
         refuse_append_only(txn)
         metadata = metadata.replace(id=txn.snapshot.metadata.id)
         removed = [file.remove() for file in txn.filter_files()] + _domains_removed(txn)
+    column_values.verify(metadata)
     txn.update_metadata(metadata)
     check_writable(txn.protocol, metadata, txn.table, writes_data=data is not None)
     added: list[AddFile] = []

@@ -31,6 +31,7 @@ from pyroaring import BitMap64
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, decode_path, encode_path
 from deltanb.data import deletion_vectors, inputs
 from deltanb.data.constraints import Checker
+from deltanb.data.generated import checks_of
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
 from deltanb.errors import AppendOnlyTable, InvalidArgument, TableNotFound, UnsupportedPredicate
 from deltanb.log import predicates, properties
@@ -253,7 +254,7 @@ def check_engine(engine: str) -> None:
 
 def _unchecked_constraint(txn: OptimisticTransaction) -> UnsupportedPredicate | None:
     try:
-        Checker(txn.metadata.schema, txn.metadata)
+        Checker(txn.metadata.schema, txn.metadata, checks_of(txn.metadata, txn.protocol))
     except UnsupportedPredicate as error:
         return error
     return None

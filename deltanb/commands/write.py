@@ -22,6 +22,7 @@ from deltanb.commands import evolution
 from deltanb.commands.change_files import wants_changes
 from deltanb.data import inputs
 from deltanb.data.constraints import Check, Within
+from deltanb.data.generated import refuse_explicit
 from deltanb.errors import AppendOnlyTable, CommitOutcomeUnknown, InvalidArgument, TableNotFound
 from deltanb.log import properties
 from deltanb.log.protocol import check_writable
@@ -184,6 +185,7 @@ def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], int]) -> in
 def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
     _evolve(txn, data, plan)
     check_writable(txn.protocol, txn.metadata, txn.table)
+    refuse_explicit(_columns(data), txn.metadata, txn.protocol)
     if plan.mode == "Append":
         change = _Change(_write_rows(txn, data, plan))
     else:
@@ -193,6 +195,10 @@ def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
     if plan.txn is not None:
         actions.insert(0, SetTransaction(*plan.txn, last_updated=options.clock()))
     return txn.commit(actions, _operation(txn, plan, change))
+
+
+def _columns(data: Any) -> list[str]:
+    return list(data.columns) if inputs.is_spark(data) else data.schema.names
 
 
 def refuse_append_only(txn: OptimisticTransaction) -> None:

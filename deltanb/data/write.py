@@ -26,6 +26,7 @@ from deltanb.actions import AddFile, Metadata, Protocol, encode_path
 from deltanb.data import column_mapping, inputs, statistics
 from deltanb.data.constraints import Check, Checker
 from deltanb.data.enforce import Enforcer, nullable
+from deltanb.data.generated import Filler, Marks
 from deltanb.errors import InvalidArgument, InvalidSchema
 from deltanb.log import partitions, properties
 from deltanb.log.schema import StructField, StructType
@@ -59,6 +60,7 @@ def write_files(
     clustering: Iterable[Sequence[str]] = (),
     folder: str = "",
     prefix: str = "part",
+    marks: Marks | None = None,
 ) -> list[AddFile]:
     """Write the data as files of the table and describe them; commit nothing.
 
@@ -72,6 +74,7 @@ def write_files(
         checks: conditions beside the table's own constraints.
         clustering: physical paths of clustering columns, described in the statistics in any case.
         folder, prefix: where in the table the files go and how their names begin.
+        marks: the last value given to each identity column; moved on by what is given here.
 
     Returns:
         One action a file; none for data without rows.
@@ -100,7 +103,8 @@ def write_files(
         raise InvalidArgument(f"target_file_size={size} must be at least 1 byte")
     if incoming.num_rows == 0 and not incoming.schema.names:  # [] and {} say nothing of columns
         return []
-    writer = _TableWriter(store, metadata, protocol, incoming.schema, size, checks, clustering)
+    writer = _TableWriter(
+        store, metadata, protocol, incoming.schema, size, checks, clustering, marks)
     writer.root, writer.prefix = folder, prefix
     try:
         for batch in incoming.batches():
@@ -119,6 +123,7 @@ class _TableWriter:
     def __init__(
         self, store: LogStore, metadata: Metadata, protocol: Protocol, incoming: pa.Schema,
         target_file_size: int, checks: Sequence[Check], clustering: Iterable[Sequence[str]],
+        marks: Marks | None,
     ) -> None:
         self.store, self.metadata, self.target = store, metadata, target_file_size
         schema = metadata.schema
@@ -127,8 +132,11 @@ class _TableWriter:
         self.partition_by = [schema.field(name) for name in metadata.partition_columns]
         self.kept = _columns_in_files(self.schema, metadata)
         self.file_schema = column_mapping.physical_arrow(self.kept, self.mode)
-        self.enforcer = Enforcer(incoming, schema, metadata.partition_columns)
-        self.checker = Checker(schema, metadata, checks)
+        self.filler = Filler(incoming.names, metadata, protocol, marks)
+        lacks = self.filler.plan
+        self.enforcer = Enforcer(
+            incoming, lacks.relaxed, lacks.demanded(metadata.partition_columns))
+        self.checker = Checker(schema, metadata, [*checks, *lacks.checks])
         self.collector: Callable[[], statistics.Collector] = (
             lambda: statistics.collector_for(schema, metadata, protocol, clustering))
         self.root, self.prefix = "", "part"
@@ -143,7 +151,7 @@ class _TableWriter:
         """Check the rows and put them into their partitions' buffers."""
         for start in range(0, batch.num_rows, inputs.BATCH_ROWS):
             rows = self.enforcer.apply(batch.slice(start, inputs.BATCH_ROWS), self.rows)
-            rows = self._without_blank_partitions(rows)
+            rows = self._without_blank_partitions(self.filler.fill(rows))
             self.checker.check(rows, self.rows)
             self.rows += rows.num_rows
             for key, part in self._split(rows):

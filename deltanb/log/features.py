@@ -154,22 +154,16 @@ FEATURES: Mapping[str, Feature] = {
             "generatedColumns",
             4,
             _field_says("delta.generationExpression"),
-            write="while inactive",
-            note="generated values are not computed",
         ),
         _legacy("columnMapping", 5, _maps_columns, reader=True, min_reader=2),
         _legacy(
             "identityColumns",
             6,
             _any_of(_field_says("delta.identity.start"), _field_says("delta.identity.step")),
-            write="while inactive",
-            note="identity values are not generated",
         ),
         _writer(
             "allowColumnDefaults",
             active=_field_says("CURRENT_DEFAULT"),
-            write="while inactive",
-            note="default expressions are not evaluated",
         ),
         _both("deletionVectors", active=_on("delta.enableDeletionVectors"), automatic=True),
         _writer(

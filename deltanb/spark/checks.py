@@ -30,6 +30,7 @@ from deltanb.data.constraints import (
     NotNull,
     constraints_of,
 )
+from deltanb.data.generated import Plan
 from deltanb.errors import (
     ConstraintViolation,
     DeltaError,
@@ -41,6 +42,7 @@ from deltanb.errors import (
 from deltanb.log import predicates
 from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType, to_arrow
 from deltanb.spark.columns import column, converted, loses, spark_type
+from deltanb.spark.fill import computed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,9 +53,11 @@ _UNFIT = "__deltanb_unfit"  # a column beside the table's: what of the row does 
 
 def checked(
     frame: DataFrame, metadata: Metadata, partition_columns: Sequence[str],
-    checks: Sequence[Check] = (),
+    checks: Sequence[Check] = (), plan: Plan | None = None,
 ) -> DataFrame:
     """The rows of ``frame`` in the table's columns, order and types; running it checks every row.
+
+    ``plan`` says which columns the frame may lack; generated ones are computed here.
 
     Void columns that do not partition are left out, since no file holds them. An empty text in a
     partition column is NULL (PROTOCOL.md, "Partition Value Serialization"). Run the result under
@@ -65,7 +69,9 @@ def checked(
     """
     schema = metadata.schema
     found = schema_of(frame)
-    lines = enforce.differences(_arrow_of(found), schema, partition_columns)
+    lacks = Plan(schema) if plan is None else plan
+    lines = enforce.differences(
+        _arrow_of(found), lacks.relaxed, lacks.demanded(partition_columns))
     if lines:
         raise enforce.mismatch(lines)
     blank = {schema.field(name).name for name in partition_columns}
@@ -74,6 +80,7 @@ def checked(
     shaped = [_shaped(found, field, field.name in blank).alias(field.name) for field in fields]
     unfit = _unfit(found, fields)
     rows = frame.select(*shaped) if unfit is None else frame.select(*shaped, unfit.alias(_UNFIT))
+    rows = computed(rows, lacks)
     guard = None if unfit is None else _raising(column(_UNFIT).isNotNull(), column(_UNFIT))
     for number, constraint in enumerate([*checks, *constraints_of(schema, metadata)]):
         failed = _fails(constraint, schema)

@@ -29,6 +29,7 @@ from deltanb.actions import AddFile, Metadata, Protocol, encode_path
 from deltanb.data import column_mapping, statistics
 from deltanb.data import write as in_process
 from deltanb.data.constraints import Check
+from deltanb.data.generated import Marks, plan
 from deltanb.errors import InvalidArgument
 from deltanb.log import partitions, properties
 from deltanb.log.schema import (
@@ -43,6 +44,7 @@ from deltanb.log.store import LogStore
 from deltanb.options import options
 from deltanb.spark.checks import checked, translated
 from deltanb.spark.columns import column, renamed, spark_schema
+from deltanb.spark.fill import filled, moved
 from deltanb.spark.session import settings
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ def write_files(
     data_change: bool = True,
     checks: Sequence[Check] = (),
     clustering: Iterable[Sequence[str]] = (),
+    marks: Marks | None = None,
 ) -> list[AddFile]:
     """Write the rows of a Spark DataFrame as files of the table and describe them; commit nothing.
 
@@ -108,13 +111,20 @@ def write_files(
     if store.local_path("") is None:
         return in_process.write_files(
             store, metadata, protocol, frame.toArrow(), target_file_size=size,
-            data_change=data_change, checks=checks, clustering=clustering)
+            data_change=data_change, checks=checks, clustering=clustering, marks=marks)
     write = _Write(store, metadata, protocol, data_change, clustering)
-    rows = checked(frame, metadata, [c.name for c in write.partition_by], checks)
+    lacks = plan(frame.columns, metadata, protocol)
+    checks = [*checks, *lacks.checks]
+    frame = filled(frame, lacks, marks)
+    rows = checked(frame, metadata, [c.name for c in write.partition_by], checks, lacks)
     try:
         with translated(metadata.schema, metadata, checks):
             write.run(rows, size)
-        return write.adopt()
+        added = write.adopt()
+        if marks is not None and lacks.identities:
+            names = column_mapping.physical_names(metadata.schema, write.mode)
+            moved(lacks, names, write.footers, marks)
+        return added
     except BaseException:
         in_process.delete_files(store, write.adopted)
         raise
@@ -159,6 +169,7 @@ class _Write:
         assert path is not None
         self.path = path
         self.adopted: list[str] = []
+        self.footers: list[pq.FileMetaData] = []
 
     # -- Spark's part ---------------------------------------------------------------------------
 
@@ -232,6 +243,7 @@ class _Write:
 
     def _adopt(self, number: int, written: _Written, now: int) -> AddFile:
         footer = written.footer
+        self.footers.append(footer)
         stats = statistics.from_footer(
             footer, self.metadata.schema, self.metadata, protocol=self.protocol,
             clustering=self.clustering,

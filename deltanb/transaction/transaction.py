@@ -21,6 +21,7 @@ from deltanb.errors import (
     IllegalStateError,
     InvalidTransaction,
 )
+from deltanb.log.column_values import SCHEMA_UPDATE, with_marks
 from deltanb.options import options
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit
@@ -86,6 +87,8 @@ class OptimisticTransaction(Displayable):
         """Whether :meth:`write_files` was called; the metadata is fixed from then on."""
         self.written: list[AddFile] = []
         """Every file :meth:`write_files` wrote."""
+        self.identity_marks: dict[str, int] = {}
+        """The last value :meth:`write_files` gave to each identity column; the commit records it."""
         self._reads = ReadRegistry()
         self._new_metadata: Metadata | None = None
         self._new_protocol: Protocol | None = None
@@ -230,7 +233,8 @@ class OptimisticTransaction(Displayable):
         self.has_written = True
         engine = "spark" if type(data).__module__.partition(".")[0] == "pyspark" else "data"
         write = import_module(f"deltanb.{engine}.write").write_files
-        added = write(self.log.store, self.metadata, self.protocol, data, **settings)
+        added = write(self.log.store, self.metadata, self.protocol, data,
+                      marks=self.identity_marks, **settings)
         self.written.extend(added)
         return list(added)
 
@@ -286,7 +290,11 @@ class OptimisticTransaction(Displayable):
         if self.status == "committed":
             raise InvalidTransaction("Transaction already committed.")
         self._must_be_open()
-        chosen = as_operation(operation)
+        chosen, new_metadata = as_operation(operation), self._new_metadata
+        if self.identity_marks:
+            new_metadata = with_marks(self.metadata, self.identity_marks)
+            if self._new_metadata is None:
+                chosen = chosen.replace(tags={**chosen.tags, **SCHEMA_UPDATE})
         snapshot, exists = self.snapshot, self.read_version >= 0
         mark, previous = MISSING_HIGH_WATER_MARK, None
         if exists:
@@ -298,7 +306,7 @@ class OptimisticTransaction(Displayable):
             read_metadata=snapshot.metadata if exists else None,
             read_protocol=snapshot.protocol if exists else None,
             read_row_id_mark=mark, previous_timestamp=previous,
-            new_metadata=self._new_metadata, new_protocol=self._new_protocol,
+            new_metadata=new_metadata, new_protocol=self._new_protocol,
             actions=actions, reads=self._reads.freeze(), operation=chosen, now=options.clock(),
             commit_info=describe(chosen, f"deltanb/{__version__}", options.user_name,
                                  options.user_metadata, options.metrics),

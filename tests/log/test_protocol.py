@@ -130,24 +130,14 @@ def test_legacy_tables_that_do_not_use_a_feature_are_writable():
 
 
 @pytest.mark.parametrize(
-    ("feature", "versions", "field"),
+    ("versions", "field"),
     [
-        ("generatedColumns", (1, 4), {"type": "long", "metadata": {"delta.generationExpression": "id"}}),
-        ("identityColumns", (1, 6), {"type": "long", "metadata": {"delta.identity.start": 1}}),
+        ((1, 4), {"type": "long", "metadata": {"delta.generationExpression": "id"}}),
+        ((1, 6), {"type": "long", "metadata": {"delta.identity.start": 1}}),
     ],
-)  # fmt: skip
-def test_used_legacy_features_stop_data_but_not_log_only_commits(feature, versions, field):
-    with pytest.raises(UnsupportedProtocol, match=feature) as caught:
-        check_writable(Protocol(*versions), metadata(field))
-    assert caught.value.features == (feature,)
-    check_writable(Protocol(*versions), metadata(field), writes_data=False)
-
-
-def test_a_generated_column_inside_a_struct_is_found():
-    inner = {"name": "y", "type": "long", "nullable": True, "metadata": {"delta.generationExpression": "1"}}
-    array = {"type": "array", "elementType": {"type": "struct", "fields": [inner]}, "containsNull": True}
-    with pytest.raises(UnsupportedProtocol, match="generatedColumns"):
-        check_writable(Protocol(1, 4), metadata({"type": array}))
+)
+def test_columns_whose_values_the_table_gives_are_writable(versions, field):
+    check_writable(Protocol(*versions), metadata(field))
 
 
 @pytest.mark.parametrize("feature", ["icebergCompatV1", "icebergCompatV2", "icebergCompatV3"])
