@@ -141,15 +141,35 @@ class CheckpointParts:
 
         Raises InvalidTable, naming the file, if a page cannot be read.
         """
-        if rows is None:
-            tables = [part.read("add", columns, FILES_SCHEMA) for part in self._parts]
-            return _concat(tables, columns)
-        tables, start = [], 0
+        jobs = self._jobs(lambda part: columns, rows)
+        return _concat(_run_all(jobs), columns)
+
+    def read_stats(
+        self, leaves: Sequence[str], rows: pa.Array | None, convert: Callable[[pa.Table], pa.Table]
+    ) -> pa.Table:
+        """What ``convert`` makes of the statistics, a row group at a time in several threads.
+
+        It is given tables with ``stats_parsed`` (only the named leaves, ``stats_parsed.minValues.x``)
+        from files that have it, else with ``stats``. ``rows`` as in :meth:`read_adds`.
+        """
+        def converted(job: _Job) -> _Job:
+            return lambda: convert(job())
+
+        jobs = self._jobs(
+            lambda part: leaves if part.holds("add.stats_parsed") else ["stats"], rows)
+        return pa.concat_tables(_run_all(list(map(converted, jobs))))
+
+    def _jobs(
+        self, columns: Callable[[_Part], Sequence[str]], rows: pa.Array | None
+    ) -> list[_Job]:
+        jobs, start = [], 0
         for part in self._parts:
-            stop = start + part.count("add")
-            tables.append(part.read("add", columns, FILES_SCHEMA, within(rows, start, stop)))
-            start = stop
-        return _concat(tables, columns)
+            here = None
+            if rows is not None:
+                stop = start + part.count("add")
+                here, start = within(rows, start, stop), stop
+            jobs += part.jobs("add", columns(part), FILES_SCHEMA, here)
+        return jobs
 
     def read_removes(self) -> pa.Table:
         """The tombstones, a table of TOMBSTONES_SCHEMA."""
@@ -178,6 +198,17 @@ def _open_all(store: LogStore, names: Sequence[str]) -> list[_Part]:
         return [open_one(name) for name in names]
     with ThreadPoolExecutor(min(MAX_OPENERS, len(names))) as pool:
         return list(pool.map(open_one, names))
+
+
+_Job = Callable[[], pa.Table]
+
+
+def _run_all(jobs: Sequence[_Job]) -> list[pa.Table]:
+    """The results in order; several jobs run in threads, whatever file each of them reads."""
+    if len(jobs) < 2:
+        return [job() for job in jobs]
+    with ThreadPoolExecutor(min(MAX_READERS, len(jobs))) as pool:
+        return list(pool.map(lambda job: job(), jobs))
 
 
 class _Part:
@@ -210,10 +241,17 @@ class _Part:
     def count(self, kind: str) -> int:
         raise NotImplementedError
 
-    def read(
+    def jobs(
         self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
-    ) -> pa.Table:
+    ) -> list[_Job]:
+        """What there is to read, in pieces that may be read at once and follow each other."""
         raise NotImplementedError
+
+    def read(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema
+    ) -> pa.Table:
+        """All of it, as one table."""
+        return _concat(_run_all(self.jobs(kind, columns, schema)), columns)
 
 
 class _JsonPart(_Part):
@@ -243,14 +281,15 @@ class _JsonPart(_Part):
     def count(self, kind: str) -> int:
         return sum(action.key == kind for action in self._actions)
 
-    def read(
+    def jobs(
         self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
-    ) -> pa.Table:
+    ) -> list[_Job]:
         actions = [action for action in self._actions if action.key == kind]
         table = files_table(actions) if kind == "add" else tombstones_table(actions)
         if rows is not None:
             table = table.take(rows)
-        return table.select([c for c in dict.fromkeys(columns) if c in schema.names])
+        found = table.select([c for c in dict.fromkeys(columns) if c in schema.names])
+        return [lambda: found]
 
 
 class _ParquetPart(_Part):
@@ -323,7 +362,7 @@ class _ParquetPart(_Part):
         ]
 
     def _small_actions_in(self, groups: Sequence[int], kinds: list[str]) -> Iterator[Action]:
-        table = self._read(kinds, groups)
+        table = self._read_groups(self._file, kinds, groups)
         for kind in kinds:
             for value in table.column(kind).drop_null().to_pylist(maps_as_pydicts="lossy"):
                 cleaned = _without_nulls(value)
@@ -334,25 +373,12 @@ class _ParquetPart(_Part):
                 except InvalidAction as error:
                     self.refuse(f"a {kind} row is not valid: {error}")
 
-    def _read(
-        self, columns: list[str], groups: Sequence[int],
-        pick: Callable[[int, pa.Table], pa.Table] = lambda group, table: table,
-    ) -> pa.Table:
-        """Columns of some row groups, a thread and a file each: one call for several groups would
-        grow its buffers by copying, which costs more than decoding, and decode one after the other.
-        """
-        if len(groups) < 2:
-            table = self._read_groups(self._file, columns, groups)
-            return pick(groups[0], table) if groups else table
-
-        def read_one(group: int) -> pa.Table:
+    def _read_group(self, columns: list[str], group: int) -> pa.Table:
+        """One row group, through a file of its own: many may be read at once, each by one thread."""
+        try:
             with self._store.open_input(self.name) as source:
                 file = pq.ParquetFile(source, metadata=self._metadata, **self._options)
-                return pick(group, self._read_groups(file, columns, [group], use_threads=False))
-
-        try:
-            with ThreadPoolExecutor(min(MAX_READERS, len(groups))) as pool:
-                return pa.concat_tables(pool.map(read_one, groups))
+                return self._read_groups(file, columns, [group], use_threads=False)
         except OSError as error:
             self.refuse(error)
 
@@ -377,20 +403,34 @@ class _ParquetPart(_Part):
             return self.read(kind, ["path"], FILES_SCHEMA).num_rows
         return sum(value for value in values if value)
 
-    def read(
+    def jobs(
         self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
-    ) -> pa.Table:
+    ) -> list[_Job]:
         groups = self._groups_with(f"{kind}.path")
-        picked: dict[int, pa.Array] | None = None
+        picked: dict[int, pa.Array] = {}
         if rows is not None:
-            picked = self._rows_by_group(f"{kind}.path", groups, rows)
-            if picked is None:  # the footer does not say which rows a group holds
-                return self.read(kind, columns, schema).take(rows)
-            groups = list(picked)
-        try:
-            return self._file_rows(kind, columns, schema, groups, picked)
-        except pa.ArrowException as error:  # a column of a type that is not the protocol's
-            self.refuse(error)
+            found = self._rows_by_group(f"{kind}.path", groups, rows)
+            if found is None:  # the footer does not say which rows a group holds
+                return [lambda: self.read(kind, columns, schema).take(rows)]
+            groups, picked = list(found), found
+        wanted = self._stored(kind, columns, schema)
+        if not groups or not wanted:
+            num_rows = sum(map(len, picked.values())) if rows is not None else self.count(kind)
+            return [lambda: _nothing_but_nulls(kind, columns, schema, num_rows)]
+        # A row is a file's if its struct is there: some leaf must be read, the path is never null.
+        leaves = sorted({leaf for found in wanted.values() for leaf in found})
+
+        def job(group: int) -> _Job:
+            def read() -> pa.Table:
+                table = self._read_group(leaves, group) if len(groups) > 1 else \
+                    self._read_groups(self._file, leaves, [group])
+                try:
+                    return self._file_rows(table, kind, columns, schema, wanted, picked.get(group))
+                except pa.ArrowException as error:  # of a type that is not the protocol's
+                    self.refuse(error)
+            return read
+
+        return [job(group) for group in groups]
 
     def _rows_by_group(
         self, leaf: str, groups: Sequence[int], rows: pa.Array
@@ -408,31 +448,12 @@ class _ParquetPart(_Part):
         return found
 
     def _file_rows(
-        self, kind: str, columns: Sequence[str], schema: pa.Schema, groups: Sequence[int],
-        picked: dict[int, pa.Array] | None,
+        self, read: pa.Table, kind: str, columns: Sequence[str], schema: pa.Schema,
+        wanted: dict[str, list[str]], picked: pa.Array | None,
     ) -> pa.Table:
-        def pick(group: int, table: pa.Table) -> pa.Table:
-            if picked is None:
-                return table
-            pieces = [piece for chunk in table.column(kind).chunks for piece in _present(chunk)]
-            taken = pa.chunked_array(pieces).combine_chunks().take(picked[group])
-            return pa.table({kind: taken})
-
-        wanted = self._stored(kind, columns, schema) if groups else {}
-        # A row is a file's if its struct is there: some leaf must be read, the path is never null.
-        leaves = sorted({leaf for found in wanted.values() for leaf in found}) or [f"{kind}.path"]
-        rows: list[pa.StructArray] = []
-        if groups and not wanted:  # nothing but nulls: the footers know how many
-            known = [c for c in columns if c in schema.names]
-            rows_there, is_add = self.count(kind), kind == "add"
-            if picked is not None:
-                rows_there = sum(map(len, picked.values()))
-            return pa.table(
-                {c: _absent(c, schema.field(c).type, rows_there, is_add) for c in known}
-            )
-        if groups:
-            chunks = self._read(leaves, groups, pick).column(kind).chunks
-            rows = [piece for chunk in chunks for piece in _present(chunk)]
+        rows = [piece for chunk in read.column(kind).chunks for piece in _present(chunk)]
+        if picked is not None:
+            rows = [pa.chunked_array(rows).combine_chunks().take(picked)]
         num_rows = sum(map(len, rows))
         table: dict[str, pa.ChunkedArray | pa.Array] = {}
         for column in columns:
@@ -539,6 +560,17 @@ def _absent(column: str, wanted: pa.DataType, num_rows: int, is_add: bool) -> pa
     if column == "data_change":
         return pa.repeat(pa.scalar(False), num_rows)
     return pa.nulls(num_rows, wanted)
+
+
+def _nothing_but_nulls(
+    kind: str, columns: Sequence[str], schema: pa.Schema, num_rows: int
+) -> pa.Table:
+    """The columns of rows of which a file has none, or no value; the footer knows how many."""
+    known = [column for column in columns if column in schema.names] or ["stats"]
+    return pa.table({
+        column: _absent(column, schema.field(column).type, num_rows, kind == "add")
+        for column in known
+    })
 
 
 def _chunked(chunks: list[pa.Array], wanted: pa.DataType | None = None) -> pa.ChunkedArray:

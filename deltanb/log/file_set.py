@@ -19,7 +19,7 @@ What it does not know: how commits are parsed, where files lie, what a snapshot 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -39,8 +39,12 @@ from deltanb.log.replay import (
 
 __all__ = ["FileSet", "Part"]
 
+Convert = Callable[[pa.Table], pa.Table]
+
 MAX_LAYERS = 8
 """Deltas kept apart; beyond that they are merged, so that reading stays a walk over few tables."""
+MANY = 1_000
+"""Where more than one row in so many is wanted, they lie in nearly every row group."""
 MAX_HOLES = 256
 """Up to so many hidden rows a layer is cut into slices, which copies nothing; else filtered."""
 
@@ -94,13 +98,17 @@ class _Layer:
     def num_rows(self) -> int:
         return len(self._columns["path"]) if self._source is None else self._source.num_adds
 
-    def stats(self, leaves: Sequence[str]) -> pa.Table:
-        """Leaves of ``stats_parsed`` where the checkpoint is typed, else ``stats``."""
-        if self._source is not None and getattr(self._source, "has_stats_parsed", False):
-            found = self._source.read_adds(list(leaves))
-            if "stats_parsed" in found.column_names:
-                return found
-        return self.read(["stats"])
+    @property
+    def has_typed_stats(self) -> bool:
+        return self._source is not None and getattr(self._source, "has_stats_parsed", False)
+
+    def stats(self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert) -> pa.Table:
+        """``convert`` of all rows or some, piece by piece: the texts of many files are never all
+        there at once."""
+        if self._source is None or "stats" in self._columns:
+            found = self.read(["stats"])
+            return convert(found if rows is None else pa.table({"stats": taken(found[0], rows)}))
+        return self._source.read_stats(leaves, rows, convert)
 
     def removes(self) -> pa.Table:
         if self._removes is None:
@@ -199,9 +207,14 @@ class Part:
             rows = pc.indices_nonzero(self.keep).cast(pa.int64()).take(rows)
         return self.layer.take(columns, rows)
 
-    def stats(self, leaves: Sequence[str]) -> pa.Table:
-        """Typed statistics of the standing files."""
-        return self._standing(self.layer.stats(leaves))
+    def stats(self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert) -> pa.Table:
+        """Typed statistics of the standing files, or of those at these positions among them."""
+        if self.keep is None:
+            return self.layer.stats(leaves, rows, convert)
+        if rows is None:
+            return self._standing(self.layer.stats(leaves, None, convert))
+        rows = pc.indices_nonzero(self.keep).cast(pa.int64()).take(rows)
+        return self.layer.stats(leaves, rows, convert)
 
     def _standing(self, table: pa.Table) -> pa.Table:
         if self.keep is None:
@@ -241,6 +254,22 @@ def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
     return _among(keys, above.keys())
 
 
+def _standing_below(
+    part: Part, rows: pa.Array, above: _Layer, columns: Sequence[str]
+) -> pa.Table:
+    """Columns of those of a part's files that another layer does not decide anew."""
+    vectors = part.layer.has_vectors or above.has_vectors
+    key = ["path", "deletion_vector"] if vectors else ["path"]
+    if len(rows) * MANY > part.num_files:
+        part.layer.read(key)  # so that the next search finds them at hand
+    files = part.take([*columns, *key], rows)
+    if vectors:
+        hit = _among(key_array(files["path"], files["deletion_vector"]), above.keys())
+    else:
+        hit = _among(files["path"], above.named())
+    return (files if hit is None else files.filter(pc.invert(hit))).select(list(columns))
+
+
 def _among(values: pa.ChunkedArray, named: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if not len(named) or not len(values):
         return None
@@ -261,7 +290,14 @@ class FileSet:
         self._delta: Delta | None = None
         self._num_files: int | None = None
         self._size_in_bytes: int | None = None
+        self._loose: FileSet | None = None
         self._lock = threading.Lock()
+
+    @classmethod
+    def _of(cls, parts: tuple[Part, ...]) -> FileSet:
+        made = cls()
+        made._parts = parts
+        return made
 
     def extended(self, delta: Delta, all_new: bool = False) -> FileSet:
         """This set after one more run of commits.
@@ -312,13 +348,58 @@ class FileSet:
         schema = pa.schema([FILES_SCHEMA.field(name) for name in columns])
         return pa.concat_tables(tables) if tables else empty_table(schema)
 
-    def stats(self, leaves: Sequence[str]) -> list[pa.Table]:
-        """The statistics of every file as they are stored, a table a layer, in the order of read().
+    def stats(
+        self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert
+    ) -> list[pa.Table]:
+        """What ``convert`` makes of the statistics of every file, or of those at some positions.
 
-        A layer has ``stats_parsed`` with the named leaves (``stats_parsed.minValues.x``) if its
-        checkpoint holds typed statistics, and the texts ``stats`` otherwise.
+        It is given tables with ``stats_parsed``, which holds the named leaves
+        (``stats_parsed.minValues.x``), where a checkpoint holds typed statistics, and with the texts
+        ``stats`` otherwise; their rows are in the order of :meth:`read`.
         """
-        return [part.stats(leaves) for part in self.parts() if part.num_files]
+        found, start = [], 0
+        for part in self.parts():
+            stop = start + part.num_files
+            here = None if rows is None else within(rows, start, stop)
+            if part.num_files and (here is None or len(here)):
+                whole = here is not None and len(here) == part.num_files
+                found.append(part.stats(leaves, None if whole else here, convert))
+            start = stop
+        return found
+
+    @property
+    def has_typed_stats(self) -> bool:
+        """Whether statistics are stored as typed columns, each of which is read for itself."""
+        return any(part.layer.has_typed_stats for part in self.parts())
+
+    def candidates(self) -> FileSet:
+        """These files and perhaps some that the newest commits hide, without reading any column.
+
+        A search that leaves few of them asks :meth:`standing` which of those are files of this set.
+        The same object at every call.
+        """
+        with self._lock:
+            if self._loose is None:
+                self._loose = self if self._parts is not None else FileSet._of(self._stacked())
+            return self._loose
+
+    def standing(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+        """The named columns of the files among :meth:`candidates` at ascending positions."""
+        loose = self.candidates()
+        if loose is self or not loose._parts:
+            return self.take(columns, rows)
+        top = loose._parts[-1]
+        tables, start = [], 0
+        for part in loose._parts:
+            stop = start + part.num_files
+            here = within(rows, start, stop)
+            start = stop
+            if len(here) and part is not top:
+                tables.append(_standing_below(part, here, top.layer, columns))
+            elif len(here):
+                tables.append(part.take(columns, here))
+        schema = pa.schema([FILES_SCHEMA.field(name) for name in columns])
+        return pa.concat_tables(tables) if tables else empty_table(schema)
 
     def tombstones(self) -> pa.Table:
         """The removes that no later action took back, by TOMBSTONES_SCHEMA."""
@@ -343,6 +424,17 @@ class FileSet:
             return self._parts
 
     def _settle(self, wanted: Sequence[str]) -> tuple[Part, ...]:
+        parts = self._stacked() if self._loose is None else self._loose.parts()
+        if len(parts) < 2:
+            return parts
+        if wanted and not parts[0].layer.in_memory:
+            parts[0].layer.read(["path", *wanted])
+        *below, top = parts
+        parts = (*(part.hidden_by(top.layer) for part in below), top)
+        return _merged(parts) if len(parts) > MAX_LAYERS else parts
+
+    def _stacked(self) -> tuple[Part, ...]:
+        """What is known below, and the commits above it as one layer that hides nothing yet."""
         if self._checkpoint is not None:
             return (Part.whole(_Layer(self._checkpoint, None, None)),)
         deltas = []
@@ -351,15 +443,11 @@ class FileSet:
             deltas.append(at._delta)
             at = below
         parts = at.parts()
-        if wanted and parts and not parts[0].layer.in_memory:
-            parts[0].layer.read(["path", *wanted])
         merged = Delta()
         for delta in reversed(deltas):
             assert delta is not None
             merged.absorb(delta)
-        layer = _Layer.of_delta(merged)
-        parts = (*(part.hidden_by(layer) for part in parts), Part.whole(layer))
-        return _merged(parts) if len(parts) > MAX_LAYERS else parts
+        return (*parts, Part.whole(_Layer.of_delta(merged)))
 
 
 def _without(removes: pa.Table, above: _Layer) -> pa.Table:
@@ -374,7 +462,5 @@ def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     upper = parts[first:]
     names = FILES_SCHEMA.names
     adds = pa.concat_tables(part.read(names) for part in upper).combine_chunks()
-    own = FileSet()
-    own._parts = upper
-    layer = _Layer(None, adds, own.tombstones().combine_chunks())
+    layer = _Layer(None, adds, FileSet._of(upper).tombstones().combine_chunks())
     return (*parts[:first], Part.whole(layer))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -99,6 +99,11 @@ class CheckpointParts(Protocol):
 
         ``rows``: ascending positions of those wanted, None for all.
         """
+
+    def read_stats(
+        self, leaves: Sequence[str], rows: pa.Array | None, convert: Callable[[pa.Table], pa.Table]
+    ) -> pa.Table:
+        """What ``convert`` makes of tables with ``stats_parsed`` (the named leaves) or ``stats``."""
 
     def read_removes(self) -> pa.Table:
         """The tombstones, by TOMBSTONES_SCHEMA."""

@@ -33,10 +33,12 @@ from deltanb.log.file_stats import (
     Stat,
     has_bounds,
     parse_stats,
+    parsed_names,
     typed_stats,
 )
 
 if TYPE_CHECKING:
+    from deltanb.log.file_set import FileSet
     from deltanb.log.predicates import Predicate
     from deltanb.log.schema import StructType
     from deltanb.log.snapshot import Snapshot
@@ -76,11 +78,14 @@ def prune(
     from deltanb.log.replay import FILES_SCHEMA
 
     rows = matching_rows(snapshot, predicates)
-    return snapshot.select_files(FILES_SCHEMA.names if columns is None else list(columns), rows)
+    wanted = FILES_SCHEMA.names if columns is None else list(columns)
+    if rows is None:
+        return snapshot.select_files(wanted)
+    return snapshot.standing(wanted, rows)
 
 
 def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array | None:
-    """Positions in ``snapshot.select_files`` of the files that may match, ascending; None for all.
+    """Positions in ``snapshot.candidates`` of the files that may match, ascending; None for all.
 
     Partition values decide first, then bounds, then null counts where bounds leave it open: each
     step reads only what it needs, for the files that are left.
@@ -114,8 +119,8 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
 def _partition_table(snapshot: Snapshot, used: list[str]) -> pa.Table:
     """Row positions, and the partition columns that are needed."""
     if not used:
-        return pa.table({_ROW: _positions(snapshot.num_files)})
-    files = snapshot.select_files(["partition_values"])
+        return pa.table({_ROW: _positions(snapshot.candidates.num_files)})
+    files = snapshot.candidates.read(["partition_values"])
     values = partitions.typed_partition_values(files, snapshot.schema, used)
     return values.append_column(_ROW, _positions(files.num_rows))
 
@@ -133,6 +138,8 @@ def _judged(
     Conjuncts go one by one: the statistics of a later one are read for what the earlier ones left.
     """
     unknown = pa.chunked_array([pa.repeat(arrow_scalar(False, pa.bool_()), left.num_rows)])
+    if left.num_rows and not snapshot.candidates.has_typed_stats:  # each text is read but once
+        left = _with_stats(snapshot, left, stats_in(condition))
     for part in ex.conjuncts(condition):
         if not left.num_rows:
             break
@@ -145,9 +152,10 @@ def _judged(
 
 def _with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Table:
     """The rows with their statistics beside them."""
+    wanted = [stat for stat in wanted if stat.name not in left.column_names]
     if not wanted:
         return left
-    whole = left.num_rows == snapshot.num_files
+    whole = left.num_rows == snapshot.candidates.num_files
     rows = None if whole else left[_ROW].combine_chunks()
     stats = snapshot.stats_for(wanted, rows)
     for name in stats.column_names:
@@ -156,31 +164,18 @@ def _with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Ta
 
 
 def read_stats(
-    pieces: Iterable[pa.Table],
+    files: FileSet,
     schema: StructType,
     wanted: Sequence[Stat],
     rows: pa.Array | None = None,
 ) -> pa.Table:
-    """Typed statistics from the pieces of a file list, each with ``stats_parsed`` or ``stats``.
+    """Typed statistics of the files, or of those at ascending positions among them."""
+    def typed(table: pa.Table) -> pa.Table:
+        if "stats_parsed" in table.column_names:
+            return typed_stats(table["stats_parsed"], schema, wanted=wanted)
+        return parse_stats(table["stats"], schema, wanted=wanted)
 
-    ``rows``: ascending positions in all pieces together; None for all of them.
-    """
-    from deltanb.log.file_set import taken, within
-
-    tables: list[pa.Table] = []
-    start = 0
-    for piece in pieces:
-        here, stop = piece, start + piece.num_rows
-        if rows is not None:
-            inside = within(rows, start, stop)
-            if len(inside) < piece.num_rows:
-                name = piece.column_names[-1]
-                here = pa.table({name: taken(piece[name], inside)})
-        start = stop
-        if "stats_parsed" in here.column_names:
-            tables.append(typed_stats(here["stats_parsed"], schema, wanted=wanted))
-        else:
-            tables.append(parse_stats(here["stats"], schema, wanted=wanted))
+    tables = files.stats(parsed_names(wanted, schema), rows, typed)
     return pa.concat_tables(tables) if tables else \
         parse_stats(pa.chunked_array([], pa.string()), schema, wanted=wanted)
 

@@ -223,20 +223,27 @@ class Snapshot(Displayable):
             return self._state.files.read(list(columns))
         return self._state.files.take(list(columns), rows)
 
+    @property
+    def candidates(self) -> FileSet:
+        """The files and perhaps some that the newest commits hide: searches begin with these."""
+        return self._state.files.candidates()
+
+    def standing(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+        """The named columns of the files among :attr:`candidates` at ascending positions."""
+        return self._state.files.standing(list(columns), rows)
+
     def stats_for(self, wanted: Sequence[Stat], rows: pa.Array | None = None) -> pa.Table:
-        """Typed statistics, columns named by :attr:`Stat.name`, in the order of :attr:`files`.
+        """Typed statistics of the candidates, columns named by :attr:`Stat.name`.
 
         ``rows``: ascending positions of the files that matter, None for all; only statistics of all
         files are kept for the next call.
         """
         from deltanb.log import skipping
-        from deltanb.log.file_stats import parsed_names
 
         absent = [stat for stat in wanted if stat not in self._stats]
         read: dict[Stat, Any] = {}
         if absent:
-            pieces = self._state.files.stats(parsed_names(absent, self.schema))
-            found = skipping.read_stats(pieces, self.schema, absent, rows)
+            found = skipping.read_stats(self.candidates, self.schema, absent, rows)
             read = {stat: found.column(stat.name) for stat in absent}
             if rows is None:
                 self._stats.update(read)

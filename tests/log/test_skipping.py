@@ -359,16 +359,65 @@ def test_leaves_that_a_checkpoint_lacks_are_null() -> None:
         "stats_parsed.numRecords", "stats_parsed.minValues.i", "stats_parsed.nullCount.n.x"]
 
 
-def test_rows_are_read_from_the_pieces_they_lie_in() -> None:
-    def piece(*values: int) -> pa.Table:
-        return pa.table({"stats": [f'{{"minValues":{{"i":{v}}}}}' for v in values]})
+@pytest.mark.parametrize("as_struct", ["true", "false"])
+def test_statistics_of_some_rows_are_those_of_all(
+    as_struct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
+    monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", 3)
+    builder = TableBuilder(MemoryStore()).create("i long, j long", properties={
+        "delta.checkpoint.writeStatsAsStruct": as_struct,
+        "delta.checkpoint.writeStatsAsJson": "true" if as_struct == "false" else "false"})
+    lines = [add(str(n), stats=to_json({"numRecords": n, "minValues": {"i": 10 * n}}))
+             for n in range(8)]
+    builder.commit(*lines)
+    builder.log.checkpoint()
+    builder.commit(add("3", stats=to_json({"numRecords": 30})), remove("5"), add("8"))
+    DeltaLog.clear_cache()
+    wanted = [Stat("min", ("i",)), NUM_RECORDS, Stat("min", ("j",))]
+    store = MemoryStore()
+    store.files.update(builder.store.files)  # type: ignore[attr-defined]
 
-    typed = pa.table({"stats_parsed": pa.array([{"minValues": {"i": 9}}])})
-    wanted = [Stat("min", ("i",))]
-    found = skipping.read_stats([piece(1, 2), typed, piece(3), piece()], SCHEMA, wanted,
-                                pa.array([1, 2, 3]))
-    assert found.column(0).to_pylist() == [2, 9, 3]
-    assert skipping.read_stats([], SCHEMA, wanted).num_rows == 0
+    def found(*rows: int) -> list[tuple[Any, ...]]:
+        snapshot = DeltaLog(store).snapshot
+        table = snapshot.stats_for(wanted, pa.array(rows, pa.int64()) if rows else None)
+        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+    everything = [(10 * n, n, None) for n in range(8)] + [(None, 30, None), (None, None, None)]
+    assert found() == everything
+    assert found(1, 2, 7, 8) == [everything[n] for n in (1, 2, 7, 8)]
+    assert found(6) == [everything[6]]
+    snapshot = DeltaLog(store).snapshot
+    paths = snapshot.standing(["path"], pa.array([2, 3, 5, 8, 9], pa.int64()))["path"].to_pylist()
+    assert paths == ["2", "3", "8"]  # the checkpoint's 3 and 5 are hidden by the commit
+    again = snapshot.files["path"].to_pylist()
+    assert again == ["0", "1", "2", "4", "6", "7", "3", "8"]
+    paths = snapshot.standing(["path"], pa.array([2, 3, 5, 8, 9], pa.int64()))["path"].to_pylist()
+    assert paths == ["2", "3", "8"]  # positions stay, though the files are known by now
+
+
+@pytest.mark.parametrize("rows", [1, 5000])
+def test_files_with_deletion_vectors_are_told_apart_by_them(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltanb.log import file_set
+
+    monkeypatch.setattr(file_set, "MANY", rows)
+    vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
+    low, high = (to_json(bounds(i=(n, n))["stats"]) for n in (1, 9))
+    builder = TableBuilder(MemoryStore()).create("i long", protocol={
+        "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors"]})
+    builder.commit(*(add(name, stats=low) for name in "abc"), add("d", stats=high))
+    builder.log.checkpoint()
+    marked = add("a", stats=low)
+    marked["add"]["deletionVector"] = vector
+    builder.commit(marked, remove("a"), remove("b"))
+    store = MemoryStore()
+    store.files.update(builder.store.files)  # type: ignore[attr-defined]
+    found = DeltaLog(store).snapshot.files_for_scan("i = 1", columns=["path", "deletion_vector"])
+    assert [(row["path"], row["deletion_vector"] is None) for row in found.to_pylist()] == [
+        ("c", True), ("a", False)]
 
 
 def test_only_the_columns_asked_for_are_read() -> None:
@@ -388,6 +437,7 @@ def test_only_the_columns_asked_for_are_read() -> None:
 def test_files_of_a_checkpoint_are_skipped_and_read_alone(
     properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
     monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", 3)
     schema = StructType([StructField("p", PrimitiveType("integer")),
                          StructField("i", PrimitiveType("long"))])
