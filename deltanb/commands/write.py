@@ -285,14 +285,26 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: _Plan, where: str) ->
     condition.to_expression()  # refuse now what cannot run, before anything is written
     checks = [Within("where", where)]
     if condition.is_partition_only(txn.snapshot.partition_columns):
-        removed = [file.remove() for file in txn.filter_files(where)]
-        return _Change(_write_rows(txn, data, plan, checks), removed)
+        found = list(txn.filter_files(where))
+        return _Change(_write_rows(txn, data, plan, checks), [file.remove() for file in found],
+                       rows_deleted=_num_rows(found))
     kept = _rows_kept(txn, condition, where)
     added = _write_rows(txn, data, plan, checks)
     if kept.copied and wants_changes(txn):  # whole files say it otherwise
         kept.changes = _changes(txn, where, added)
     kept.added = [*added, *kept.copied]
     return kept
+
+
+def _num_rows(files: Sequence[AddFile]) -> int | None:
+    """The rows of some files; None where the statistics do not say."""
+    total = 0
+    for file in files:
+        if file.num_records is None:
+            return None
+        total += file.num_records
+        total -= file.deletion_vector.cardinality if file.deletion_vector is not None else 0
+    return total
 
 
 def _rows_kept(txn: OptimisticTransaction, condition: Predicate, where: str) -> _Change:
@@ -369,7 +381,6 @@ def _operation(txn: OptimisticTransaction, plan: _Plan, change: _Change) -> Oper
         metrics["numRemovedFiles"] = len(change.removed)
         metrics["numRemovedBytes"] = sum(file.size or 0 for file in change.removed)
     if change.rows_deleted is not None:
-        metrics["numOutputRows"] -= change.rows_copied or 0
         metrics["numDeletedRows"] = change.rows_deleted
         metrics["numCopiedRows"] = change.rows_copied or 0
         metrics["numAddedChangeFiles"] = len(change.changes)

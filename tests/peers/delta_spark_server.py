@@ -77,7 +77,8 @@ class Server:
     def view(self, name: str, rows: str) -> dict[str, Any]:
         """Name an Arrow table for statements to come."""
         table = pa.ipc.open_stream(base64.b64decode(rows)).read_all()
-        self.spark.createDataFrame(table).createOrReplaceTempView(name)
+        with self._settings({"spark.sql.timestampType": "TIMESTAMP_NTZ"}):  # as the zones of the table say
+            self.spark.createDataFrame(table).createOrReplaceTempView(name)
         return {"value": None}
 
     def write(self, text: str, path: str, mode: str, options: dict[str, str] | None = None,
