@@ -25,6 +25,7 @@
     ├── SchemaMismatch                    data does not fit the table, difference by difference
     ├── InvalidSchema                     a schema the table may not have
     ├── ConstraintViolation               which constraint, which row
+    ├── MultipleSourceRowsMatched         a merge in which several source rows match one of the table
     ├── MissingChangeData                 a version at which the change data feed was off
     ├── IncompatibleSchemaChange          changes that the columns of a later version cannot show
     ├── MaxCommitRetriesExceeded
@@ -87,6 +88,12 @@ class DeltaError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """The caller's lines for IPython, with the picture of a conflict where there is one."""
+        from deltanb.notebook import bundle
+
+        return bundle.render_traceback(self)
 
     def __reduce__(self) -> Any:
         return (_rebuild, (type(self), self.message, self.data))
@@ -203,6 +210,13 @@ class IncompatibleSchemaChange(DeltaError):
     kind = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
 
 
+class MultipleSourceRowsMatched(DeltaError):
+    """Several source rows of a merge match one row of the table: what it becomes is ambiguous."""
+
+    kind = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+    sql_state = "21506"
+
+
 class MaxCommitRetriesExceeded(DeltaError):
     """The commit lost more races than the configured attempts allow."""
 
@@ -262,13 +276,6 @@ class DeltaConcurrentModificationException(DeltaError):
         if self.conflict is None:
             return {"text/plain": repr(self)}
         return self.conflict._repr_mimebundle_(include, exclude)
-
-    def _render_traceback_(self) -> list[str]:
-        """One stable line for IPython, with the conflict's picture below where it can be drawn."""
-        from deltanb.notebook import bundle
-
-        return bundle.render_traceback(self)
-
 
 class ConcurrentWriteException(DeltaConcurrentModificationException):
     """The version was taken and this kind of commit is not checked against winners."""

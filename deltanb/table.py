@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from deltanb.commands.merge import MergeBuilder
     from deltanb.commands.rows import CommandResult
     from deltanb.commands.vacuum import VacuumResult
     from deltanb.log.history import History
@@ -309,6 +310,13 @@ class DeltaTable(Displayable):
         from deltanb.commands.update import update
 
         return update(self._writable("update"), assignments, where, **settings)
+
+    def merge(self, source: Any, on: str, **aliases: str) -> MergeBuilder:
+        """Begin a merge: add clauses to the result, then ``.execute()``; aliases are those of
+        :func:`deltanb.commands.merge.merge`."""
+        from deltanb.commands.merge import merge
+
+        return merge(self._writable("merge"), source, on, **aliases)
 
     def sync_identity(self, column: str) -> int | None:
         """Move an identity column's mark on: :func:`deltanb.commands.identity.sync_identity`."""

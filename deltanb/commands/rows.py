@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ from pyroaring import BitMap64
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, decode_path, encode_path
 from deltanb.data import deletion_vectors, inputs
 from deltanb.data.constraints import Checker
-from deltanb.data.generated import checks_of
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.data.generated import checks_of
 from deltanb.errors import AppendOnlyTable, InvalidArgument, TableNotFound, UnsupportedPredicate
 from deltanb.log import predicates, properties
 from deltanb.log.protocol import check_writable
@@ -180,8 +180,8 @@ class Stopwatch:
 
 # --- the table ------------------------------------------------------------------------------------
 
-def begin(log: DeltaLog, command: str) -> OptimisticTransaction:
-    """A transaction for a command that removes rows.
+def begin(log: DeltaLog, command: str, *, removes: bool = True) -> OptimisticTransaction:
+    """A transaction for a command that removes rows, or with ``removes=False`` only adds some.
 
     Raises:
         TableNotFound: there is no table.
@@ -195,7 +195,7 @@ def begin(log: DeltaLog, command: str) -> OptimisticTransaction:
             path=log.path)
     txn.snapshot.check_readable()
     check_writable(txn.protocol, txn.metadata, txn.table)
-    if properties.get(txn.metadata.configuration, "delta.appendOnly") and (
+    if removes and properties.get(txn.metadata.configuration, "delta.appendOnly") and (
             txn.protocol.supports("appendOnly")):
         raise AppendOnlyTable(
             f"table {txn.table}: this table is configured to only allow appends, so {command} cannot "
@@ -442,6 +442,14 @@ def rows_of(
         else:
             continue
         yield from read_data_file(scan, found.file, only=wanted)
+
+
+def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
+    """The rows of files that the transaction wrote, in its logical schema."""
+    fields = txn.metadata.schema.fields
+    scan = replace(plan(txn.snapshot), columns=fields, fields=fields)
+    for file in files:
+        yield from read_data_file(scan, file)
 
 
 def marked_rows(

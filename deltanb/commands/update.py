@@ -10,12 +10,10 @@ computed (``assignments``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb.actions import AddFile
 from deltanb.commands import assignments as assigning
 from deltanb.commands.change_files import wants_changes, write_changes
 from deltanb.commands.rows import (
@@ -36,10 +34,10 @@ from deltanb.commands.rows import (
     understand,
     uses_vectors,
     write_rows,
+    written_rows,
 )
 from deltanb.commands.write import commit_or_discard
 from deltanb.data import inputs
-from deltanb.data.data_file import plan, read_data_file
 from deltanb.log.schema import to_arrow
 from deltanb.transaction.operations import Operation
 
@@ -143,7 +141,7 @@ class _Update:
         if feed:
             changes.changes = write_changes(txn, [
                 ("update_preimage", rows_of(txn, self.touched, "touched")),
-                ("update_postimage", _stored(txn, new))])
+                ("update_postimage", written_rows(txn, new))])
         return changes
 
     def _rows(self, touched: list[TouchedFile], *, others: bool) -> Any:
@@ -180,11 +178,3 @@ class _Update:
             return without_rows(self.txn.snapshot, table_of(kept), self.condition.sql)
         schema = to_arrow(self.txn.snapshot.schema)
         return inputs.Source(schema, lambda: rows_of(self.txn, kept, "others"))
-
-
-def _stored(txn: OptimisticTransaction, files: list[AddFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of files that the transaction wrote."""
-    fields = txn.metadata.schema.fields
-    scan = replace(plan(txn.snapshot), columns=fields, fields=fields)
-    for file in files:
-        yield from read_data_file(scan, file)

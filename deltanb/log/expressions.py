@@ -335,6 +335,8 @@ def _cast(node: Call, run: Compile) -> pc.Expression:
     value = run(node.args[0])
     if source == target:
         return value
+    if t.is_null(source):
+        return pc.if_else(value.is_null(), _null(target), _null(target))
     if is_text(source):
         return _cast_text(value, target)
     if is_number(source) and is_number(target):

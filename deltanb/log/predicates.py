@@ -149,7 +149,7 @@ def parse(sql: str | Predicate, schema: StructType | pa.Schema) -> Predicate:
 def _parse(sql: str, schema: StructType) -> Predicate:
     from deltanb.log.resolution import Resolver
 
-    expression = Resolver(sql, schema).condition(_syntax(sql))
+    expression = Resolver(sql, schema).condition(syntax(sql))
     return Predicate(sql, expression)
 
 
@@ -175,7 +175,7 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
             "\"'text'\"", predicate=str(sql))
     wanted = target if isinstance(target, pa.DataType) else arrow_type(target)
     resolver = Resolver(sql, schema)
-    found = resolver.value(_syntax(sql))
+    found = resolver.value(syntax(sql))
     if isinstance(found, ex.Literal):
         found = _stored_literal(sql, found, wanted)
     elif not values.assignable(found.type, wanted):
@@ -222,7 +222,7 @@ def parse_understood(sql: str, schema: StructType) -> list[Predicate]:
     Raises:
         InvalidPredicate: as :func:`parse`.
     """
-    _syntax(sql)
+    syntax(sql)
     found = []
     for text in _split(sql):
         try:
@@ -237,7 +237,12 @@ def parse_understood(sql: str, schema: StructType) -> list[Predicate]:
 # ---------------------------------------------------------------------------- syntax
 
 
-def _syntax(sql: str) -> sqlglot.Expression:
+def syntax(sql: str) -> sqlglot.Expression:
+    """The syntax tree of one expression in Spark's SQL.
+
+    Raises:
+        InvalidPredicate: no SQL, nothing, or several statements.
+    """
     dialect = sqlglot.Dialect.get_or_raise("spark")
     try:
         tokens = _joined_quotes(dialect.tokenize(sql))
@@ -355,7 +360,7 @@ def split_name(name: str) -> list[str]:
     """
     from deltanb.log.resolution import identifiers
 
-    found = identifiers(_syntax(name))
+    found = identifiers(syntax(name))
     if found is None:
         raise InvalidPredicate(f"{name!r} is no name of a column; quote it with backticks",
                                predicate=name)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from deltanb.log.delta_log import DeltaLog
     from deltanb.log.file_stats import Stat
+    from deltanb.log.predicates import Predicate
     from deltanb.log.schema import StructType
 
 __all__ = ["Snapshot", "State"]
@@ -260,7 +261,7 @@ class Snapshot(Displayable):
         return self._state.files.tombstones()
 
     def files_for_scan(
-        self, *predicates: str, columns: Sequence[str] | None = None
+        self, *predicates: str | Predicate, columns: Sequence[str] | None = None
     ) -> pa.Table:
         """The files that may hold rows for which all predicates are true; FILES_SCHEMA.
 

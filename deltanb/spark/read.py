@@ -151,6 +151,39 @@ def read_positions(
     return filtered(frame, where).select(PATH, ROW), places, groups.process
 
 
+def read_rows(
+    snapshot: Snapshot, files: pa.Table, spark: SparkSession | None = None
+) -> tuple[DataFrame, dict[str, int]]:
+    """The live rows of the files, each with where it is: :data:`PATH` and :data:`ROW` beside the columns.
+
+    Returns:
+        The frame, and the place in ``files`` of each path that is in it.
+
+    Raises:
+        DataFileNotFound: a file that is gone.
+    """
+    session = spark if spark is not None else start_session()
+    reader = _Reader(snapshot, in_process.plan(snapshot), session)
+    groups = reader._grouped(files)
+    whole = [*groups.plain, *groups.hive, *groups.joined]
+    places = {_file_path(file.local): file.place for file in (*whole, *groups.vectors)}
+    frames = []
+    with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}):
+        if whole:
+            frames.append(reader.positioned(whole, files))
+        if groups.vectors:
+            frames.append(reader._without_deleted(groups.vectors, files, (PATH, ROW)))
+    if groups.process or not frames:
+        frames.append(reader.positioned_in_process(groups.process, files))
+        places.update({_unread(place): place for place in groups.process})
+    return reduce(lambda one, other: one.union(other), frames), places
+
+
+def _unread(place: int) -> str:
+    """Stands for the path of a file that Spark did not read itself."""
+    return f"#{place}"
+
+
 def filtered(frame: DataFrame, where: str) -> DataFrame:
     """The rows for which a condition is TRUE.
 
@@ -227,6 +260,21 @@ class _Reader:
             (self._read_places(group), {})
         return self._logical(frame, values, (PATH, ROW))
 
+    def positioned_in_process(self, places: Sequence[int], files: pa.Table) -> DataFrame:
+        """As :meth:`positioned`, of live rows of files that are read here."""
+        schema = spark_schema(StructType(self.scan.fields)).add(PATH, "string").add(ROW, "long")
+        tables = [self.session.createDataFrame([], schema)] if not places else []
+        for place in places:
+            row = files.slice(place, 1).to_pylist()[0]
+            batches = list(in_process.read_data_file(self.scan, row, positions=True))
+            rows = pa.Table.from_batches(
+                batches, self.scan.schema.append(pa.field(in_process.ROW_POSITION, pa.int64())))
+            paths = pa.array([_unread(place)] * rows.num_rows, pa.string())
+            rows = rows.add_column(rows.num_columns - 1, PATH, paths)
+            rows = rows.rename_columns([*rows.schema.names[:-1], ROW])
+            tables.append(self.session.createDataFrame(rows, schema))  # type: ignore[arg-type]
+        return reduce(lambda one, other: one.union(other), tables)
+
     # -- choice ---------------------------------------------------------------------------------
 
     def _grouped(self, files: pa.Table) -> _Groups:
@@ -289,7 +337,9 @@ class _Reader:
     def _joined(self, group: list[_File], files: pa.Table) -> DataFrame:
         return self._logical(*self._with_values(group, files))
 
-    def _without_deleted(self, group: list[_File], files: pa.Table) -> DataFrame:
+    def _without_deleted(
+        self, group: list[_File], files: pa.Table, more: Sequence[str] = ()
+    ) -> DataFrame:
         frame, values = self._with_values(group, files)
         frame = frame.withColumn(_CHUNK, F.shiftright(column(ROW), CHUNK_BITS))
         frame = frame.join(self._deleted(group).hint("broadcast"), [PATH, _CHUNK], "left")
@@ -297,7 +347,7 @@ class _Reader:
             F.shiftright(column(ROW), 6).bitwiseAND(F.lit(_WORDS - 1)) + 1).cast("int"))
         is_live = F.getbit(word, column(ROW).bitwiseAND(F.lit(63)).cast("int")) == 0
         is_live = column(_BITS).isNull() | is_live
-        return self._logical(frame.filter(_guarded(is_live, "boolean")), values)
+        return self._logical(frame.filter(_guarded(is_live, "boolean")), values, more)
 
     def _process(self, files: pa.Table) -> DataFrame:
         names = [f.name for f in self.scan.fields]

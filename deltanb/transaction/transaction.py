@@ -42,6 +42,7 @@ from deltanb.transaction.steps import Committed, Lost, Step
 
 if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.predicates import Predicate
     from deltanb.log.snapshot import Snapshot
 
 Status = Literal["open", "committing", "committed", "failed", "abandoned"]
@@ -123,7 +124,7 @@ class OptimisticTransaction(Displayable):
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def filter_files(self, *predicates: str) -> FileScan:
+    def filter_files(self, *predicates: str | Predicate) -> FileScan:
         """The files that may hold rows for which all predicates (SQL) are true; no predicate is all.
 
         The scan is remembered by its conjuncts over partition columns, the files by their paths. A

@@ -1,0 +1,160 @@
+"""MERGE on Spark and in the process: one definition, two engines, the same rows."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltanb.actions import AddCDCFile, RemoveFile
+from deltanb.commands.create import create
+from deltanb.commands.merge import MergeBuilder
+from deltanb.errors import (
+    ConstraintViolation,
+    InvalidPredicate,
+    MultipleSourceRowsMatched,
+    SchemaMismatch,
+)
+from deltanb.table import DeltaTable
+from deltanb.testing import MemoryStore
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+@pytest.fixture(autouse=True)
+def _one_session(spark: Any) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def rows(table: DeltaTable) -> list[str]:
+    return sorted(str(row) for row in table.to_arrow().to_pylist())
+
+
+def merge(table: DeltaTable, source: Any, on: str = "t.id = s.id") -> MergeBuilder:
+    return table.merge(source, on, target_alias="t", source_alias="s")
+
+
+def twins(tmp_path: Path, data: Any, files: int = 2, **settings: Any) -> dict[str, DeltaTable]:
+    """The same table twice, one for each engine."""
+    whole = pa.table(data)
+    size = -(-whole.num_rows // files)
+    made = {}
+    for engine in ("arrow", "spark"):
+        made[engine] = create(tmp_path / engine, whole.slice(0, size), **settings)
+        for start in range(size, whole.num_rows, size):
+            made[engine].append(whole.slice(start, size))
+    return made
+
+
+def both(tables: dict[str, DeltaTable], build: Any) -> dict[str, int]:
+    """Run on each engine; rows, metrics and the feed must agree."""
+    results = {engine: build(table).execute(engine=engine) for engine, table in tables.items()}
+    assert {engine: result.engine for engine, result in results.items()} == {
+        "arrow": "arrow", "spark": "spark"}
+    arrow, spark = (results[engine].metrics for engine in ("arrow", "spark"))
+    assert rows(tables["arrow"]) == rows(tables["spark"])
+    alike = {name for name in arrow if "Rows" in name or "Vectors" in name or name.endswith("FilesRemoved")}
+    assert {n: arrow[n] for n in alike} == {n: spark[n] for n in alike}
+    assert results["arrow"].version == results["spark"].version
+    assert tables["arrow"].history(1)[0].operation_parameters == \
+        tables["spark"].history(1)[0].operation_parameters
+    return dict(arrow)
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, {**VECTORS, **FEED}, FEED])
+def test_all_clauses_give_the_same_rows(tmp_path: Path, properties: dict[str, str]) -> None:
+    chance = random.Random(7)
+    data = {"id": [chance.choice([None, *range(12)]) for _ in range(16)],
+            "n": [chance.randrange(10) for _ in range(16)], "p": ["a", "b"] * 8}
+    tables = twins(tmp_path, data, 2, partition_by="p", properties=properties)
+    keys = [0, 1, 2, 3, 4, 5, 6, None, None, 20]
+    source = {"id": keys, "n": [chance.randrange(10) for _ in keys], "p": ["b"] * len(keys)}
+    metrics = both(tables, lambda table: merge(table, source)
+                   .when_matched_delete("t.n < 3 AND s.n > 2")
+                   .when_matched_update("s.n <> 4", set={"n": "s.n * 100 + t.n", "p": "s.p"})
+                   .when_not_matched_insert("s.n >= 2", values={"n": "-s.n", "id": "id"})
+                   .when_not_matched_insert_all("s.id IS NOT NULL")
+                   .when_not_matched_by_source_update("t.n = 5", set={"n": "1000"})
+                   .when_not_matched_by_source_delete("t.n > 6"))
+    assert all(metrics[f"numTargetRows{what}"] for what in ("Inserted", "Updated", "Deleted"))
+    if "delta.enableChangeDataFeed" in properties:
+        feeds = [sorted(str({k: v for k, v in row.items() if not k.startswith("_commit")})
+                        for row in table.changes(2).to_pylist()) for table in tables.values()]
+        assert feeds[0] == feeds[1] and len(feeds[0]) > 4
+
+
+def test_merges_of_few_clauses(tmp_path: Path) -> None:
+    tables = twins(tmp_path, {"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
+    source = {"id": [2, 9, None], "v": ["B", "N", "Z"]}
+    both(tables, lambda t: merge(t, source).when_not_matched_insert_all("s.id > 0"))
+    assert all(isinstance(a, RemoveFile) is False for t in tables.values()
+               for a in t.log.read_commit(t.version))
+    both(tables, lambda t: merge(t, source).when_matched_update_all())
+    both(tables, lambda t: merge(t, source).when_matched_delete("t.id > 100"))  # commits nothing
+    twice = {"id": [1, 1, 7], "v": ["x", "y", "z"]}
+    for engine, table in tables.items():
+        with pytest.raises(MultipleSourceRowsMatched):
+            merge(table, twice).when_matched_update_all().execute(engine=engine)
+    both(tables, lambda t: merge(t, twice).when_matched_delete().when_not_matched_insert_all())
+    both(tables, lambda t: merge(t, {"id": [2]}).when_not_matched_by_source_delete())
+
+
+def test_schema_evolution_and_structs(tmp_path: Path) -> None:
+    tables = twins(tmp_path, pa.table({"id": [1, 2], "s": [{"a": 1, "b": "x"}, {"a": 2, "b": None}]}),
+                   properties={"delta.columnMapping.mode": "name"})
+    source = pa.table({"id": [1, 3], "s": [{"b": "X", "c": 1.5}, {"b": "Y", "c": None}], "new": [1, 2]})
+    both(tables, lambda t: merge(t, source).when_matched_update_all().when_not_matched_insert_all()
+         .with_schema_evolution())
+    both(tables, lambda t: merge(t, source).when_matched_update(set={"s.a": "t.s.a + 10", "t.new": "'7'"}))
+    assert str(tables["spark"].schema.field("s").type) == "struct<a: long, b: string, c: double>"
+
+
+def test_conditions_that_only_spark_can_join(tmp_path: Path) -> None:
+    table = create(tmp_path / "t", {"id": [1, 5, 9], "v": ["a", "b", "c"]})
+    ranges = {"low": [0, 8], "high": [2, 10], "w": ["x", "y"]}
+    result = table.merge(ranges, "id BETWEEN low AND high") \
+        .when_matched_update(set={"v": "reverse(concat(v, w))"}).execute()
+    assert result.engine == "spark"
+    assert rows(table) == ["{'id': 1, 'v': 'xa'}", "{'id': 5, 'v': 'b'}", "{'id': 9, 'v': 'yc'}"]
+    with pytest.raises(InvalidPredicate, match="Spark cannot evaluate"):
+        table.merge(ranges, "no_such_function(id) = low").when_matched_delete().execute()
+
+
+def test_frames_and_tables_as_sources(tmp_path: Path, spark: Any) -> None:
+    table = create(tmp_path / "t", {"id": [1, 2], "v": ["a", "b"], "p": [0, 1]}, partition_by="p")
+    frame = spark.createDataFrame([(2, "B", 1), (3, "N", 1)], "id long, v string, p long")
+    result = merge(table, frame, "t.id = s.id AND t.p = s.p").when_matched_update_all() \
+        .when_not_matched_insert_all().execute()
+    assert (result.engine, result.metrics["numSourceRows"]) == ("spark", 2)
+    assert result.metrics["numTargetFilesRemoved"] == 1
+    merge(table, frame).when_matched_delete().execute(engine="arrow")
+    assert rows(table) == ["{'id': 1, 'v': 'a', 'p': 0}"]
+    other = create(tmp_path / "s", frame)
+    assert merge(table, other).when_not_matched_insert_all().execute(engine="spark").version == 3
+    assert len(rows(table)) == 3
+
+
+def test_what_is_refused_leaves_nothing(tmp_path: Path) -> None:
+    table = create(tmp_path / "t", {"id": [1, 2], "n": [1, 2]},
+                   properties={"delta.constraints.small": "n < 100"})
+    before = sorted(tmp_path.rglob("*.parquet"))
+    with pytest.raises(ConstraintViolation):
+        merge(table, {"id": [1, 9], "n": [5, 500]}).when_matched_update_all() \
+            .when_not_matched_insert_all().execute(engine="spark")
+    with pytest.raises(SchemaMismatch):
+        merge(table, {"id": [1], "n": [1.5]}).when_matched_update_all().execute(engine="spark")
+    assert sorted(tmp_path.rglob("*.parquet")) == before and table.version == 0
+
+
+def test_a_store_that_spark_cannot_reach(spark: Any) -> None:
+    table = create(MemoryStore(), {"id": [1, 2], "v": ["a", "b"]}, properties={**VECTORS, **FEED})
+    source = {"id": [2, 3], "v": ["B", "C"]}
+    merge(table, source).when_matched_update_all().when_not_matched_insert_all().execute(engine="spark")
+    assert rows(table) == ["{'id': 1, 'v': 'a'}", "{'id': 2, 'v': 'B'}", "{'id': 3, 'v': 'C'}"]
+    assert any(isinstance(a, AddCDCFile) for a in table.log.read_commit(1))
