@@ -31,6 +31,7 @@ from deltanb.log.ddl import (
     parse_position,
     parse_type,
     quoted,
+    recorded_name,
 )
 from deltanb.log.protocol import supports
 from deltanb.log.schema import (
@@ -207,7 +208,7 @@ def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> in
     metadata = evolution.with_schema(
         _with_stats_columns(txn.metadata, path, new_path), changed, partitions)
     return commit_metadata(txn, metadata, Operation("RENAME COLUMN", {
-        "oldColumnPath": quoted(path), "newColumnPath": quoted(new_path)}))
+        "oldColumnPath": recorded_name(path), "newColumnPath": recorded_name(new_path)}))
 
 
 def drop_columns(
@@ -257,7 +258,7 @@ def drop_columns(
         metadata = _with_stats_columns(metadata, path, None)
     metadata = evolution.with_schema(metadata, schema)
     return commit_metadata(
-        txn, metadata, Operation("DROP COLUMNS", {"columns": [quoted(path) for path in paths]}))
+        txn, metadata, Operation("DROP COLUMNS", {"columns": [recorded_name(path) for path in paths]}))
 
 
 def _require_mapping(txn: OptimisticTransaction, what: str, path: Sequence[str]) -> None:
@@ -336,6 +337,7 @@ def change_column(
     changed = schema
     if field != before or field.metadata != before.metadata:
         changed = replaced(schema, path, field)
+    shown = field
     if type is not None:
         field, changed = _with_type(txn, path, field, _wanted_type(type, path, txn.table), changed)
     where = None if position is None else parse_position(position)
@@ -345,7 +347,7 @@ def change_column(
         raise InvalidArgument(
             f"table {txn.table}: column {quoted(path)} is like that already; nothing to change",
             column=quoted(path))
-    shown = field.replace(metadata=_plain(field).metadata)
+    shown = field.replace(metadata=shown.metadata)  # as Delta records it: before this change of type
     return commit_metadata(txn, evolution.with_schema(txn.metadata, changed), Operation(
         "CHANGE COLUMN", {"column": field_for_log(path, shown),
                           "position": None if where is None else str(where)}))

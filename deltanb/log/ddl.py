@@ -29,7 +29,7 @@ from deltanb.log.schema import ArrayType, DataType, MapType, PrimitiveType, Stru
 
 __all__ = [
     "ColumnDefinition", "Position", "parse_columns", "parse_path", "parse_position", "parse_schema",
-    "parse_type", "quoted",
+    "parse_type", "quoted", "recorded_name",
 ]
 
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
@@ -49,7 +49,7 @@ _TYPES = {
 _DECIMALS = ("decimal", "dec", "numeric")
 _CLAUSES = ("comment", "generated", "first", "after")
 _OPENING, _CLOSING = (TokenType.L_PAREN, TokenType.CASE), (TokenType.R_PAREN, TokenType.END)
-_PLAIN = re.compile(r"[A-Za-z_]\w*")
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,15 @@ def quoted(path: Sequence[str]) -> str:
     """
     return ".".join(
         name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in path)
+
+
+def recorded_name(path: Sequence[str]) -> str:
+    """A path as ``operationParameters`` name it: as Spark, with backticks around names with dots only.
+
+    >>> recorded_name(["a b", "c.d"])
+    'a b.`c.d`'
+    """
+    return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
 class _Parser:
@@ -418,6 +427,6 @@ def field_for_log(path: Sequence[str], field: StructField) -> dict[str, Any]:
     """
     value = field.type.to_dict()
     return {
-        "name": quoted(path), "type": value if isinstance(value, str) else value["type"],
+        "name": recorded_name(path), "type": value if isinstance(value, str) else value["type"],
         "nullable": field.nullable, "metadata": json.loads(json.dumps(field.metadata)),
     }
