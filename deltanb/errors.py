@@ -277,6 +277,7 @@ class DeltaConcurrentModificationException(DeltaError):
             return {"text/plain": repr(self)}
         return self.conflict._repr_mimebundle_(include, exclude)
 
+
 class ConcurrentWriteException(DeltaConcurrentModificationException):
     """The version was taken and this kind of commit is not checked against winners."""
 

@@ -4,7 +4,7 @@ What lives here: which forms go out, and the promise that showing never raises: 
 shown, the reason is.
 What it does not know: what is in a view (``views``), or how it is drawn (``text``, ``html``).
 
-A failed commit in a notebook: the conflict's picture is published as an output of its own, above
+An error in a notebook: the traceback ends at the caller's line. A failed commit: the conflict's picture is published as an output of its own, above
 the error. The text form of that output is one sentence without times or file names, so that
 comparing the text of two runs compares what was decided; the error stays the line it says.
 """
@@ -21,6 +21,8 @@ from deltanb.options import options
 
 SHOWN_IN = "_shown_in_cell"
 TEXT, HTML = "text/plain", "text/html"
+INNER = frozenset({"deltanb", "concurrent", "contextlib", "pyarrow", "pyspark", "py4j"})
+"""Packages whose frames at the end of a traceback are the library's affair, not the caller's."""
 
 
 def text(obj: Any) -> str:
@@ -47,11 +49,11 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
 
 
 def render_traceback(error: BaseException) -> list[str]:
-    """IPython's lines for an error that carries a conflict; never raises.
+    """IPython's lines for an error of this library; never raises.
 
-    In a notebook the conflict's picture is published as well, once a cell: IPython asks for the lines
-    twice, for the screen and for its history. Elsewhere, and where only text is wanted, the text form
-    of the conflict ends the traceback.
+    The picture of its conflict, if it carries one, is published as well in a notebook, once a cell:
+    IPython asks for the lines twice, for the screen and for its history. Elsewhere, and where only text
+    is wanted, the text form of the conflict ends the traceback.
     """
     try:
         shell = _shell()
@@ -89,14 +91,22 @@ def _shell() -> Any:
 
 
 def _user_traceback(error: BaseException, shell: Any) -> list[str]:
-    """The traceback down to the caller's last line: how a commit is made is not what went wrong."""
+    """The traceback down to the caller's last line: how a commit is made is not what went wrong.
+
+    Nor is what the library met before it said what it says, so causes are left out, too.
+    """
     frames = without_own_frames(error.__traceback__)
-    lines = shell.InteractiveTB.structured_traceback(type(error), error, frames, tb_offset=None)
+    hidden = error.__cause__, error.__suppress_context__
+    error.__cause__ = None  # hides the context, too
+    try:
+        lines = shell.InteractiveTB.structured_traceback(type(error), error, frames, tb_offset=None)
+    finally:
+        error.__cause__, error.__suppress_context__ = hidden
     return list(lines)
 
 
 def without_own_frames(frames: TracebackType | None) -> TracebackType | None:
-    """A copy of the traceback without the frames of this package at its end.
+    """A copy of the traceback without the frames of this package, and of what it calls, at its end.
 
     The error's own traceback stays whole: ``traceback.print_exception(error)`` and ``%debug`` have
     every frame.
@@ -114,8 +124,7 @@ def without_own_frames(frames: TracebackType | None) -> TracebackType | None:
 
 
 def _is_own(frame: TracebackType) -> bool:
-    module = frame.tb_frame.f_globals.get("__name__", "")
-    return module == "deltanb" or module.startswith("deltanb.")
+    return str(frame.tb_frame.f_globals.get("__name__", "")).split(".")[0] in INNER
 
 
 def _reason(obj: Any, error: Exception) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import traceback
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import deltanb as dn
 from deltanb.errors import ConcurrentAppendException
 from deltanb.notebook import bundle, html, views
 from deltanb.options import set_options
@@ -191,3 +193,23 @@ def test_in_a_real_kernel() -> None:
     assert picture.data[TEXT].startswith("✕ ConcurrentAppend: your DELETE")
     assert "dnb-over" in picture.data[HTML]
     assert (error.ename, error.evalue) == ("ConcurrentAppendException", "someone was faster")
+
+
+def test_every_error_ends_at_the_callers_line_without_its_causes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    table = dn.create(tmp_path / "ducks", {"n": [1]}, properties={"delta.enableChangeDataFeed": "true"})
+    for place in range(2):
+        table.append({"n": [place]})
+    for file in (tmp_path / "ducks").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(dn.errors.DataFileNotFound) as caught:
+        table.changes(0)
+    error = caught.value
+    whole = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    lines = "".join(shown_in(Kernel(), monkeypatch, error))
+    for inner in ("concurrent/futures", "deltanb/commands", "FileNotFoundError"):
+        assert inner in whole
+        assert inner not in lines
+    assert "table.changes(0)" in lines
+    assert isinstance(error.__cause__, FileNotFoundError)
