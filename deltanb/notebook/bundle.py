@@ -4,9 +4,10 @@ What lives here: which forms go out, and the promise that showing never raises: 
 shown, the reason is.
 What it does not know: what is in a view (``views``), or how it is drawn (``text``, ``html``).
 
-An error in a notebook: the traceback ends at the caller's line. A failed commit: the conflict's picture is published as an output of its own, above
-the error. The text form of that output is one sentence without times or file names, so that
-comparing the text of two runs compares what was decided; the error stays the line it says.
+An error in a notebook: the traceback ends at the caller's line. A failed commit: the conflict's
+picture is published as an output of its own, above the error. The text form of that output is one
+sentence without times or file names, so that comparing the text of two runs compares what was decided;
+the error stays the line it says.
 """
 
 from __future__ import annotations
