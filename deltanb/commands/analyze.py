@@ -56,12 +56,18 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     >>> table.snapshot.files["stats"][0].as_py()
     '{"numRecords":1,"minValues":{"a":1,"b":2},"maxValues":{"a":1,"b":2},"nullCount":{"a":0,"b":0}}'
     """
+    from deltanb.notebook.progress import progress
+
     txn = begin(log)
     paths = clustering.physical_columns(txn.snapshot)
     paths += [_physical(txn, name) for name in columns or ()]
     files = txn.filter_files()  # a file that goes meanwhile must not come back
-    with ThreadPoolExecutor(MAX_READERS, "deltanb-analyze") as pool:
-        found = list(pool.map(lambda file: (file, _described(txn, file, paths)), files))
+    found = []
+    with progress("ANALYZE: files described", len(files)) as seen, \
+            ThreadPoolExecutor(MAX_READERS, "deltanb-analyze") as pool:
+        for one in pool.map(lambda file: (file, _described(txn, file, paths)), files):
+            seen()
+            found.append(one)
     changed = [file.replace(stats=stats, data_change=False) for file, stats in found
                if file.stats is None or json.loads(file.stats) != json.loads(stats)]
     metrics = {"numFiles": len(changed)}

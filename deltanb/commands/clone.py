@@ -121,8 +121,8 @@ def _absolute(path: str, store: LogStore) -> str:
     """A decoded path as an encoded URI (PROTOCOL.md, "Add File": absolute paths are URIs)."""
     target, name = store.resolve(path)
     local = target.local_path(name)
-    if local is not None:
-        return "file://" + encode_path(local)
+    if local is not None:  # one slash, as Java writes it: Delta Spark compares it with its own paths
+        return "file:" + encode_path(local)
     return encode_path(f"{target.root.rstrip('/')}/{name}")
 
 

@@ -8,10 +8,10 @@ What it does not know: rows; no data file is moved or rewritten.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +33,9 @@ from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
     from deltanb.table import DeltaTable
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
 
 MAX_READERS = 8  # footers read at a time: more only wait for the same disk
 MAX_NAMED = 5  # files or folders named in an error
@@ -72,6 +75,7 @@ def convert(
     >>> convert("rain", {"month": "int"}).to_arrow().to_pylist()
     [{'mm': 3.5, 'month': 1}]
     """
+    from deltanb.notebook.progress import progress
     from deltanb.table import DeltaTable
 
     log = DeltaLog.for_table(path)
@@ -88,8 +92,8 @@ def convert(
             f"there is no file to convert in {log.path}; give the folder that holds the Parquet files, or "
             "create a table with deltanb.create(path, data)", path=log.path)
     values = [_values(status.name, columns, log.path) for status in statuses]
-    with ThreadPoolExecutor(MAX_READERS, "deltanb-convert") as pool:
-        files = list(pool.map(lambda status: _read(log.store, status), statuses))
+    with progress("CONVERT: files opened", len(statuses)) as seen:
+        files = _in_parallel(lambda status: _read(log.store, status), statuses, seen)
     schema = _schema(files, columns)
     if table_properties.get(configuration, column_mapping.MODE_KEY) != "none":
         # The files are written: what their columns are called is their physical name.
@@ -111,13 +115,22 @@ def convert(
                        size=file.status.size, modification_time=file.status.modification_time,
                        stats=stats)
 
-    with ThreadPoolExecutor(MAX_READERS, "deltanb-convert") as pool:
-        added = list(pool.map(describe, range(len(files))))
+    with progress("CONVERT: files described", len(files)) as seen:
+        added = _in_parallel(describe, range(len(files)), seen)
     parameters = {"numFiles": len(added), "partitionedBy": [column.name for column in columns],
                   "collectStats": collect_stats, "sourceFormat": "parquet"}
     txn.commit_large(added, Operation(
         "CONVERT", parameters, metrics={"numConvertedFiles": len(added)}))
     return DeltaTable(log)
+
+
+def _in_parallel(work: Callable[[_A], _B], items: Iterable[_A], seen: Callable[[], None]) -> list[_B]:
+    results = []
+    with ThreadPoolExecutor(MAX_READERS, "deltanb-convert") as pool:
+        for result in pool.map(work, items):
+            seen()
+            results.append(result)
+    return results
 
 
 def _configuration(properties: Mapping[str, Any]) -> dict[str, str]:

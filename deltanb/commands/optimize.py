@@ -89,7 +89,7 @@ def optimize(
     """
     check_engine(engine)
     columns = [zorder_by] if isinstance(zorder_by, str) else list(zorder_by or ())
-    txn = begin(log)
+    txn = begin(log, writes_rows=True)
     clustered = clustering.logical_columns(txn.snapshot)
     _refuse_contradictions(txn, where, columns, full, clustered)
     if where is not None:
@@ -121,7 +121,7 @@ def purge(
     are vacuumed.
     """
     check_engine(engine)
-    txn = begin(log)
+    txn = begin(log, writes_rows=True)
     if where is not None:
         _check_partition_condition(txn, where)
     files = txn.snapshot.files_for_scan(*([] if where is None else [where]))
@@ -271,13 +271,17 @@ def _eroded(files: pa.Table) -> set[int]:
 def _run(
     txn: OptimisticTransaction, tasks: Sequence[_Task], operation: Operation, engine: str
 ) -> CommandResult:
+    from deltanb.notebook.progress import progress
+
     engine = _chosen(txn, engine, sum(task.size for task in tasks))
     if not tasks:
         return CommandResult(operation.name, None, "log")
     done: list[CommandResult] = []
 
     def work() -> int:
-        rewrites = _rewritten(txn, tasks, engine)
+        files = sum(task.files.num_rows for task in tasks)
+        with progress(f"{operation.name}: files written again", files) as seen:
+            rewrites = _rewritten(txn, tasks, engine, seen)
         metrics = _metrics(rewrites)
         tags = {}
         if tracks_rows(txn.snapshot):
@@ -305,7 +309,7 @@ def _chosen(txn: OptimisticTransaction, engine: str, size: int) -> str:
 
 
 def _rewritten(
-    txn: OptimisticTransaction, tasks: Sequence[_Task], engine: str
+    txn: OptimisticTransaction, tasks: Sequence[_Task], engine: str, seen: Callable[[], None]
 ) -> list[Rewrite]:
     """The tasks done, several at a time; curves one by one, as each may fill the memory."""
     mode = column_mapping.mode_of(txn.metadata, txn.protocol)
@@ -330,6 +334,8 @@ def _rewritten(
         added = write(task)
         if task.curve == clustering.CURVE:
             added = clustering.marked(added, columns)
+        for _ in range(task.files.num_rows):
+            seen()
         return Rewrite(list(FileScan(task.files)), added)
 
     workers = 1 if tasks[0].curve else min(MAX_WORKERS, os.cpu_count() or 1, len(tasks))

@@ -49,11 +49,13 @@ is rare: metadata or protocol changed. So many in a row are no accident."""
 _ROW_ID = "delta.rowTracking.materializedRowIdColumnName"
 _ROW_VERSION = "delta.rowTracking.materializedRowCommitVersionColumnName"
 _KEPT_KEYS = frozenset({column_mapping.NAME_KEY, column_mapping.ID_KEY, "delta.typeChanges",
-                        "delta.columnMapping.nested.ids"})
+                        "delta.columnMapping.nested.ids", "__COLLATIONS"})
 
 
-def begin(log: DeltaLog) -> OptimisticTransaction:
+def begin(log: DeltaLog, *, writes_rows: bool = False) -> OptimisticTransaction:
     """A transaction for a command that looks after a table and changes no row.
+
+    ``writes_rows`` says that rows are written again: features with rules for data files then count.
 
     Raises:
         TableNotFound: there is no table.
@@ -66,6 +68,8 @@ def begin(log: DeltaLog) -> OptimisticTransaction:
             path=log.path)
     txn.snapshot.check_readable()
     check_writable(txn.protocol, txn.metadata, txn.table, writes_data=False)
+    if writes_rows:
+        check_writable(txn.protocol, plain_metadata(txn.metadata), txn.table)
     return txn
 
 

@@ -29,10 +29,14 @@ from deltanb.actions import (
     RemoveFile,
     decode_path,
 )
-from deltanb.commands.rewrite import begin
+from deltanb.commands.rewrite import MAX_TRANSACTIONS, begin
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.display import Displayable
-from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.errors import (
+    DeltaConcurrentModificationException,
+    IllegalStateError,
+    InvalidArgument,
+)
 from deltanb.log import properties
 from deltanb.log.segment import LOG_FOLDER, commit_name
 from deltanb.log.store import FileStatus, LogStore
@@ -115,6 +119,8 @@ def vacuum(
     >>> vacuum(table.log, 0, check=False).num_files
     1
     """
+    from deltanb.notebook.progress import progress
+
     txn = begin(log)
     snapshot = txn.snapshot
     kept = int(properties.get(snapshot.properties, RETENTION))
@@ -128,7 +134,7 @@ def vacuum(
     folders = _old_folders(snapshot, cutoff)
     parameters = {"retentionCheckEnabled": check, "defaultRetentionMillis": kept,
                   "specifiedRetentionMillis": None if retention_hours is None else retention}
-    started = txn.commit([], Operation("VACUUM START", parameters, metrics={
+    started = _note(log, Operation("VACUUM START", parameters, metrics={
         "numFilesToDelete": len(doomed), "sizeOfDataToDelete": sum(s.size for s in doomed)}))
     for version in range(snapshot.version + 1, started):  # may have brought files back
         needed.keep(log.read_commit(version))
@@ -136,9 +142,11 @@ def vacuum(
     end = {"numDeletedFiles": 0, "numVacuumedDirectories": len(
         {posixpath.dirname(status.name) for status in found} | {""})}
     try:
-        for status in doomed:
-            log.store.delete(status.name)
-            end["numDeletedFiles"] += 1
+        with progress("VACUUM: files deleted", len(doomed)) as seen:
+            for status in doomed:
+                log.store.delete(status.name)
+                end["numDeletedFiles"] += 1
+                seen()
     except BaseException:
         _end(log, "FAILED", end)
         raise
@@ -151,9 +159,16 @@ def vacuum(
 
 
 def _end(log: DeltaLog, status: str, metrics: dict[str, int]) -> int:
-    version: int = log.start_transaction().commit(
-        [], Operation("VACUUM END", {"status": status}, metrics=metrics))
-    return version
+    return _note(log, Operation("VACUUM END", {"status": status}, metrics=metrics))
+
+
+def _note(log: DeltaLog, operation: Operation) -> int:
+    """Put a record into the log, whatever else is committed meanwhile: it changes nothing."""
+    for _ in range(MAX_TRANSACTIONS - 1):
+        with suppress(DeltaConcurrentModificationException):
+            version: int = log.start_transaction().commit([], operation)
+            return version
+    return int(log.start_transaction().commit([], operation))
 
 
 def _retention(hours: float | None, kept: int, check: bool, table: str) -> int:

@@ -32,7 +32,7 @@ from deltanb.errors import (
 )
 from deltanb.options import set_options
 from deltanb.table import DeltaTable
-from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore
+from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore, TableBuilder
 
 METRICS = ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "minFileSize",
            "p25FileSize", "p50FileSize", "p75FileSize", "maxFileSize", "numDeletionVectorsRemoved")
@@ -213,6 +213,16 @@ def test_generated_values_stay_as_they_are() -> None:
     txn.commit([metadata.replace(schema_string=json.dumps(schema))])
     assert table.optimize().metrics["numAddedFiles"] == 1
     assert table.to_arrow()["p"].to_pylist() == [0, 0, 1, 1]
+
+
+def test_rules_for_data_files_do() -> None:
+    """Features whose files this library cannot write are refused by name, before anything is written."""
+    builder = TableBuilder(MemoryStore()).create(protocol={
+        "minReaderVersion": 1, "minWriterVersion": 7,
+        "writerFeatures": ["materializePartitionColumns"]})
+    table = DeltaTable(builder.log)
+    error = refused(table, UnsupportedProtocol, table.optimize)
+    assert error.features == ("materializePartitionColumns",)
 
 
 # --- order ----------------------------------------------------------------------------------------

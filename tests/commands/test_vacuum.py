@@ -29,7 +29,7 @@ from deltanb.errors import (
 )
 from deltanb.options import options
 from deltanb.table import DeltaTable
-from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add
+from deltanb.testing import MemoryStore, Pass, ScriptedStore, TableBuilder, add
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -375,6 +375,24 @@ def test_a_restore_meanwhile_keeps_its_files(clock: Clock) -> None:
     store.script.append(restore)
     result = table.vacuum()
     assert result.num_files == 0 and table.to_arrow().num_rows == 3
+
+
+def test_properties_set_meanwhile_do_not_fail_it(clock: Clock) -> None:
+    inner = MemoryStore()
+    store = ScriptedStore(inner)
+    table = replaced(store)
+    clock.now += 8 * DAY
+
+    def describe(_: Any, name: str, data: bytes) -> bool:
+        txn = DeltaTable(dn.DeltaLog(inner)).start_transaction()
+        txn.update_metadata(txn.metadata.replace(description=name))
+        txn.commit([], "SET TBLPROPERTIES")
+        return inner.put_if_absent(name, data)
+
+    store.script.extend([describe, Pass(), describe])
+    assert table.vacuum().num_files == 1
+    assert [entry.operation for entry in table.history(4)] == [
+        "VACUUM END", "SET TBLPROPERTIES", "VACUUM START", "SET TBLPROPERTIES"]
 
 
 def test_a_file_that_came_back_is_kept(clock: Clock) -> None:
