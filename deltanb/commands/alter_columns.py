@@ -20,7 +20,7 @@ from deltanb.commands import evolution
 from deltanb.commands.alter import begin, commit_metadata, refuse_dependents
 from deltanb.commands.clustering import logical_columns
 from deltanb.errors import InvalidArgument, InvalidSchema
-from deltanb.log import properties, type_widening
+from deltanb.log import column_values, properties, type_widening
 from deltanb.log.ddl import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
@@ -348,7 +348,10 @@ def change_column(
             f"table {txn.table}: column {quoted(path)} is like that already; nothing to change",
             column=quoted(path))
     shown = field.replace(metadata=shown.metadata)  # as Delta records it: before this change of type
-    return commit_metadata(txn, evolution.with_schema(txn.metadata, changed), Operation(
+    metadata = evolution.with_schema(txn.metadata, changed)
+    if default is not None:
+        column_values.verify(metadata)
+    return commit_metadata(txn, metadata, Operation(
         "CHANGE COLUMN", {"column": field_for_log(path, shown),
                           "position": None if where is None else str(where)}))
 
@@ -410,9 +413,9 @@ def _with_type(
         raise InvalidSchema(
             f"table {txn.table}: column {name} is {old} and cannot become {wanted} as a whole; change its "
             "parts (a.field, a.element, a.key, a.value) or add fields to it", column=name)
-    if GENERATION_EXPRESSION in field.metadata:
+    if any(key.startswith((GENERATION_EXPRESSION, "delta.identity.")) for key in field.metadata):
         raise InvalidArgument(
-            f"table {txn.table}: column {name} is generated and keeps the type {old} of its expression",
+            f"table {txn.table}: column {name} is generated or an identity, it keeps the type {old}",
             column=name)
     refuse_dependents(txn.metadata, path, f"change the type of ({old} to {wanted})", txn.table)
     field = field.replace(type=wanted)

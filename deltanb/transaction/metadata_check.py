@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deltanb.actions import Metadata
-from deltanb.errors import InvalidSchema
+from deltanb.errors import InvalidSchema, InvalidTransaction
 from deltanb.log import properties
 from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType
 
@@ -44,6 +44,44 @@ def verify_new_metadata(metadata: Metadata, table: str) -> None:
                     "true, the feed itself has one. Rename the column or leave the feed off",
                     column=name,
                 )
+
+
+def verify_feed_kept(new: Metadata, old: Metadata, table: str) -> None:
+    """Check metadata that is committed together with data files on a table with a change data feed.
+
+    Columns that column mapping renames or drops must keep their old names in the feed of the commit that
+    did it, which one commit with both cannot tell. As in Delta: in two commits it is fine.
+
+    Raises:
+        InvalidTransaction: column mapping begins, or a mapped column is renamed or dropped.
+    """
+    key = "delta.columnMapping.mode"
+    after = properties.get(new.configuration, key)
+    if after == "none" or not properties.get(new.configuration, "delta.enableChangeDataFeed"):
+        return
+    before = properties.get(old.configuration, key)
+    now = dict(_names(new.schema))
+    changed = [] if before == "none" else [
+        name for physical, name in _names(old.schema) if now.get(physical) != name]
+    if before == after and not changed:
+        return
+    what = f"column {changed[0]} is renamed or dropped" if changed else "column mapping begins"
+    raise InvalidTransaction(
+        f"table {table}: {what} in a commit with data files, which is not possible while "
+        "delta.enableChangeDataFeed is true. Change the columns first (rename_column, drop_columns), then "
+        "write; or leave the feed off", column=changed[0] if changed else None)
+
+
+def _names(schema: StructType) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every column's physical path and its name."""
+    physical: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
+    for path, field in walk(schema):
+        parent = path[:-1]
+        while parent not in physical:  # element, key or value of an array or map
+            parent = parent[:-1]
+        inside = path[len(parent):-1]
+        physical[path] = (*physical[parent], *inside, str(field.metadata.get(PHYSICAL_NAME, field.name)))
+        yield physical[path], field.name
 
 
 def walk(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructField]]:

@@ -41,7 +41,11 @@ from deltanb.transaction.current import (
     CurrentTransaction,
     lost_features,
 )
-from deltanb.transaction.metadata_check import PHYSICAL_NAME, verify_new_metadata
+from deltanb.transaction.metadata_check import (
+    PHYSICAL_NAME,
+    verify_feed_kept,
+    verify_new_metadata,
+)
 from deltanb.transaction.operations import (
     BACKFILL,
     DROP_FEATURE,
@@ -117,6 +121,8 @@ def prepare(
         if metadata is not new_metadata:
             verify_new_metadata(metadata, table)
         _partitioning_kept(metadata, read_metadata, operation, table)
+        if read_metadata is not None and any(isinstance(a, FileAction) for a in others):
+            verify_feed_kept(metadata, read_metadata, table)
         standing = metadata
     _no_downgrade(read_protocol, protocol, read_metadata, operation, table)
     features.check_writable(

@@ -348,18 +348,43 @@ def test_a_void_column_takes_a_type_without_widening() -> None:
 
 
 def test_defaults_where_the_feature_is() -> None:
-    table = table_of("id int, x int")
+    table = table_of("id int, x int, g int GENERATED ALWAYS AS (id + 1)")
     table.add_feature("allowColumnDefaults")
     refused(table, InvalidArgument, "not one SQL expression", "change_column", "x", default="1, y int")
-    before = table.version
-    try:
-        table.change_column("x", default="40 + 2")
-    except UnsupportedProtocol as error:  # as long as defaults are not evaluated here
-        assert error.features == ("allowColumnDefaults",) and table.version == before
-    else:
-        assert table.schema.field("x").metadata == {"CURRENT_DEFAULT": "40 + 2"}
-        table.change_column("x", drop_default=True)
-        assert table.schema.field("x").metadata == {}
+    refused(table, DeltaError, "two of", "change_column", "g", default="1")
+    refused(table, DeltaError, "nothing", "change_column", "x", default="nothing + 1")
+    table.change_column("x", default="40 + 2")
+    assert table.schema.field("x").metadata == {"CURRENT_DEFAULT": "40 + 2"}
+    table.append(pa.table({"id": pa.array([1], pa.int32())}))
+    assert rows(table) == [{"id": 1, "x": 42, "g": 2}]
+    table.change_column("x", drop_default=True)
+    assert table.schema.field("x").metadata == {}
+
+
+def test_generated_columns_keep_their_type() -> None:
+    table = table_of("id int, g int GENERATED ALWAYS AS (id + 1)", properties=WIDENING)
+    refused(table, InvalidArgument, "keeps the type integer", "change_column", "g", type="bigint")
+    refused(table, InvalidArgument, "the generated column g", "change_column", "id", type="bigint")
+
+
+# --- change data feed -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize("new", [["number", "s"], ["s"]])
+def test_columns_are_not_renamed_or_dropped_together_with_rows_of_a_feed(new: list[str]) -> None:
+    data = pa.table({"id": [1], "s": pa.array([{"x": 1}])})
+    table = table_of(data, properties={**NAMED, "delta.enableChangeDataFeed": True})
+    fields = {f.name: f for f in table.schema}
+    changed = type(table.schema)(
+        [fields["id"].replace(name="number")] * ("number" in new) + [fields["s"]])
+    txn = table.start_transaction()
+    txn.update_metadata(txn.metadata.replace(schema_string=changed.to_json()))
+    file = next(iter(table.start_transaction().filter_files()))
+    with pytest.raises(DeltaError, match="column id is renamed or dropped in a commit with data files"):
+        txn.commit([file.replace(path="other")], dn.Operation("WRITE", {"mode": "Append"}))
+    assert table.version == 0
+    table.rename_column("s.x", "y")  # by themselves they are
+    table.drop_columns("id")
+    assert rows(table) == [{"s": {"y": 1}}]
 
 
 # --- beside other writers -------------------------------------------------------------------------
