@@ -43,8 +43,8 @@ Convert = Callable[[pa.Table], pa.Table]
 
 MAX_LAYERS = 8
 """Deltas kept apart; beyond that they are merged, so that reading stays a walk over few tables."""
-MANY = 1_000
-"""Where more than one row in so many is wanted, they lie in nearly every row group."""
+MANY = 10
+"""Paths of a layer are kept in memory once more than one in so many is asked for at a time."""
 MAX_HOLES = 256
 """Up to so many hidden rows a layer is cut into slices, which copies nothing; else filtered."""
 
@@ -261,7 +261,7 @@ def _standing_below(
     vectors = part.layer.has_vectors or above.has_vectors
     key = ["path", "deletion_vector"] if vectors else ["path"]
     if len(rows) * MANY > part.num_files:
-        part.layer.read(key)  # so that the next search finds them at hand
+        part.layer.read(key)
     files = part.take([*columns, *key], rows)
     if vectors:
         hit = _among(key_array(files["path"], files["deletion_vector"]), above.keys())
