@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from deltanb.actions import (
     Action,
     AddCDCFile,
@@ -20,6 +23,7 @@ from deltanb.actions import (
     DomainMetadata,
     Metadata,
     RemoveFile,
+    decode_path,
     encode_path,
 )
 from deltanb.commands.alter import CHECK_PREFIX, begin, commit_metadata
@@ -27,13 +31,15 @@ from deltanb.commands.alter_features import feature_name
 from deltanb.commands.alter_properties import set_properties, unset_properties
 from deltanb.commands.row_tracking import MATERIALIZED_NAMES, has_ids, unbackfill
 from deltanb.data import column_mapping
+from deltanb.data.conform import Place, compile_conversion, find_field
 from deltanb.errors import FeatureDropConflict, IllegalStateError, InvalidArgument
 from deltanb.log import cleanup, properties
 from deltanb.log.checkpoint_files import complete_checkpoints
+from deltanb.log.ddl import field_for_log
 from deltanb.log.protocol import FEATURE_PREFIX, downgraded, supports, upgraded
-from deltanb.log.schema_paths import walk
+from deltanb.log.schema_paths import field_at, replaced, walk
 from deltanb.log.segment import LOG_FOLDER
-from deltanb.log.type_widening import has_changes
+from deltanb.log.type_widening import TYPE_CHANGES, has_changes
 from deltanb.options import options
 from deltanb.transaction.operations import DROP_FEATURE, Operation
 
@@ -298,11 +304,52 @@ def _refuse_mapping(snapshot: Snapshot, table: str) -> None:
 
 
 def _refuse_widened(snapshot: Snapshot, table: str) -> None:
-    columns = has_changes(snapshot.schema)
-    if columns:
-        raise _refusal(table, "typeWidening", f"the type of {', '.join(columns)} was widened, and files may "
-                       "hold the narrower one",
-                       "Write the rows to a new table: deltanb.create(path, table.to_arrow())")
+    file = _narrower_file(snapshot, snapshot.files)
+    if file is not None:
+        columns = ", ".join(has_changes(snapshot.schema))
+        raise _refusal(table, "typeWidening", f"the type of {columns} was widened, and the file {file} "
+                       "does not hold it as it is now", "Write such files anew first, e.g. "
+                       "table.overwrite(table.to_arrow())")
+
+
+def _narrower_file(snapshot: Snapshot, files: pa.Table) -> str | None:
+    """The first file whose widened columns are stored in another type than the table's."""
+    partitions = snapshot.partition_columns
+    columns = {path.partition(".")[0] for path in has_changes(snapshot.schema)}
+    fields = [f for f in snapshot.schema if f.name in columns and f.name not in partitions]
+    mode = column_mapping.mode_of(snapshot.metadata, snapshot.protocol)
+    for path in files["path"].to_pylist() if fields else ():
+        store, name = snapshot.log.store.resolve(decode_path(path))
+        with store.open_input(name) as source:
+            stored = list(pq.read_schema(source))
+        for field in fields:
+            place = Place(path, field.name)
+            found = find_field(stored, field, mode, place)
+            if found is not None and compile_conversion(
+                    stored[found].type, field.type, mode, place) is not None:
+                return str(path)
+    return None
+
+
+def _stop_widening(log: DeltaLog) -> None:
+    """No more changes of types, then no record of those that were."""
+    if _WIDENING in log.update().properties:
+        unset_properties(log, [_WIDENING], if_exists=True)
+    txn = begin(log)
+    if not has_changes(txn.metadata.schema):
+        return
+    if _narrower_file(txn.snapshot, txn.filter_files().table) is not None:
+        _refuse_widened(txn.snapshot, txn.table)
+    changed = [(path, field) for path, field in walk(txn.metadata.schema)
+               if TYPE_CHANGES in field.metadata]
+    schema = txn.metadata.schema
+    record = []
+    for path, field in changed:
+        kept = {k: v for k, v in field.metadata.items() if k != TYPE_CHANGES}
+        schema = replaced(schema, path, field_at(schema, path).replace(metadata=kept))
+        record.append(field_for_log(path, field))
+    commit_metadata(txn, txn.metadata.replace(schema_string=schema.to_json()),
+                    Operation(DROP_FEATURE, {"columns": record}))
 
 
 def _stop_timestamps(log: DeltaLog) -> None:
@@ -337,7 +384,7 @@ def _none_set(*names: str) -> Callable[[Snapshot], bool]:
 
 _WIDENED = _Removable(
     is_clean=lambda s: not _is_set(s, _WIDENING) and not has_changes(s.schema),
-    refuse=_refuse_widened, clean=_unset(_WIDENING),
+    refuse=_refuse_widened, clean=_stop_widening,
     uses=lambda a: isinstance(a, Metadata) and bool(has_changes(a.schema)),
     properties=(_WIDENING,),
 )

@@ -223,13 +223,26 @@ def test_features_without_traces_go_the_same_way(tmp_path: Path) -> None:
 def test_what_only_rewriting_removes_is_refused_by_name() -> None:
     mapped = table_of({"id": [1]}, properties={"delta.columnMapping.mode": "name"})
     refused(mapped, InvalidArgument, "mapped names.*deltanb.create", "drop_feature", "columnMapping")
-    wide = table_of(pa.table({"id": pa.array([1], pa.int32())}),
-                    properties={"delta.enableTypeWidening": True})
-    wide.change_column("id", type="bigint")
-    refused(wide, InvalidArgument, "the type of id was widened", "drop_feature", "typeWidening")
     unused = table_of({"id": [1]}, properties={"delta.enableTypeWidening": True})
     unused.drop_feature("typeWidening")
     assert unused.protocol.min_reader_version == 1
+
+
+def test_type_widening_goes_when_no_file_is_narrower() -> None:
+    table = table_of(pa.table({"id": pa.array([1], pa.int32()), "l": pa.array([[1]], pa.list_(pa.int32()))}),
+                     properties={"delta.enableTypeWidening": True})
+    table.change_column("id", type="bigint")
+    table.change_column("l.element", type="bigint")
+    refused(table, InvalidArgument, r"the type of id, l was widened.*table\.overwrite", "drop_feature",
+            "typeWidening")
+    table.overwrite(table.to_arrow())
+    table.drop_feature("typeWidening")
+    assert operations(table, 6) == [
+        "DROP FEATURE", *["Empty Commit"] * 3, "DROP FEATURE", "UNSET TBLPROPERTIES"]
+    assert [field.metadata for field in table.schema] == [{}, {}]
+    assert table.protocol.min_reader_version == 1
+    assert table.to_arrow().to_pylist() == [{"id": 1, "l": [1]}]
+    assert table.as_of(0).to_arrow()["id"].type == pa.int32()
 
 
 @pytest.mark.parametrize(("args", "match"), [
