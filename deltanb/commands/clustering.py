@@ -75,7 +75,7 @@ def to_cluster(files: pa.Table, full: bool) -> pa.Table:
 def marked(files: Sequence[AddFile], columns: Sequence[Path]) -> list[AddFile]:
     """The files with the mark of one clustering run."""
     names = [".".join(path) for path in columns]
-    tags = {"ZCUBE_ID": options.new_id(), "ZCUBE_ZORDER_CURVE": CURVE,
+    tags = {"ZCUBE_ID": options.new_id(),
             "ZCUBE_ZORDER_BY": json.dumps(names, separators=(",", ":"))}
     return [file.replace(clustering_provider=PROVIDER, tags={**(file.tags or {}), **tags})
             for file in files]
