@@ -36,6 +36,7 @@ from deltanb.log.file_stats import (
     parsed_names,
     typed_stats,
 )
+from deltanb.log.generated_pruning import implied
 
 if TYPE_CHECKING:
     from deltanb.log.file_set import FileSet
@@ -94,6 +95,7 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
     conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
     if not conditions:
         return None
+    conditions += implied(snapshot, conditions)
     whole = boolean("and", *conditions)
     left = _partition_table(snapshot, [name for name in names if (name,) in _paths(whole)])
     everything = left.num_rows
@@ -220,6 +222,8 @@ class _Simple:
             return arrow_scalar(node.value, node.type)
         if node.op == "prefix":
             return pc.starts_with(self.run(node.args[0]), node.extra)
+        if node.op == "is_null":
+            return pc.is_null(self.run(node.args[0]))
         if node.op == "is_true":
             return pc.coalesce(self.run(node.args[0]), arrow_scalar(False, pa.bool_()))
         return reduce(_SIMPLE[node.op], map(self.run, node.args))
@@ -228,7 +232,7 @@ class _Simple:
 _SIMPLE: dict[str, Any] = {
     "eq": pc.equal, "ne": pc.not_equal, "lt": pc.less, "le": pc.less_equal, "gt": pc.greater,
     "ge": pc.greater_equal, "and": pc.and_kleene, "or": pc.or_kleene, "prefix": None,
-    "is_true": None,
+    "is_null": None, "is_true": None,
 }
 
 
