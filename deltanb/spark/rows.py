@@ -6,18 +6,20 @@ snapshot. Values are stored as rows written in the process are: what a column ca
 query with the column and the value.
 What it does not know: transactions, deletion vectors as files; ``commands/`` makes commits of it.
 
-Positions come back as one bitmap for each file and Spark partition, made by the executors and united
-here, so that what travels is far smaller than the rows. Conditions and values are evaluated in UTC and
-by ANSI rules whatever the session says: which rows a command changes must not depend on its settings.
+Positions come back as one bitmap for each 32,768 rows of a file that hold such a row, made by Spark's
+own functions: what travels is far smaller than the rows, and executors need no Python. Conditions and
+values are evaluated in UTC and by ANSI rules whatever the session says: which rows a command changes
+must not depend on its settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -36,7 +38,7 @@ from deltanb.log.schema import (
 from deltanb.log.values import assignable
 from deltanb.spark.checks import refused, schema_of
 from deltanb.spark.columns import column, converted, loses, shape
-from deltanb.spark.read import read_positions, read_table
+from deltanb.spark.read import PATH, ROW, read_positions, read_table
 from deltanb.spark.session import settings
 from deltanb.spark.session import spark as start_session
 
@@ -48,8 +50,15 @@ if TYPE_CHECKING:
 Assignments = Mapping[str, Any]
 """SQL by column name; for fields inside a struct a mapping of the same kind."""
 
-_RULES = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
-_FOLDED = "path string, rows binary"
+_RULES = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    # Row groups written by Arrow have bounds that leave NaN out; Spark, to which NaN is the greatest
+    # number, would skip rows by them. Files are pruned by the log's statistics, which are safe.
+    "spark.sql.parquet.filterPushdown": "false",
+}
+CHUNK_BITS = 15
+"""Rows of one bitmap: what Spark's ``bitmap_construct_agg`` holds, 4 kB."""
 
 
 def rules(session: SparkSession | None = None) -> AbstractContextManager[None]:
@@ -75,13 +84,12 @@ def find_rows(
     with rules(session):
         frame, places, others = read_positions(snapshot, files, where, session)
         parts = [] if frame is None else _collected(frame, where)
-    for part in parts:
-        if part["path"] not in places:
+    for path, chunk, bits in parts:
+        if path not in places:
             raise InvalidTable(
-                f"Spark has read {part['path']!r}, which is no file of the table's log under that name; "
-                "rename the file, or use engine='arrow'", path=part["path"])
-        rows = BitMap64.deserialize(part["rows"])
-        found[places[part["path"]]] = found.get(places[part["path"]], BitMap64()) | rows
+                f"Spark has read {path!r}, which is no file of the table's log under that name; rename "
+                "the file, or use engine='arrow'", path=path)
+        found[places[path]] = found.get(places[path], BitMap64()) | _positions(chunk, bits)
     if others:
         scan = plan(snapshot, [], where)
         for place in others:
@@ -93,44 +101,28 @@ def find_rows(
     return {place: rows for place, rows in found.items() if rows}
 
 
-def _collected(frame: DataFrame, where: str) -> list[dict[str, Any]]:
+def _collected(frame: DataFrame, where: str) -> list[tuple[str, int, bytes]]:
+    """(path, chunk, bits) of each run of 2**CHUNK_BITS rows of a file that has one of the rows."""
+    chunks = frame.select(
+        PATH, F.shiftright(column(ROW), CHUNK_BITS).alias("chunk"),
+        column(ROW).bitwiseAND(F.lit((1 << CHUNK_BITS) - 1)).alias("place"),
+    ).groupBy(PATH, "chunk").agg(F.bitmap_construct_agg("place").alias("bits"))
     try:
-        parts: list[dict[str, Any]] = frame.mapInArrow(_folding(), _FOLDED).toArrow().to_pylist()
+        found = chunks.toArrow()
     except AnalysisException as error:  # a server analyses the query when it runs
         said = str(error).splitlines()[0]
         raise InvalidPredicate(f"Spark cannot evaluate {where!r}: {said}", predicate=where) from None
-    return parts
+    return list(zip(*(found.column(place).to_pylist() for place in range(3)), strict=True))
 
 
-def _folding() -> Any:
-    """A function for executors: (path, position) rows to one bitmap a path.
+def _positions(chunk: int, bits: bytes) -> BitMap64:
+    """Positions in the file from the bits of one chunk, the lowest bit of each byte first.
 
-    It is made here, and imports what it needs itself, so that it travels whole: an executor needs
-    pyarrow and pyroaring, and not this library.
+    >>> list(_positions(1, bytes([0b10, 0b1])))
+    [32769, 32776]
     """
-
-    def fold(batches: Iterator[Any]) -> Iterator[Any]:
-        from array import array
-
-        import pyarrow as arrow
-        import pyarrow.compute as compute
-        import pyroaring
-
-        united: dict[str, Any] = {}
-        for batch in batches:
-            paths = batch.column(0).dictionary_encode()
-            for code, path in enumerate(paths.dictionary.to_pylist()):
-                rows = batch.column(1)
-                if len(paths.dictionary) > 1:
-                    rows = rows.filter(compute.equal(paths.indices, code))
-                flat, buffer = array("Q"), rows.buffers()[1]
-                flat.frombytes(buffer[8 * rows.offset:8 * (rows.offset + len(rows))])
-                united.setdefault(path, pyroaring.BitMap64()).update(flat)
-        if united:
-            maps = arrow.array([rows.serialize() for rows in united.values()], arrow.binary())
-            yield arrow.record_batch({"path": arrow.array(list(united)), "rows": maps})
-
-    return fold
+    flags = pa.Array.from_buffers(pa.bool_(), 8 * len(bits), [None, pa.py_buffer(bits)])
+    return BitMap64(pc.indices_nonzero(flags).to_pylist()).shift(chunk << CHUNK_BITS)
 
 
 # --- rows in place of them ------------------------------------------------------------------------
@@ -144,7 +136,8 @@ def without_rows(
     snapshot: Snapshot, files: pa.Table, where: str, spark: SparkSession | None = None
 ) -> DataFrame:
     """The live rows of the files for which a condition is not TRUE. Run it under :func:`rules`."""
-    return read_table(snapshot, files, spark).filter(~_is_true(where))
+    with rules(spark):
+        return read_table(snapshot, files, spark).filter(~_is_true(where))
 
 
 def updated_rows(
@@ -159,14 +152,15 @@ def updated_rows(
     Raises:
         InvalidPredicate: SQL that Spark cannot evaluate, or of a type that its column does not take.
     """
-    frame = read_table(snapshot, files, spark)
-    if where is not None and not others:
-        frame, where = frame.filter(_is_true(where)), None
-    frame = frame.withColumn(_MEANT, F.lit(True) if where is None else _is_true(where))
-    for step in (assignments, generated):
-        if step:
-            frame = _assigned(frame, snapshot.schema, step)
-    return frame.select(*(column(field.name) for field in snapshot.schema.fields))
+    with rules(spark):
+        frame = read_table(snapshot, files, spark)
+        if where is not None and not others:
+            frame, where = frame.filter(_is_true(where)), None
+        frame = frame.withColumn(_MEANT, F.lit(True) if where is None else _is_true(where))
+        for step in (assignments, generated):
+            if step:
+                frame = _assigned(frame, snapshot.schema, step)
+        return frame.select(*(column(field.name) for field in snapshot.schema.fields))
 
 
 _MEANT = "__deltanb_meant"  # a column beside the table's: whether the row is to be changed

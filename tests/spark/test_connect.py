@@ -23,7 +23,7 @@ from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 from deltanb.actions import Metadata, Protocol
 from deltanb.data import deletion_vectors, read as in_process
-from deltanb.errors import ConstraintViolation, SchemaMismatch
+from deltanb.errors import ConstraintViolation, InvalidPredicate, SchemaMismatch
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.schema import PrimitiveType, StructField, StructType
 from deltanb.log.store import LocalStore
@@ -65,6 +65,20 @@ for columns, where in ((None, None), (["v", "p"], "p = '1' AND id > 3"), (["id"]
     assert sorted(map(repr, rows)) == sorted(map(repr, expected)), (rows, expected)
 left = {p.name for p in __import__("pathlib").Path(sys.argv[1]).iterdir()}
 assert left == {"_delta_log", "p=0", "p=1", "p=__HIVE_DEFAULT_PARTITION__"}, left
+from deltanb.table import DeltaTable
+table = DeltaTable.for_path(sys.argv[1])
+done = table.delete("soundex(p) = p AND p = '1' OR id = 3", engine="spark")
+assert (done.engine, done.metrics["numDeletedRows"]) == ("spark", 8), done  # all of p = '1', and 3
+done = table.update({"v": "id * 2", "p": "'2'"}, "id % 2 = 0 AND p = '0'", engine="spark")
+assert done.metrics["numUpdatedRows"] == 3, done
+assert table.to_arrow(where="p = '2'").sort_by("id").to_pylist() == [
+    {"id": n, "p": "2", "v": n * 2.0} for n in (6, 12, 18)]
+try:
+    table.delete("soundexx(p) = 1")
+except InvalidPredicate:
+    pass
+else:
+    raise AssertionError("no InvalidPredicate")
 print("done")
 spark.stop()
 """
