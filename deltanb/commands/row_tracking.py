@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deltanb.actions import Action, AddFile, Metadata
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.actions import AddFile, Metadata
 from deltanb.commands.alter import begin, refuse_unwritable
 from deltanb.errors import InvalidArgument, RowIdAssignmentWithoutStats
 from deltanb.log.protocol import supports, upgraded
 from deltanb.options import options
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL, Operation
+from deltanb.transaction.reads import FileScan
 from deltanb.transaction.rebase import row_ids_suspended
 
 if TYPE_CHECKING:
@@ -76,7 +80,7 @@ def backfill(
         txn = begin(log)
     batch = 0
     while _lacks_ids(txn):
-        files = _files(txn, lambda file: not _has_both(file))
+        files = _files(txn, pc.is_null)
         txn.commit(files, Operation(BACKFILL, {"batchId": batch}))
         batch += 1
         txn = begin(log)
@@ -88,9 +92,7 @@ def unbackfill(log: DeltaLog) -> OptimisticTransaction:
     txn = begin(log)
     batch = 0
     while has_ids(txn.snapshot):
-        files = _files(txn, _has_ids)
-        bare: list[Action] = [
-            file.replace(base_row_id=None, default_row_commit_version=None) for file in files]
+        bare = _files(txn, pc.is_valid, keep_ids=False)
         txn.commit(bare, Operation(UNBACKFILL, {"batchId": batch}))
         batch += 1
         txn = begin(log)
@@ -137,20 +139,17 @@ def _require_counts(txn: OptimisticTransaction) -> None:
                 path=file.path)
 
 
-def _has_both(file: AddFile) -> bool:
-    return file.base_row_id is not None and file.default_row_commit_version is not None
-
-
-def _has_ids(file: AddFile) -> bool:
-    return file.base_row_id is not None or file.default_row_commit_version is not None
-
-
-def _files(txn: OptimisticTransaction, wanted: Callable[[AddFile], bool]) -> list[AddFile]:
-    """The next batch of files to commit again."""
-    found: list[AddFile] = []
-    for file in txn.filter_files():
-        if wanted(file):
-            found.append(file.replace(data_change=False))
-            if len(found) == MAX_FILES_PER_COMMIT:
-                break
-    return found
+def _files(
+    txn: OptimisticTransaction, test: Callable[[pa.ChunkedArray], pa.ChunkedArray],
+    keep_ids: bool = True,
+) -> list[AddFile]:
+    """The next batch of files to commit again: those of which an id or a version passes the test."""
+    table = txn.filter_files().table
+    wanted = pc.or_(test(table[_COLUMNS[0]]), test(table[_COLUMNS[1]]))
+    batch = table.filter(wanted).slice(0, MAX_FILES_PER_COMMIT)
+    constant = {"data_change": pa.repeat(False, batch.num_rows)}
+    if not keep_ids:
+        constant |= {name: pa.nulls(batch.num_rows, pa.int64()) for name in _COLUMNS}
+    for name, values in constant.items():
+        batch = batch.set_column(batch.schema.get_field_index(name), name, values)
+    return list(FileScan(batch))
