@@ -1,0 +1,165 @@
+"""What commands that change rows share: positions, who works, and the line that shows progress."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltanb.commands import rows as machinery
+from deltanb.commands.create import create
+from deltanb.commands.rows import CommandResult, FileChanges, Stopwatch, begin, bitmap, find, understand
+from deltanb.errors import InvalidArgument, UnsupportedPredicate
+from deltanb.notebook.progress import Terminal, progress
+from deltanb.options import StepClock, set_options
+from deltanb.table import DeltaTable
+from deltanb.testing import MemoryStore
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.fixture
+def table() -> DeltaTable:
+    """Eight rows in one file, of which the third is deleted."""
+    made = create(MemoryStore(), {"id": list(range(8)), "v": list("abcdefgh")}, properties=VECTORS)
+    made.delete("id = 2")
+    return made
+
+
+def test_positions_count_deleted_rows_too(table: DeltaTable) -> None:
+    txn = begin(table.log, "DELETE")
+    condition = understand(txn, "id < 5")
+    (found,) = find(txn, condition.scan(txn), condition, "arrow")
+    assert (list(found.rows), found.live, found.others, found.is_whole) == ([0, 1, 3, 4], 7, 3, False)
+    read = {which: [row for batch in machinery.rows_of(txn, [found], which, ["v"])
+                    for row in batch["v"].to_pylist()] for which in ("touched", "others")}
+    assert read == {"touched": ["a", "b", "d", "e"], "others": ["f", "g", "h"]}
+    ((batch, mask),) = machinery.marked_rows(txn, [found])
+    assert dict(zip(batch["id"].to_pylist(), mask.to_pylist(), strict=True)) == {
+        0: True, 1: True, 3: True, 4: True, 5: False, 6: False, 7: False}
+
+
+def test_vectors_of_a_discarded_transaction_go_with_it(table: DeltaTable) -> None:
+    before = sorted(s.name for s in table.log.store.list_all(""))
+    txn = begin(table.log, "DELETE")
+    condition = understand(txn, "id = 5")
+    changes = FileChanges()
+    machinery.mark_deleted(txn, find(txn, condition.scan(txn), condition, "arrow"), changes)
+    ((added, removed),) = changes.vectors
+    assert added.deletion_vector.cardinality == 2 and removed.deletion_vector.cardinality == 1
+    assert len(list(table.log.store.list_all(""))) == len(before) + 1
+    txn.discard_written()
+    assert sorted(s.name for s in table.log.store.list_all("")) == before
+
+
+def test_a_slice_of_positions_is_its_own() -> None:
+    assert list(bitmap(pa.array([9, 1, 2, 2**33])[1:])) == [1, 2, 2**33]
+    assert list(bitmap(pa.array([], pa.int64()))) == []
+
+
+def test_who_works(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = create(tmp_path / "t", {"id": [1]})
+    elsewhere = create(MemoryStore(), {"id": [1]})
+    reason = UnsupportedPredicate("soundex")
+
+    def chosen(table: DeltaTable, engine: str, reason: UnsupportedPredicate | None = None) -> str:
+        txn = begin(table.log, "DELETE")
+        return machinery.choose_engine(txn, engine, txn.filter_files(), reason)
+
+    installed: Any = object()
+    monkeypatch.setattr(machinery, "find_spec", lambda name: installed)
+    assert [chosen(here, engine) for engine in ("auto", "arrow", "spark")] == [
+        "arrow", "arrow", "spark"]
+    assert chosen(here, "auto", reason) == "spark"
+    with pytest.raises(UnsupportedPredicate):
+        chosen(here, "arrow", reason)
+    with pytest.raises(InvalidArgument, match="'duckdb'"):
+        chosen(here, "duckdb")
+    monkeypatch.setattr(machinery, "MAX_IN_PROCESS_BYTES", 10)
+    assert (chosen(here, "auto"), chosen(here, "arrow")) == ("spark", "arrow")
+    assert chosen(elsewhere, "auto") == "arrow"  # Spark does not reach memory
+    installed = None
+    assert chosen(here, "auto") == "arrow"
+    with pytest.raises(UnsupportedPredicate):
+        chosen(here, "auto", reason)
+
+
+def test_a_constraint_that_only_spark_checks_is_sparks(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create(MemoryStore(), pa.schema([("id", pa.int64()), ("t", pa.string())]),
+                   properties={"delta.constraints.c": "soundex(t) <> 'A100'"})
+    txn = begin(table.log, "UPDATE")
+    monkeypatch.setattr(machinery, "find_spec", lambda name: object())
+    assert machinery.choose_engine(txn, "auto", txn.filter_files(), None) == "spark"
+    with pytest.raises(UnsupportedPredicate, match="soundex"):
+        machinery.choose_engine(txn, "arrow", txn.filter_files(), None)
+
+
+def test_phases_by_the_clock() -> None:
+    with set_options(clock=StepClock(0, step=5)):
+        watch = Stopwatch()
+        watch.lap("scanTimeMs")
+        watch.lap("rewriteTimeMs")
+    assert watch.metrics() == {"executionTimeMs": 10, "scanTimeMs": 5, "rewriteTimeMs": 5}
+
+
+def test_a_result_shows_itself_without_times() -> None:
+    done = CommandResult("UPDATE", 3, "arrow", {"numUpdatedRows": 2, "numCopiedRows": 0,
+                                                "executionTimeMs": 17})
+    assert repr(done) == "<UPDATE committed version 3 (arrow): numUpdatedRows 2>"
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+class Surface:
+    """Remembers what was drawn, and says when the first drawing came."""
+
+    def __init__(self) -> None:
+        self.drawn: list[str] = []
+        self.first = threading.Event()
+
+    def show(self, text: str) -> None:
+        self.drawn.append(text)
+        self.first.set()
+
+    def clear(self) -> None:
+        self.drawn.append("")
+
+
+def test_long_work_shows_a_line_that_goes() -> None:
+    surface = Surface()
+    with progress("looking", total=2, surface=surface, patience=0) as done:
+        assert surface.first.wait(30)
+        done()
+    assert surface.drawn[0] == "looking: 0 of 2" and surface.drawn[-1] == ""
+
+
+def test_short_work_shows_nothing() -> None:
+    surface = Surface()
+    with progress("looking", surface=surface, patience=3600) as done:
+        done()
+    assert surface.drawn == []
+
+
+def test_the_line_goes_when_the_work_fails() -> None:
+    surface = Surface()
+    with pytest.raises(ZeroDivisionError), progress("looking", surface=surface, patience=0):
+        assert surface.first.wait(30)
+        raise ZeroDivisionError
+    assert surface.drawn == ["looking", ""]
+
+
+def test_a_terminal_is_left_as_it_was() -> None:
+    stream = io.StringIO()
+    terminal = Terminal(stream)
+    terminal.show("looking")
+    terminal.clear()
+    assert stream.getvalue() == "\rlooking\r       \r"
+
+
+def test_nobody_watches_a_test(capfd: pytest.CaptureFixture[str]) -> None:
+    with progress("looking", patience=0):
+        pass
+    assert capfd.readouterr() == ("", "")
