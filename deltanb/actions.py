@@ -50,6 +50,7 @@ _PATH_SAFE = "/:@!$&'()*+,;=-._~"
 _JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object",
                list: "array", type(None): "null"}
 _A = TypeVar("_A", bound="Action")
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # dumps makes one a call
 
 
 def decode_path(path: str) -> str:
@@ -124,7 +125,7 @@ class Action(Displayable):
 
     def to_json(self) -> str:
         """One line of a commit file."""
-        return json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
+        return _encode(self.to_dict())
 
     @classmethod
     def from_value(cls: type[_A], value: Mapping[str, Any]) -> _A:

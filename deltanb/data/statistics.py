@@ -37,6 +37,7 @@ from deltanb.data.bounds import FLOATS, TIMES, US_PER_DAY, bound
 from deltanb.log import properties
 from deltanb.log.schema import DataType, PrimitiveType, StructType
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 _ORDINALS = {"byte", "short", "integer", "long"}
 _EXACT = Context(prec=76)  # twice the widest decimal, so that rescaling never rounds
 # Writers whose footers hold whole strings or none; others may cut a bound and mark it inexact in a
@@ -381,7 +382,6 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], token: str | None) -> None
 
 def _dump(tree: dict[str, Any]) -> str:
     """JSON of a tree whose leaves are JSON tokens already, so that no number is rounded."""
-    items = (json.dumps(key, ensure_ascii=False) + ":"
-             + (_dump(value) if isinstance(value, dict) else value)
+    items = (_quoted(key) + ":" + (_dump(value) if isinstance(value, dict) else value)
              for key, value in tree.items())
     return "{" + ",".join(items) + "}"

@@ -165,7 +165,7 @@ def get(configuration: Mapping[str, str], name: str) -> Any:
     """
     parse, default = PROPERTIES[name]
     text = configuration.get(name)
-    if text is None:
+    if text is None and configuration:
         lower = name.lower()
         text = next((v for k, v in configuration.items() if k.lower() == lower), None)
     if text is None:

@@ -24,6 +24,8 @@ CHANGES_DATA = frozenset({
 })
 """Operations that change rows; every other name, known or made up, does not unless it says so."""
 
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
 REPLACE_TABLE = frozenset({
     "REPLACE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE AS SELECT",
     "CREATE OR REPLACE TABLE AS SELECT",
@@ -75,9 +77,7 @@ class Operation(Displayable):
 def _encode(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, tuple):
-        value = list(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _to_json(value)
 
 
 MANUAL_UPDATE = Operation("Manual Update")
