@@ -59,7 +59,7 @@ from deltanb.commands.write import commit_or_discard
 from deltanb.data import inputs
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.errors import InvalidArgument, MultipleSourceRowsMatched
-from deltanb.log import properties
+from deltanb.log import column_values, properties
 from deltanb.log.protocol import check_writable
 from deltanb.log.replay import files_table
 from deltanb.log.schema import StructType, to_arrow
@@ -388,7 +388,10 @@ class _Merge:
         return [place for place, clause in enumerate(self.clauses) if clause.action in actions]
 
     def _write(self, work: Any, found: Any) -> FileChanges:
-        """Write the files; those of the change data feed say what the new ones hold."""
+        """Write the files; those of the change data feed say what the new ones hold.
+
+        Inserted rows are written apart where the table gives them values: defaults, identity values.
+        """
         txn, changes = self.txn, FileChanges()
         inserts = self._places(INSERT)
         groups = [action for action in (UPDATE, INSERT)
@@ -402,17 +405,25 @@ class _Merge:
             changes.removed = [one.file.remove() for one in touched]
             changes.copied = sum(one.others for one in touched)
             groups += ["copy"] if changes.copied else []
-        if not (touched and wants_changes(txn)):
-            if groups:
-                changes.written = write_rows(txn, work.rows(found.changed, groups))
-            if inserts and not found.inserts_are_counted:
-                updated = sum(found.counts.get(place, 0) for place in self._places(UPDATE))
-                found.counts[inserts[0]] = _rows_in(changes.written) - updated - changes.copied
-            return changes
-        new = {group: write_rows(txn, work.rows(found.changed, [group])) for group in groups}
+        feed = bool(touched) and wants_changes(txn)
+        lacking = {place: self._lacking(place) for place in inserts}
+        apart = [[group] for group in groups] if feed else [groups]
+        if any(lacking.values()) and INSERT in groups:
+            apart = [[group for group in together if group != INSERT] for together in apart]
+        new: dict[str, list[AddFile]] = {}
+        for together in filter(None, apart):
+            new.setdefault(together[0], []).extend(
+                write_rows(txn, work.rows(found.changed, together)))
+        if any(lacking.values()) and INSERT in groups:
+            for place in inserts:
+                inserted = work.rows(found.changed, [INSERT], [place], lacking[place])
+                new.setdefault(INSERT, []).extend(write_rows(txn, inserted))
         changes.written = [file for files in new.values() for file in files]
-        if not found.inserts_are_counted:
-            found.counts[inserts[0]] = _rows_in(new.get(INSERT, []))
+        if inserts and not found.inserts_are_counted:
+            updated = sum(found.counts.get(place, 0) for place in self._places(UPDATE))
+            found.counts[inserts[0]] = _rows_in(changes.written) - updated - changes.copied
+        if not feed:
+            return changes
         changes.changes = write_changes(txn, [
             ("delete", self._before(self._touched(found.changed, DELETE))),
             ("update_preimage", self._before(self._touched(found.changed, UPDATE))),
@@ -420,6 +431,11 @@ class _Merge:
             ("insert", written_rows(txn, new.get(INSERT, []))),
         ])
         return changes
+
+    def _lacking(self, place: int) -> frozenset[str]:
+        """The columns that the table gives to the rows a clause inserts: they are written without."""
+        given = column_values.active(self.txn.metadata, self.txn.protocol).fields
+        return frozenset(column.name for column in given) - set(self.clauses[place].tree)
 
     def _touched(self, changed: Iterable[FileRows], *actions: str) -> list[TouchedFile]:
         places = self._places(*actions)

@@ -19,6 +19,7 @@ from deltanb.commands import assignments as assigning
 from deltanb.commands import evolution
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.log import predicates
+from deltanb.log.column_values import GENERATION, KEYS, START, STEP, Identity
 from deltanb.log.schema import StructField, StructType
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
@@ -269,12 +270,18 @@ def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tr
     tree: Tree = {}
     missing = []
     for field in schema.fields:
-        if field.name.lower() in left_out or assigning.GENERATION_KEY in field.metadata:
+        if field.name.lower() in left_out:
             continue
         found = names.source.get(field.name)
+        identity = Identity.of(field)
         if found is not None:
+            if identity is not None and not (identity.explicit and clause.action == INSERT):
+                raise SchemaMismatch(
+                    f"{clause.said} *: column {field.name!r} is an identity column, whose values the table "
+                    f"gives. Leave it out: except_cols=[{field.name!r}]", column=field.name,
+                    differences=[f"~ {field.name}: an identity column, in the source"])
             tree[field.name] = _taken(names, field, found, (found.name,), clause.action)
-        elif not evolves:
+        elif not evolves and not _is_given(field, clause.action):
             missing.append(field.name)
     if missing:
         raise SchemaMismatch(
@@ -285,6 +292,12 @@ def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tr
         raise SchemaMismatch(f"{clause.said} *: the source has none of the table's columns",
                              differences=["- all columns: missing from the source"])
     return tree
+
+
+def _is_given(field: StructField, action: str) -> bool:
+    """Whether the table has a value for the column of a row that comes without one."""
+    keys = (GENERATION, START, STEP) if action == UPDATE else KEYS
+    return any(key in field.metadata for key in keys)
 
 
 def _taken(

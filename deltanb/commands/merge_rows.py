@@ -12,7 +12,7 @@ written, one batch of the target is in memory at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -253,17 +253,29 @@ class ArrowMerge:
 
     # -- rows ----------------------------------------------------------------------------------------
 
-    def rows(self, changed: Sequence[Changed], groups: Sequence[str]) -> inputs.Source:
-        """Rows to write, in the table's new schema: those of ``groups``, which may be ``update``,
-        ``insert``, and ``copy`` for the rows of the files that no clause changes."""
+    def rows(
+        self, changed: Sequence[Changed], groups: Sequence[str], inserts: Sequence[int] | None = None,
+        without: Collection[str] = (),
+    ) -> inputs.Source:
+        """Rows to write, in the table's new schema.
+
+        Args:
+            groups: ``update``, ``insert``, and ``copy`` for the rows of the files that no clause changes.
+            inserts: the clauses whose rows are inserted, by their places among all; all unless given.
+            without: columns to leave out.
+        """
+        schema = to_arrow(nullable(self.schema))
+        kept = [name for name in schema.names if name not in without]
+
         def batches() -> Iterator[pa.RecordBatch]:
             if UPDATE in groups or "copy" in groups:
                 for one in changed:
                     yield from self._of_file(one, groups)
             if INSERT in groups:
-                yield from self._inserts()
+                for batch in self._inserts(inserts):
+                    yield batch.select(kept)
 
-        return inputs.Source(to_arrow(nullable(self.schema)), batches)
+        return inputs.Source(pa.schema([schema.field(name) for name in kept]), batches)
 
     def _of_file(self, one: Changed, groups: Sequence[str]) -> Iterator[pa.RecordBatch]:
         scan = plan(self.txn.snapshot)
@@ -291,10 +303,10 @@ class ArrowMerge:
                 sided = _sided(pa.Table.from_batches([before]), other, self.names)
                 yield outcome.apply(sided, widen.apply(before))
 
-    def _inserts(self) -> Iterator[pa.RecordBatch]:
+    def _inserts(self, places: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         for place in np.unique(self.inserted):
             outcome = self.outcomes[place] if place >= 0 else None
-            if outcome is None:
+            if outcome is None or (places is not None and place not in places):
                 continue
             numbers = np.flatnonzero(self.inserted == place)
             for start in range(0, len(numbers), BATCH_ROWS):
@@ -355,19 +367,19 @@ def _leaves(both: StructType, fields: StructType, tree: assigning.Tree, prefix: 
             assert isinstance(wanted.type, StructType)
             found[wanted.name] = _leaves(both, wanted.type, assigned, f"{prefix}{name}.")
             continue
-        path = _plain_column(both, assigned)
+        path = plain_column(both, assigned)
         if path is None:
             found[wanted.name] = predicates.parse_value(assigned, both, wanted.type)
             continue
-        type_ = _type_at(both, path)
+        type_ = type_at(both, path)
         arrow = to_arrow(nullable(StructType([StructField("x", type_)]))).field(0).type
         relaxed = nullable(StructType([StructField(prefix + wanted.name, wanted.type)])).fields[0]
         found[wanted.name] = _Taken(path, arrow, relaxed)
     return found
 
 
-def _plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
-    """The path of the column that the SQL is; None for anything else."""
+def plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
+    """The path of the column that the SQL is, over :meth:`Names.schema`; None for anything else."""
     from deltanb.log.resolution import identifiers
 
     parts = identifiers(predicates.syntax(sql))
@@ -383,7 +395,8 @@ def _plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
     return tuple(path)
 
 
-def _type_at(schema: StructType, path: Sequence[str]) -> DataType:
+def type_at(schema: StructType, path: Sequence[str]) -> DataType:
+    """The type of a column or field."""
     current: Any = schema
     for name in path:
         current = current.field(name).type

@@ -11,7 +11,7 @@ second join is over the files with a match alone, and is written by Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,15 +32,17 @@ from deltanb.commands.merge_clauses import (
     Resolved,
 )
 from deltanb.commands.merge_on import MAX_LISTED_PARTITIONS, MAX_LISTED_VALUES, Key
-from deltanb.commands.merge_rows import Found
+from deltanb.commands.merge_rows import Found, plain_column, type_at
+from deltanb.data.enforce import differences, mismatch, nullable
 from deltanb.errors import InvalidPredicate, InvalidTable
 from deltanb.log import expressions as ex
+from deltanb.log.column_values import GENERATION, KEYS
 from deltanb.log.replay import files_table
-from deltanb.log.schema import StructType
-from deltanb.spark.columns import column, converted, spark_schema, spark_type
+from deltanb.log.schema import StructField, StructType, to_arrow
+from deltanb.spark.checks import refused
+from deltanb.spark.columns import column, converted, loses, spark_schema, spark_type
 from deltanb.spark.read import PATH, ROW, read_rows
-from deltanb.spark.rows import _new as new_value
-from deltanb.spark.rows import rules
+from deltanb.spark.rows import rules, stored
 from deltanb.spark.session import spark as start_session
 
 if TYPE_CHECKING:
@@ -173,11 +175,17 @@ class SparkMerge:
 
     # -- rows ----------------------------------------------------------------------------------------
 
-    def rows(self, changed: Sequence[Any], groups: Sequence[str]) -> DataFrame:
+    def rows(
+        self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
+        without: Collection[str] = (),
+    ) -> DataFrame:
         """Rows to write, in the table's new schema; see ``ArrowMerge.rows``."""
         with rules(self.session):
             if set(groups) == {INSERT}:
-                return self._run(lambda: self._made(self._inserted(), groups))
+                source = self._inserted()
+                if inserts is not None:
+                    source = source.filter(column(_CLAUSE).isin(list(inserts)))
+                return self._run(lambda: self._made(source, groups).drop(*without))
             files = {one.file.path: one.file for one in changed}
             apart = set()
             if INSERT in groups:
@@ -215,7 +223,7 @@ class SparkMerge:
                 clause = self.clauses[place]
                 if one.name in clause.tree:
                     start = old if clause.action == UPDATE else F.lit(None).cast(target_type)
-                    new = new_value(joined, both, one.type, start, clause.tree[one.name], one.name)
+                    new = _new(joined, both, one, start, clause.tree[one.name], one.name)
                 elif clause.action == INSERT:
                     new = F.lit(None).cast(target_type)
                 else:
@@ -223,9 +231,24 @@ class SparkMerge:
                 hit = column(_CLAUSE) == place
                 value = F.when(hit, new) if value is None else value.when(hit, new)
             made.append((old if value is None else value.otherwise(old)).alias(one.name))
-        shaped = joined.select(*made)
+        shaped = self._with_generated(joined.select(*made, _CLAUSE), places)
         partition = [column(name) for name in self.txn.metadata.partition_columns]
-        return shaped.repartition(*partition) if partition else shaped
+        given = set(groups) == {INSERT} and any(
+            key in one.metadata for one in self.schema.fields for key in KEYS)
+        return shaped.repartition(*partition) if partition and not given else shaped
+
+    def _with_generated(self, rows: DataFrame, places: Sequence[int]) -> DataFrame:
+        """Generated columns computed from the new values, where the row's clause does not assign them."""
+        made = []
+        for one in self.schema.fields:
+            value = column(one.name)
+            sql = one.metadata.get(GENERATION)
+            free = [place for place in places if one.name not in self.clauses[place].tree]
+            if sql is not None and free:
+                new = stored(rows, self.schema, one.type, str(sql), one.name)
+                value = F.when(column(_CLAUSE).isin(free), new).otherwise(value)
+            made.append(value.alias(one.name))
+        return rows.select(*made)
 
     # -- joins ---------------------------------------------------------------------------------------
 
@@ -279,6 +302,36 @@ class SparkMerge:
             said = str(error).splitlines()[0]
             raise InvalidPredicate(f"Spark cannot evaluate the merge on {self.on.sql!r}: {said}",
                                    predicate=self.on.sql) from None
+
+
+def _new(
+    joined: DataFrame, both: StructType, one: StructField, old: Column, assigned: Any, path: str
+) -> Column:
+    """A column's new value; of a struct whose fields are assigned, the struct with those replaced.
+
+    A column that is stored as it is must fit as rows that are written must; other values are stored by
+    Spark's store assignment.
+    """
+    if isinstance(assigned, dict):
+        assert isinstance(one.type, StructType)
+        fields = []
+        for inner in one.type.fields:
+            value = old.getField(inner.name)
+            if inner.name in assigned:
+                value = _new(joined, both, inner, value, assigned[inner.name], f"{path}.{inner.name}")
+            fields.append(value.alias(inner.name))
+        return F.struct(*fields)
+    found = plain_column(both, assigned)
+    if found is None:
+        return stored(joined, both, one.type, assigned, path)
+    type_ = type_at(both, found)
+    lines = differences(to_arrow(nullable(StructType([StructField(path, type_)]))),
+                        nullable(StructType([StructField(path, one.type)])))
+    if lines:
+        raise mismatch(lines, "Change the type, or give a value with a CAST.")
+    raw = F.expr(assigned)
+    made, lost = converted(raw, type_, one.type), loses(raw, type_, one.type)
+    return made if lost is None else refused(lost, path, one.type, raw).otherwise(made)
 
 
 def _folding() -> Any:

@@ -186,7 +186,7 @@ def _new(
 ) -> Column:
     """A column's new value; of a struct whose fields are assigned, the struct with those replaced."""
     if isinstance(assigned, str):
-        return _stored(frame, schema, data_type, assigned, path)
+        return stored(frame, schema, data_type, assigned, path)
     assert isinstance(data_type, StructType)
     fields = []
     for field in data_type.fields:
@@ -197,7 +197,7 @@ def _new(
     return F.struct(*fields)
 
 
-def _stored(
+def stored(
     frame: DataFrame, schema: StructType, wanted: DataType, sql: str, path: str
 ) -> Column:
     """A value by store assignment; one that the column cannot hold stops the query."""

@@ -569,3 +569,25 @@ def test_windows_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     table = table_of({"id": list(range(20)), "n": [0] * 20}, 10)
     upsert(table, {"id": list(range(5, 25)), "n": [1] * 20}).execute()
     assert [row["n"] for row in sorted(rows(table), key=lambda row: row["id"])] == [0] * 5 + [1] * 20
+
+
+# --- columns whose values the table gives -----------------------------------------------------------
+
+def test_the_table_gives_values_to_inserted_rows() -> None:
+    from deltanb.log import column_values as given
+
+    long = PrimitiveType("long")
+    table = create(MemoryStore(), StructType([
+        StructField("id", long), StructField("v", long, metadata=given.default("7")),
+        StructField("number", long, metadata=given.identity()),
+        StructField("twice", long, metadata=given.generated_as("v * 2"))]), properties={
+            "delta.feature.allowColumnDefaults": "supported", **FEED})
+    table.append({"id": [1, 2], "v": [10, 20]})
+    (merge(table, {"id": [2, 3, 4]}).when_matched_update(set={"v": "t.v + 1"})
+     .when_not_matched_insert("s.id = 3", values={"id": "s.id", "v": "1"})
+     .when_not_matched_insert_all().execute())
+    assert [(row["id"], row["v"], row["twice"]) for row in rows(table)] == [
+        (1, 10, 20), (2, 21, 42), (3, 1, 2), (4, 7, 14)]
+    assert sorted(row["number"] for row in rows(table)) == [1, 2, 3, 4]
+    refused(table, SchemaMismatch, lambda: (
+        merge(table, {"id": [9], "number": [9], "v": [1]}).when_not_matched_insert_all().execute()))
