@@ -332,7 +332,8 @@ class _File:
         self.name, self.collector = name, collector
         self.sink = store.open_output(name)
         # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
-        self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy", store_schema=False)
+        self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy", store_schema=False,
+                                       write_statistics=_with_footer_bounds(schema))
 
     def write(self, table: pa.Table) -> None:
         self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
@@ -353,3 +354,34 @@ class _File:
         for end in (self.writer.close, self.sink.close):
             with suppress(Exception):
                 end()
+
+
+def _with_footer_bounds(schema: pa.Schema) -> bool | list[str]:
+    """The columns whose bounds go into the footer: all but floats.
+
+    Arrow leaves NaN out of them, and Spark, which orders NaN above all numbers, would skip row groups
+    that hold some.
+    """
+    if not any(_holds_float(field.type) for field in schema):
+        return True
+    return [path for field in schema for path in _leaf_paths(field.type, field.name)]
+
+
+def _holds_float(found: pa.DataType) -> bool:
+    if pa.types.is_floating(found):
+        return True
+    return any(_holds_float(found.field(i).type) for i in range(found.num_fields))
+
+
+def _leaf_paths(found: pa.DataType, path: str) -> Iterator[str]:
+    """Parquet's paths of the leaves that are no floats."""
+    if pa.types.is_struct(found):
+        for field in found:
+            yield from _leaf_paths(field.type, f"{path}.{field.name}")
+    elif pa.types.is_map(found):
+        yield from _leaf_paths(found.key_type, f"{path}.key_value.key")
+        yield from _leaf_paths(found.item_type, f"{path}.key_value.value")
+    elif pa.types.is_list(found):
+        yield from _leaf_paths(found.value_type, f"{path}.list.element")
+    elif not pa.types.is_floating(found):
+        yield path

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
+from deltanb.commands.create import create
 from deltanb.data import column_mapping, inputs, write
 from deltanb.data.constraints import Check
 from deltanb.data.write import write_files
@@ -370,3 +371,20 @@ def test_void_columns_are_in_the_schema_and_not_in_the_file(tmp_path: Path) -> N
     (file,) = write_into(tmp_path, data)
     assert pq.read_schema(tmp_path / file.path).names == ["a"]
     assert json.loads(file.stats or "")["nullCount"] == {"a": 0, "v": 1}
+
+
+def test_footers_have_no_bounds_of_floats_and_all_others(tmp_path: Path) -> None:
+    """Spark would skip a row group whose bounds leave out its NaN."""
+    nested = pa.struct([("f", pa.float32()), ("s", pa.string())])
+    rows = pa.table({
+        "i": pa.array([1, 2]), "x": [1.0, float("nan")],
+        "n": pa.array([{"f": 1.0, "s": "a"}] * 2, nested),
+        "l": pa.array([[1.0], [2.0]]), "t": pa.array([["a"], ["b"]]),
+        "m": pa.array([[("k", 1.5)]] * 2, pa.map_(pa.string(), pa.float64())),
+    })
+    create(tmp_path / "t", rows)
+    [file] = (tmp_path / "t").glob("*.parquet")
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    assert {c.path_in_schema for c in columns if c.is_stats_set} == {
+        "i", "n.s", "t.list.element", "m.key_value.key"}
