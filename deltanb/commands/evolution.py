@@ -19,8 +19,9 @@ from typing import Any
 
 from deltanb.actions import Metadata
 from deltanb.data import column_mapping, enforce, inputs
-from deltanb.errors import InvalidArgument, SchemaMismatch
+from deltanb.errors import InvalidArgument, SchemaMismatch, UnsupportedPredicate
 from deltanb.log import properties
+from deltanb.log.column_values import GENERATION
 from deltanb.log.schema import (
     ArrayType,
     DataType,
@@ -183,11 +184,12 @@ def with_schema(
 
 
 def check_constraints_kept(before: Metadata, after: Metadata) -> None:
-    """Refuse a schema whose changed column types a CHECK constraint depends on.
+    """Refuse a schema whose changed column types a CHECK constraint or a generated column depends on.
 
     Raises:
-        SchemaMismatch: a constraint reads a column whose type changes.
+        SchemaMismatch: a constraint, or a generated column's expression, reads a column whose type changes.
     """
+    _check_expressions_kept(before, after)
     from deltanb.data.constraints import Check, constraints_of
     from deltanb.log import predicates
 
@@ -204,6 +206,30 @@ def check_constraints_kept(before: Metadata, after: Metadata) -> None:
                     f"constraint {constraint.name} ({constraint.expression}) reads it. Drop the "
                     "constraint first",
                     differences=[f"~ {name}: {was}, read by constraint {constraint.name}"])
+
+
+def _check_expressions_kept(before: Metadata, after: Metadata) -> None:
+    from deltanb.commands.alter import references
+    from deltanb.log import predicates
+
+    old, new = before.schema, after.schema
+    for field in old.fields:
+        sql = field.metadata.get(GENERATION)
+        if sql is None:
+            continue
+        try:
+            paths = {(field.name,), *predicates.parse_value(str(sql), old, field.type).column_paths}
+        except UnsupportedPredicate:  # only Spark computes it
+            read = {path[:1] for path in references(str(sql))}
+            paths = {(name,) for name in old.names if (name.lower(),) in read} | {(field.name,)}
+        for path in sorted(paths):
+            was, is_ = _type_at(old, path), _type_at(new, path)
+            if str(was) != str(is_):
+                name = ".".join(path)
+                raise SchemaMismatch(
+                    f"column {name!r} cannot change from {was} to {is_ or 'nothing'}: column "
+                    f"{field.name!r} is generated as {sql}. Cast the data, or write it without the change",
+                    differences=[f"~ {name}: {was}, read by generated column {field.name}"])
 
 
 def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:

@@ -130,6 +130,7 @@ STEPS = st.lists(st.one_of(
     st.tuples(st.just("overwrite"), ROWS),
     st.tuples(st.just("replace"), st.sampled_from(["id = 1", "p = 'a'", "id > 3"])),
     st.tuples(st.just("delete"), CONDITIONS),
+    st.tuples(st.just("update"), CONDITIONS),
     st.tuples(st.just("bring back"), st.none()),
 ), min_size=1, max_size=5)
 
@@ -138,6 +139,8 @@ def run(table: DeltaTable, step: tuple[str, Any]) -> None:
     what, value = step
     if what == "delete":
         table.delete(value, engine="arrow")
+    elif what == "update":
+        table.update({"id": "id + 1", "p": "'a'"}, where=value, engine="arrow")
     elif what == "replace":
         table.overwrite({"id": pa.array([], pa.int64()), "p": pa.array([], pa.string())}, where=value)
     elif what == "bring back":

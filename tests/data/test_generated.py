@@ -118,6 +118,20 @@ def test_without_the_feature_the_metadata_means_nothing() -> None:
     assert plan(["ts"], metadata, Protocol(1, 7, None, ("generatedColumns",))).given == {"day", "year"}
 
 
+@pytest.mark.parametrize("sql, type_", [("n + 1", "long"), ("hash(n)", "integer")])
+def test_a_column_that_an_expression_reads_keeps_its_type(sql: str, type_: str) -> None:
+    schema = StructType([
+        StructField("n", PrimitiveType("short")), StructField("m", PrimitiveType("short")),
+        StructField("g", PrimitiveType(type_), metadata=generated_as(sql))])
+    table = dn.create(MemoryStore(), schema, properties={"delta.enableTypeWidening": "true"})
+    wide = pa.array([1], pa.int32())
+    with pytest.raises(SchemaMismatch, match="'n' cannot change.*'g' is generated"):
+        table.append({"n": wide}, merge_schema=True)
+    if type_ == "long":
+        table.append({"m": wide}, merge_schema=True)
+        assert str(table.schema.field("m").type) == "integer"
+
+
 def test_a_table_of_another_writer_is_written_right() -> None:
     builder = TableBuilder().create(
         schema_of().to_dict(), protocol={"minReaderVersion": 1, "minWriterVersion": 4})
