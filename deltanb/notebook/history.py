@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltanb.notebook import units
-from deltanb.notebook.model import Inline, Section, Span, Table, View, code, muted, plain
+from deltanb.notebook.model import Inline, Section, Span, Table, View, muted, plain
 from deltanb.options import options
 
 COLUMNS = ("version", "timestamp", "operation", "operationParameters", "readVersion",
@@ -19,6 +19,8 @@ TEXT_COLUMNS = ("version", "timestamp", "operation", "readVersion", "operationPa
 SNAKE = {"operationParameters": "operation_parameters", "readVersion": "read_version",
          "isolationLevel": "isolation_level", "isBlindAppend": "is_blind_append",
          "operationMetrics": "operation_metrics"}  # fmt: skip
+MAX_UNBROKEN = 40
+"""Characters of a parameter or metric that stay on one line: else a narrow column has one of each."""
 
 
 def view(commits: Any) -> View:
@@ -35,7 +37,7 @@ def view(commits: Any) -> View:
 
 def entry(commit: Any) -> View:
     """The view of commit on a line; its fields unfold."""
-    cells = dict(zip(COLUMNS, row(commit), strict=True))
+    cells = dict(zip(COLUMNS, row(commit, is_whole=True), strict=True))
     operation = str(commit.operation or "operation not recorded")
     marks: list[Inline] = [units.time(commit.timestamp), operation]
     marks += [f"by {commit.user_name}"] if commit.user_name else []
@@ -45,11 +47,14 @@ def entry(commit: Any) -> View:
     return View("Commit", f"v{commit.version}", tuple(marks), sections=(details,))
 
 
-def row(commit: Any) -> tuple[Inline, ...]:
-    """One commit's cells, in the order of ``COLUMNS``."""
+def row(commit: Any, is_whole: bool = False) -> tuple[Inline, ...]:
+    """One commit's cells, in the order of ``COLUMNS``; ``is_whole`` keeps metrics that tell little."""
     cells = []
     for column in COLUMNS:
         value = getattr(commit, SNAKE.get(column, column))
+        if column == "operationMetrics" and isinstance(value, Mapping) and not is_whole:
+            value = {name: text for name, text in value.items()
+                     if str(text) != "0" and not name.endswith("TimeMs")}
         cells.append(_cell(column, value))
     return tuple(cells)
 
@@ -59,6 +64,14 @@ def _cell(column: str, value: Any) -> Inline:
         return muted("–")
     if column == "timestamp":
         return Span(units.time(value, zone=False), "fixed")
+    runs: list[Inline] = []
+    if column == "operation":
+        for word in str(value).split():
+            runs += [" ", Span(word, "fixed")]
+        return runs[1:]
     if isinstance(value, Mapping):
-        return code(units.pairs((key, units.parsed(v)) for key, v in value.items()))
+        for name, text in value.items():
+            pair = units.pairs([(name, units.parsed(text))])
+            runs += [" ", Span(pair, "fixed" if len(pair) <= MAX_UNBROKEN else "", code=True)]
+        return runs[1:]
     return units.value_of(value)
