@@ -24,6 +24,7 @@ from deltanb.data import column_mapping
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.errors import DataFileNotFound, InvalidArgument
 from deltanb.log import properties
+from deltanb.log.column_values import with_marks_kept
 from deltanb.log.protocol import merged
 from deltanb.log.replay import FILES_SCHEMA, key_array
 from deltanb.transaction.operations import Operation
@@ -157,7 +158,8 @@ def _metadata(now: Metadata, then: Metadata) -> Metadata:
     if highest in configuration and highest in now.configuration:  # ids are never given twice
         ids = [properties.get(metadata.configuration, highest) for metadata in (now, then)]
         configuration[highest] = str(max(ids))
-    return then.replace(id=now.id, configuration=configuration, created_time=now.created_time)
+    return with_marks_kept(
+        then.replace(id=now.id, configuration=configuration, created_time=now.created_time), now)
 
 
 def _domains(now: Snapshot, then: Snapshot) -> list[Action]:

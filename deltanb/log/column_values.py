@@ -144,6 +144,23 @@ def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
     return metadata.replace(schema_string=StructType(fields).to_json())
 
 
+def with_marks_kept(metadata: Metadata, now: Metadata) -> Metadata:
+    """The metadata of old with high-water marks no earlier than those of now: no value is given again."""
+    marks = {}
+    if START not in (metadata.schema_string or ""):
+        return metadata
+    for field in metadata.schema.fields:
+        old, present = Identity.of(field), now.schema.get(field.name)
+        new = None if present is None else Identity.of(present)
+        if old is None or new is None or new.mark is None or (old.start, old.step) != (
+                new.start, new.step):
+            continue
+        mark = new.mark if old.mark is None else old.furthest(old.mark, new.mark)
+        if mark != old.mark:
+            marks[field.name] = mark
+    return with_marks(metadata, marks) if marks else metadata
+
+
 def verify(metadata: Metadata) -> None:
     """Check such columns of a new table.
 

@@ -209,6 +209,19 @@ def test_sync_never_moves_the_mark_back() -> None:
     assert mark(table) == 2
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_restoring_gives_no_number_again(step: int) -> None:
+    table = numbering(step=step)
+    table.append({"p": ["a"]})
+    table.append({"p": ["b", "c"]})
+    last = mark(table)
+    for version in (1, 0):
+        table.restore(version)
+        assert mark(table) == last
+    table.append({"p": ["d"]})
+    assert ids(table) == [1 + 3 * step]
+
+
 @pytest.mark.parametrize("column", ["p", "nowhere"])
 def test_sync_wants_an_identity_column(column: str) -> None:
     with pytest.raises(InvalidArgument, match="there is id"):
