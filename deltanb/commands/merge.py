@@ -58,11 +58,12 @@ from deltanb.commands.rows import (
 from deltanb.commands.write import commit_or_discard
 from deltanb.data import inputs
 from deltanb.data.enforce import Enforcer, nullable
-from deltanb.errors import InvalidArgument, MultipleSourceRowsMatched
+from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
 from deltanb.log import column_values, properties
 from deltanb.log.protocol import check_writable
 from deltanb.log.replay import files_table
 from deltanb.log.schema import StructType, to_arrow
+from deltanb.options import options
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan
 
@@ -292,7 +293,7 @@ class _Merge:
         self.txn = begin(builder.log, "MERGE", removes=not self.is_insert_only)
         self.source = Source(builder.source)
         self.names = Names(self.txn.snapshot.schema, self.source.schema, builder.target_alias,
-                           builder.source_alias)
+                           builder.source_alias, options.clock())
         self.on: On = analyze(self.names.qualified(builder.on), self.names)
         schema = self._evolve()
         self.clauses: list[Resolved] = [
@@ -419,9 +420,7 @@ class _Merge:
                 inserted = work.rows(found.changed, [INSERT], [place], lacking[place])
                 new.setdefault(INSERT, []).extend(write_rows(txn, inserted))
         changes.written = [file for files in new.values() for file in files]
-        if inserts and not found.inserts_are_counted:
-            updated = sum(found.counts.get(place, 0) for place in self._places(UPDATE))
-            found.counts[inserts[0]] = _rows_in(changes.written) - updated - changes.copied
+        self._count(found, changes)
         if not feed:
             return changes
         changes.changes = write_changes(txn, [
@@ -431,6 +430,25 @@ class _Merge:
             ("insert", written_rows(txn, new.get(INSERT, []))),
         ])
         return changes
+
+    def _count(self, found: Any, changes: FileChanges) -> None:
+        """Take the inserted rows from the files written where the engine did not count them, and make
+        sure that those hold the rows which were found.
+
+        Raises:
+            IllegalStateError: a function of the user's gave other values when it was called again.
+        """
+        known = (UPDATE, INSERT) if found.inserts_are_counted else (UPDATE,)
+        expected = changes.copied + sum(found.counts.get(place, 0) for place in self._places(*known))
+        more = _rows_in(changes.written) - expected
+        inserts = self._places(INSERT)
+        if more < 0 or (more and (found.inserts_are_counted or not inserts)):
+            raise IllegalStateError(
+                f"the merge on {self.builder.on!r} found {expected} rows to write and wrote "
+                f"{expected + more}: its conditions are not the same each time they are evaluated; "
+                "nothing was committed. Put values that change into columns of the source first")
+        if not found.inserts_are_counted:
+            found.counts[inserts[0]] = more
 
     def _lacking(self, place: int) -> frozenset[str]:
         """The columns that the table gives to the rows a clause inserts: they are written without."""

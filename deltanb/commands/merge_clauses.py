@@ -11,9 +11,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
+import sqlglot
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from deltanb.commands import assignments as assigning
 from deltanb.commands import evolution
@@ -85,6 +88,8 @@ def check_order(clauses: Sequence[Clause], new: Clause) -> None:
 class Names:
     """The two tables of a merge: their schemas, and the aliases by which expressions name them.
 
+    ``now`` is the time of the merge in milliseconds.
+
     >>> from deltanb.log.schema import PrimitiveType
     >>> long = PrimitiveType("long")
     >>> target = StructType([StructField("id", long), StructField("n", long)])
@@ -97,6 +102,7 @@ class Names:
     source: StructType
     target_alias: str
     source_alias: str
+    now: int = 0
 
     def __post_init__(self) -> None:
         for alias in (self.target_alias, self.source_alias):
@@ -114,13 +120,17 @@ class Names:
         """SQL that names a column of a side."""
         return ".".join(quoted(name) for name in (self._alias(side), *path))
 
-    def qualified(self, sql: str, sides: Sequence[str] = BOTH, place: str = "the ON condition") -> str:
-        """The SQL with an alias before every column that has none.
+    def qualified(
+        self, sql: str, sides: Sequence[str] = BOTH, place: str = "the ON condition",
+        is_condition: bool = True,
+    ) -> str:
+        """The SQL with an alias before every column that has none, and its time :func:`settled`.
 
         Raises:
             InvalidPredicate: syntax; a column that no side has, that both have, or that cannot be seen
                 from the ``place``.
         """
+        sql = settled(sql, self.now, is_condition=is_condition)
         marks = []
         for parts, start in references(sql):
             side = self._side(parts, sides, sql, place)
@@ -171,6 +181,49 @@ class Names:
 
     def _alias(self, side: str) -> str:
         return self.target_alias if side == "target" else self.source_alias
+
+
+def settled(sql: str, now: int, *, is_condition: bool) -> str:
+    """The SQL with the time of the merge, in milliseconds, in place of ``current_timestamp()`` and its like.
+
+    A merge looks at a row more than once; what it finds must be the same each time.
+
+    Raises:
+        InvalidPredicate: a condition with a function that gives another value at every call.
+
+    >>> settled("t.at < now() AND s.day = current_date", 0, is_condition=True)
+    "t.at < TIMESTAMP '1970-01-01 00:00:00.000Z' AND s.day = DATE '1970-01-01'"
+    """
+    moment = datetime.fromtimestamp(now / 1000, timezone.utc)
+    texts = {"date": f"DATE '{moment:%Y-%m-%d}'",
+             "timestamp": f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}.{now % 1000:03d}Z'",
+             "timestamp_ntz": f"TIMESTAMP_NTZ '{moment:%Y-%m-%d %H:%M:%S}.{now % 1000:03d}'"}
+    predicates.syntax(sql)
+    tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(sql)
+    made, done = [], 0
+    for i, token in enumerate(tokens):
+        name = token.text.lower()
+        if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER) or (
+                i and tokens[i - 1].token_type == TokenType.DOT):
+            continue
+        opened = [t.token_type for t in tokens[i + 1:i + 3]]
+        if is_condition and name in _CHANGING and opened[:1] == [TokenType.L_PAREN]:
+            raise InvalidPredicate(
+                f"{name}() in the condition {sql!r} gives another value at every call, so which rows a merge "
+                "means would be left to chance; put such values into a column of the source first",
+                predicate=sql)
+        called = opened == [TokenType.L_PAREN, TokenType.R_PAREN]
+        if name in _TIMES and (called or name.startswith("current_")):
+            made += [sql[done:token.start], texts[_TIMES[name]]]
+            done = tokens[i + 2 if called else i].end + 1
+    return "".join([*made, sql[done:]])
+
+
+_TIMES = {"current_timestamp": "timestamp", "now": "timestamp", "current_date": "date", "curdate": "date",
+          "localtimestamp": "timestamp_ntz"}
+_CHANGING = frozenset({
+    "rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
+    "spark_partition_id", "input_file_name"})
 
 
 def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
@@ -256,7 +309,7 @@ def _unaliased(names: Names, key: str) -> str:
 
 def _qualified_tree(names: Names, tree: Tree, sides: Sequence[str], place: str) -> Tree:
     return {name: _qualified_tree(names, value, sides, place) if isinstance(value, dict)
-            else names.qualified(value, sides, place) for name, value in tree.items()}
+            else names.qualified(value, sides, place, is_condition=False) for name, value in tree.items()}
 
 
 def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tree:

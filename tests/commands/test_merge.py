@@ -24,6 +24,7 @@ from deltanb.errors import (
     ConcurrentDeleteReadException,
     ConstraintViolation,
     DeltaError,
+    IllegalStateError,
     InvalidArgument,
     InvalidPredicate,
     MultipleSourceRowsMatched,
@@ -31,6 +32,7 @@ from deltanb.errors import (
     UnsupportedPredicate,
 )
 from deltanb.log.schema import PrimitiveType, StructField, StructType
+from deltanb.options import options
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 
@@ -303,6 +305,33 @@ def test_sources_of_every_kind(table: DeltaTable) -> None:
     assert [row["v"] for row in rows(table)[4:]] == ["table", "arrow", "rows", "reader", "pandas"]
     with pytest.raises(InvalidArgument, match="cannot be written"):
         upsert(table, object()).execute()
+
+
+def test_the_time_of_a_merge_is_one_moment() -> None:
+    table = table_of({"id": [1, 2], "at": pa.array([None, None], pa.timestamp("us", "UTC")),
+                      "now": ["x", "y"]})
+    before = options.clock()
+    result = (merge(table, {"id": [1, 3]}, "t.id = s.id AND t.now <> 'now()'")
+              .when_matched_update("t.at IS NULL OR t.at < current_timestamp()", set={"at": "now()"})
+              .when_not_matched_insert(values={"id": "s.id", "at": "current_timestamp"}).execute())
+    moments = [row["at"] for row in rows(table)]
+    assert (result.engine, moments[1]) == ("arrow", None)
+    assert moments[0] == moments[2] and before <= moments[0].timestamp() * 1000 <= options.clock()
+    error = refused(table, InvalidPredicate, lambda: (
+        merge(table, {"id": [1]}).when_matched_delete("rand() < 0.5").execute()))
+    assert "another value at every call" in str(error)
+
+
+def test_a_wider_type_of_the_source_widens_the_column() -> None:
+    table = table_of({"id": [1, 2], "n": pa.array([1, 2], pa.int16())},
+                     properties={"delta.enableTypeWidening": "true", **FEED})
+    source = {"id": [2, 3], "n": [2**40, None]}
+    refused(table, SchemaMismatch, lambda: upsert(table, source).execute())
+    upsert(table, source).with_schema_evolution().execute()
+    assert str(table.schema.field("n").type) == "long"
+    assert [row["n"] for row in rows(table)] == [1, 2**40, None]
+    upsert(table, {"id": [1], "n": [None]}).execute()  # a column of NULLs alone has no type
+    assert [row["n"] for row in rows(table)] == [None, 2**40, None]
 
 
 # --- schema evolution -------------------------------------------------------------------------------
@@ -591,3 +620,13 @@ def test_the_table_gives_values_to_inserted_rows() -> None:
     assert sorted(row["number"] for row in rows(table)) == [1, 2, 3, 4]
     refused(table, SchemaMismatch, lambda: (
         merge(table, {"id": [9], "number": [9], "v": [1]}).when_not_matched_insert_all().execute()))
+
+
+def test_rows_that_were_found_must_be_written(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions that Spark evaluates again may name other rows; then nothing is committed."""
+    from deltanb.commands import merge as command
+
+    write = command.write_rows
+    monkeypatch.setattr(command, "write_rows", lambda txn, data: write(txn, data)[:-1])
+    error = refused(table, IllegalStateError, lambda: upsert(table, {"id": [1], "v": ["x"]}).execute())
+    assert "not the same each time" in str(error)
