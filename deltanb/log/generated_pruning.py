@@ -31,6 +31,7 @@ from deltanb.log.protocol import supports
 from deltanb.log.schema import StructType, arrow_type
 
 if TYPE_CHECKING:
+    from deltanb.log.predicates import Predicate
     from deltanb.log.snapshot import Snapshot
 
 MAX_ZONE_OFFSET = dt.timedelta(hours=18)
@@ -81,6 +82,43 @@ def implied(snapshot: Snapshot, conditions: Sequence[Expression]) -> list[Expres
         return []
     deriver = _Deriver(functions)
     return [found for condition in conditions if (found := deriver.derive(condition)) is not None]
+
+
+def implied_predicates(
+    snapshot: Snapshot, predicates: Sequence[Predicate]
+) -> tuple[Predicate, ...]:
+    """As :func:`implied`, as predicates with a text: what a scan reads of the partitions besides."""
+    from deltanb.log import predicates as language
+
+    conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
+    return tuple(language.Predicate(_sql(found), found) for found in implied(snapshot, conditions))
+
+
+_SIGNS = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _sql(node: Expression) -> str:
+    """The text of a condition that is made here."""
+    if isinstance(node, Column):
+        return ".".join("`" + name.replace("`", "``") + "`" for name in node.path)
+    if isinstance(node, Literal):
+        return _literal(node.value)
+    texts = [_sql(arg) for arg in node.args]
+    if node.op == "is_null":
+        return f"{texts[0]} IS NULL"
+    if node.op in ("and", "or"):
+        return "(" + f" {node.op.upper()} ".join(texts) + ")"
+    return f"{texts[0]} {_SIGNS[node.op]} {texts[1]}"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP'{value.isoformat(' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE'{value}'"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return str(value)
 
 
 class _Deriver:

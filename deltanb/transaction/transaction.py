@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -127,19 +128,23 @@ class OptimisticTransaction(Displayable):
     def filter_files(self, *predicates: str | Predicate) -> FileScan:
         """The files that may hold rows for which all predicates (SQL) are true; no predicate is all.
 
-        The scan is remembered by its conjuncts over partition columns, the files by their paths. A
-        scan that finds nothing is remembered too.
+        The scan is remembered by its conjuncts over partition columns, and by what others imply for
+        generated ones; the files by their paths. A scan that finds nothing is remembered too.
 
         Raises:
             InvalidPredicate: syntax, or a column the table does not have.
         """
+        from deltanb.log.generated_pruning import implied_predicates
         from deltanb.log.predicates import parse
 
         self._must_be_open()
         schema = self.snapshot.schema
         parsed = [parse(p, schema) for p in predicates]
         table = self.snapshot.files_for_scan(*predicates)
-        self._reads.scans.append(scan_of(parsed, self.snapshot.partition_columns, schema))
+        scan = scan_of(parsed, self.snapshot.partition_columns, schema)
+        if more := implied_predicates(self.snapshot, parsed):
+            scan = replace(scan, partition=(*scan.partition, *more))
+        self._reads.scans.append(scan)
         return self._remember(table)
 
     def filter_files_in_partitions_of(self, files: Iterable[AddFile]) -> FileScan:

@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltanb as dn
+from deltanb.errors import ConcurrentAppendException
+from deltanb.log import expressions as ex
 from deltanb.log import predicates
 from deltanb.log.column_values import generated_as
+from deltanb.log.generated_pruning import implied_predicates
 from deltanb.log.partitions import format_value
 from deltanb.log.schema import PrimitiveType, StructField, StructType, to_arrow
 from deltanb.log.snapshot import Snapshot
@@ -136,6 +139,50 @@ def test_reads_of_a_table_are_pruned_and_right() -> None:
     assert table.to_arrow(where="ts > '2024-05-04'").num_rows == 2
     txn = table.start_transaction()
     assert len(txn.filter_files("ts > '2024-05-07'")) == 1
+
+
+@pytest.mark.parametrize("day, conflicts", [(1, False), (5, True)])
+def test_a_read_beside_rows_of_other_partitions_commits(day: int, conflicts: bool) -> None:
+    schema = StructType([StructField("ts", PrimitiveType("timestamp")),
+                         StructField("day", PrimitiveType("date"),
+                                     metadata=generated_as("CAST(ts AS DATE)"))])
+    table = dn.create(MemoryStore(), schema, partition_by="day")
+    table.append({"ts": [dt.datetime(2024, 5, 5, tzinfo=UTC)]})
+    txn = table.start_transaction()
+    found = txn.filter_files("ts > '2024-05-04 20:00:00'")
+    assert txn.reads.scans[0].partition_text == "(`day` >= DATE'2024-05-04' OR `day` IS NULL)"
+    table.append({"ts": [dt.datetime(2024, 5, day, tzinfo=UTC)]})
+    removed = [file.remove() for file in found]
+    if conflicts:
+        with pytest.raises(ConcurrentAppendException):
+            txn.commit(removed, "DELETE")
+    else:
+        assert txn.commit(removed, "DELETE") == 3
+
+
+def test_what_is_implied_says_what_it_means() -> None:
+    generated = {
+        "y": ("integer", "YEAR(ts)"), "m": ("integer", "MONTH(ts)"), "g": ("string", "s"),
+        "t": ("timestamp", "date_trunc('DAY', ts)"), "pn": ("long", "n"), "pd": ("date", "d")}
+    snapshot = snapshot_of(generated, [dict.fromkeys(generated)])
+    schema = snapshot.schema
+    conditions = [predicates.parse(text, schema) for text in (
+        "ts >= '2024-05-05'", "s = 'it\\'s \\\\'", "n IN (1, 2)", "d < '2024-05-05' OR d IS NULL")]
+    found = implied_predicates(snapshot, conditions)
+    assert len(found) == 4
+    for predicate in found:
+        assert flat(predicates.parse(predicate.sql, schema).expression) == flat(predicate.expression)
+
+
+def flat(node: Any) -> Any:
+    """An expression as nested lists, without brackets inside a run of ANDs or ORs."""
+    if not isinstance(node, ex.Call):
+        return node
+    parts = [flat(arg) for arg in node.args]
+    if node.op in ("and", "or"):
+        parts = [piece for part in parts
+                 for piece in (part[1:] if isinstance(part, list) and part[0] == node.op else [part])]
+    return [node.op, *parts]
 
 
 # --- never a file with a matching row -------------------------------------------------------------
