@@ -117,7 +117,7 @@ def _whole_files(
     if not removed:
         return CommandResult("DELETE", None, "log")
     changes = FileChanges(removed=removed)
-    metrics = {**changes.metrics(), "numDeletedRows": rows, **watch.metrics()}
+    metrics = {**changes.metrics(), "numDeletedRows": rows, **watch.metrics(), "rewriteTimeMs": 0}
     if not counted:
         del metrics["numDeletedRows"], metrics["numCopiedRows"]
     operation = _operation(condition, metrics, changes.tags(txn), user_metadata)
