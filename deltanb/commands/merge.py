@@ -3,7 +3,7 @@
 What lives here: :class:`MergeBuilder`, the clauses as people write them, and the command: schema
 evolution, the files that may hold matching rows, what becomes of them, the operation's record.
 What it does not know: names and clauses (``merge_clauses``), the ON condition (``merge_on``), how rows
-are joined and made: ``merge_rows`` does it in the process, ``spark/merge.py`` on Spark.
+are joined and made: ``merge_rows`` does it in the process, ``merge_spark`` on Spark.
 
 What is recorded as read are the files that can hold a row which matches, by the partition conjuncts of
 the condition and by the source's own values; so two merges whose sources lie in different partitions
@@ -376,7 +376,7 @@ class _Merge:
     def _work(self, engine: str) -> Any:
         arguments = (self.txn, self.names, self.on, self.clauses, self.schema)
         if engine == "spark":
-            from deltanb.spark.merge import SparkMerge
+            from deltanb.commands.merge_spark import SparkMerge
 
             return SparkMerge(*arguments, self.source)
         work = ArrowMerge(*arguments)

@@ -1,8 +1,8 @@
 """MERGE on Spark: joins of any condition, and the rows they give, as DataFrames.
 
-What lives here: :class:`SparkMerge`, which has the two parts of ``commands.merge_rows.ArrowMerge``: it
+What lives here: :class:`SparkMerge`, which has the two parts of ``merge_rows.ArrowMerge``: it
 finds the rows that clauses change, and gives the rows to write.
-What it does not know: the transaction's commit, metrics, deletion vectors (``commands/merge.py``).
+What it does not know: the transaction's commit, metrics, deletion vectors (``merge``).
 
 The source is numbered and held still first: it is read twice, and must be the same both times. What
 comes back of the first join is one bitmap of positions for each file, clause and Spark partition; the
