@@ -101,7 +101,7 @@ def _side(side: Side) -> html.Markup:
 def _overlap_table(view: ConflictView, share: float) -> html.Markup:
     t = html.tag
     shown = view.rows[: html.limit_of(share)]
-    note = f": {units.count(view.met, 'row')} in conflict" if view.met else ": nothing met"
+    note = f": {units.count(view.met, 'action')} in conflict" if view.met else ": nothing met"
     if view.overlap == "Differences":
         note = f": {view.met} of {units.count(view.total, 'change')} cannot be adopted"
     left = _left_out(view, shown)

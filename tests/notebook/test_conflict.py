@@ -44,7 +44,7 @@ def test_checks_are_a_list_in_their_order() -> None:
 
 def test_a_long_overlap_is_capped_and_says_so() -> None:
     page = assert_consistent(samples.large(332))
-    assert "332 rows in conflict" in page.text
+    assert "332 actions in conflict" in page.text
     assert "and 312 more in conflict, and 332 others" in page.text
     rows = [tag for tag, _ in page.tags].count("tr")
     assert rows == 20 + 2
