@@ -64,6 +64,8 @@ class DeltaTable(Displayable):
             VersionNotFound: there is no such version, or it is gone.
         """
         log = DeltaLog.for_table(path)
+        if version is not None and timestamp is None:
+            return cls(log)._at(version, None)  # it can be read where a newer version is damaged
         if not log.exists:
             raise TableNotFound(
                 f"there is no Delta table at {log.path}; create one with "

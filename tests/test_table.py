@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import deltanb as dn
@@ -13,6 +16,7 @@ from deltanb.errors import (
     IllegalStateError,
     InvalidArgument,
     InvalidPredicate,
+    InvalidTable,
     TableNotFound,
     VersionNotFound,
 )
@@ -132,3 +136,26 @@ def test_it_can_be_seen(path: Path) -> None:
     assert "v1" in repr(table) and "partitioned by p" in repr(table)
     assert "version 0" in repr(table.as_of(0))
     assert set(table._repr_mimebundle_()) >= {"text/plain"}
+
+
+def test_a_version_can_be_opened_before_a_damaged_one(path: Path) -> None:
+    (path / "_delta_log" / f"{2:020d}.json").write_text('{"add":')
+    with pytest.raises(InvalidTable, match=r"2\.json.*line 1"):
+        dn.open(path)
+    assert dn.open(path, version=1).to_arrow().num_rows == 3
+    with pytest.raises(TableNotFound):
+        dn.open(path.parent / "none", version=1)
+
+
+@pytest.mark.parametrize("thing", [None, 5, ["lake"]])
+def test_what_names_no_table(thing: Any) -> None:
+    with pytest.raises(InvalidArgument, match="path, a URI or a store"):
+        dn.open(thing)
+
+
+def test_a_decimal_meets_a_double_of_the_same_value(path: Path) -> None:
+    tiny = Decimal("-1.36744000E-10")
+    rows = pa.table({"d": pa.array([tiny, Decimal(1)], pa.decimal128(35, 18))})
+    table = dn.create(path.parent / "d", rows)
+    assert table.to_arrow(where="d = -1.36744E-10")["d"].to_pylist() == [tiny]
+    assert table.to_arrow(where="d < -1.36744E-10").num_rows == 0

@@ -6,6 +6,7 @@ What it does not know: how rows become files, how a commit goes.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from deltanb.data import inputs
 from deltanb.errors import InvalidArgument, InvalidSchema, TableAlreadyExists
 from deltanb.log import column_values
 from deltanb.log import properties as table_properties
-from deltanb.log.ddl import parse_schema
+from deltanb.log.ddl import parse_schema, quoted
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.protocol import FEATURE_PREFIX, check_writable, without_protocol_properties
 from deltanb.log.schema import StructType, from_arrow
@@ -56,8 +57,8 @@ def create(
         path: where: a folder, a URI, or a store.
         data_or_schema: rows (anything :meth:`DeltaTable.append <deltanb.table.DeltaTable.append>`
             takes), which give the table its columns and become its first version; or a schema alone:
-            SQL's (``"id bigint NOT NULL, name string"``), Arrow's, Delta's
-            (:class:`~deltanb.log.schema.StructType`) or Spark's.
+            SQL's (``"id bigint NOT NULL, name string"``, or ``{"id": "bigint", "name": "string"}``),
+            Arrow's, Delta's (:class:`~deltanb.log.schema.StructType`, or its JSON) or Spark's.
         partition_by: column names; order matters for the folders only.
         properties: table properties, e.g. ``{"delta.appendOnly": True}``. Those of table features raise
             the protocol; ``delta.columnMapping.mode`` gives every column an id.
@@ -102,7 +103,12 @@ def _schema_and_data(given: Any) -> tuple[StructType, Any]:
     if isinstance(given, StructType):
         return given, None
     if isinstance(given, str):
-        return parse_schema(given), None
+        is_json = given.lstrip().startswith("{")
+        return StructType.from_json(given) if is_json else parse_schema(given), None
+    if isinstance(given, Mapping) and given.get("type") == "struct":
+        return StructType.from_json(json.dumps(given)), None
+    if isinstance(given, Mapping) and given and all(isinstance(kind, str) for kind in given.values()):
+        return parse_schema(", ".join(f"{quoted([str(n)])} {kind}" for n, kind in given.items())), None
     if isinstance(given, pa.Schema):
         return from_arrow(given), None
     if inputs.is_spark(given):

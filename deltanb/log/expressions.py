@@ -358,6 +358,8 @@ def _cast_number(
     value: pc.Expression, source: pa.DataType, target: pa.DataType
 ) -> pc.Expression:
     if t.is_floating(target):
+        if t.is_decimal(source):  # through text: Arrow's own cast is off by a last bit
+            value = value.cast(pa.string())
         return value.cast(target, safe=False)
     if t.is_decimal(target):
         return _to_decimal(value, source, target)

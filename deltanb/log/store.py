@@ -111,12 +111,14 @@ def store_for(table: str | os.PathLike[str] | LogStore) -> LogStore:
     """The store of a table given by path, ``file:`` URI, other URI, or as a store already.
 
     Raises:
-        InvalidArgument: a URI whose scheme no store serves.
+        InvalidArgument: a URI whose scheme no store serves, or neither path nor store.
 
     >>> store_for("lake/flights").root.endswith("/lake/flights")
     True
     """
     if not isinstance(table, str | os.PathLike):
+        if not hasattr(table, "put_if_absent"):
+            raise InvalidArgument(f"a table is given by its path, a URI or a store, not by {table!r:.60}")
         return table
     text = os.fspath(table)
     if not isinstance(text, str):

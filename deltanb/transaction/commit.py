@@ -199,8 +199,13 @@ def answer(step: Step, committer: Committer, sleep: Callable[[float], None] = ti
 def drain(
     steps: CommitSteps, committer: Committer, listen: Callable[[Step], None] | None = None
 ) -> Committed:
-    """Run a commit to its end."""
+    """Run a commit to its end.
+
+    A winner that cannot be understood ends the steps as failed, as it is not ours; unless one of the
+    puts may have landed, which nobody knows then.
+    """
     reply: Any = None
+    may_have_landed = False
     while True:
         try:
             step = steps.send(reply)
@@ -209,7 +214,14 @@ def drain(
             return done
         if listen is not None:
             listen(step)
-        reply = answer(step, committer)
+        try:
+            reply = answer(step, committer)
+        except DeltaError as error:
+            if isinstance(step, ReadWinner) and not may_have_landed:
+                steps.throw(error)
+            raise
+        if isinstance(step, PutIfAbsent) and reply is not False:
+            may_have_landed = True
 
 
 def log_step(step: Step, log_path: str) -> None:

@@ -197,7 +197,7 @@ def scan_of(
     conjuncts = [c for p in predicates for c in p.conjuncts()]
     counting = []
     for conjunct in conjuncts:
-        if conjunct.columns and conjunct.is_partition_only(partition_columns):
+        if conjunct.is_partition_only(partition_columns):
             try:
                 conjunct.to_expression(schema)
             except UnsupportedPredicate:

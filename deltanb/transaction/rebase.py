@@ -18,13 +18,14 @@ from deltanb.errors import (
 )
 from deltanb.log import properties
 from deltanb.log import protocol as features
-from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.current import CurrentTransaction, lost_features
 from deltanb.transaction.metadata_rules import retime_type_changes
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL
 from deltanb.transaction.steps import Winner
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 MISSING_HIGH_WATER_MARK = -1  # no row has an id yet, so the first one gets 0
+PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 ICT = "delta.enableInCommitTimestamps"
 ICT_VERSION = "delta.inCommitTimestampEnablementVersion"
 ICT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
@@ -179,6 +180,26 @@ def _retime_types(current: CurrentTransaction, winner: Winner) -> CurrentTransac
             action = action.replace(schema_string=schema.to_json())
         moved.append(action)
     return current.with_actions(moved)
+
+
+# ---------------------------------------------------------------------------- checkpoint protection
+
+
+def checkpoint_protection(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
+    """Protect the winner's version too, where this transaction drops a feature and protects what came before.
+
+    PROTOCOL.md, "Checkpoint Protection": the winner was still written with the feature.
+    """
+    if not current.metadata_changed or not lost_features(
+            current.read_protocol, current.protocol, current.read_metadata):
+        return current
+    metadata = current.metadata
+    if metadata.configuration.get(PROTECTED_BEFORE) != str(winner.version):
+        return current
+    moved = metadata.replace(configuration={
+        **metadata.configuration, PROTECTED_BEFORE: str(winner.version + 1)})
+    actions = [moved if isinstance(a, Metadata) else a for a in current.actions]
+    return current.having(actions=actions, metadata=moved)
 
 
 # ---------------------------------------------------------------------------- timestamps

@@ -177,7 +177,7 @@ def _protocol_changes(old: Protocol, new: Protocol) -> tuple[FieldChange, ...]:
 
 def _protocol_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
     if winner.protocol is None:
-        return current
+        return rebase.checkpoint_protection(current, winner)
     return current.having(protocol=winner.protocol)
 
 

@@ -138,6 +138,9 @@ class OptimisticTransaction(Displayable):
         from deltanb.log.predicates import parse
 
         self._must_be_open()
+        if self.read_version < 0:  # no table, so no columns to name and no files
+            self._reads.scans.append(Scan(tuple(str(p) for p in predicates)))
+            return self._remember(self.snapshot.files)
         schema = self.snapshot.schema
         parsed = [parse(p, schema) for p in predicates]
         table = self.snapshot.files_for_scan(*predicates)

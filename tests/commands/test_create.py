@@ -18,10 +18,12 @@ from deltanb.errors import (
     DeltaError,
     InvalidArgument,
     InvalidSchema,
+    InvalidTable,
     TableAlreadyExists,
     UnsupportedProtocol,
 )
 from deltanb.log.schema import PrimitiveType, StructField, StructType
+from deltanb.log.store import LogStore
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore
 
 ROWS = {"id": [1, 2], "p": ["a", None]}
@@ -52,8 +54,10 @@ SCHEMA = StructType([StructField("id", PrimitiveType("long"), nullable=False),
 
 
 @pytest.mark.parametrize("schema", [
-    SCHEMA, pa.schema([pa.field("id", pa.int64(), False), pa.field("p", pa.string())])],
-    ids=["delta", "arrow"])
+    SCHEMA, pa.schema([pa.field("id", pa.int64(), False), pa.field("p", pa.string())]),
+    "id bigint NOT NULL, p string", {"id": "bigint NOT NULL", "p": "string"},
+    SCHEMA.to_json(), SCHEMA.to_dict()],
+    ids=["delta", "arrow", "sql", "dict", "json", "json-dict"])
 def test_a_table_from_a_schema(tmp_path: Path, schema: Any) -> None:
     table = create(tmp_path / "t", schema, ["p"])
     assert table.schema == SCHEMA and table.snapshot.num_files == 0
@@ -180,6 +184,24 @@ def test_files_of_a_lost_race_to_create_are_removed() -> None:
     with pytest.raises(DeltaConcurrentModificationException):
         create(store, ROWS)
     assert data_files(store) == []
+
+
+def test_files_are_removed_when_the_winner_is_no_commit() -> None:
+    store = ScriptedStore(MemoryStore(), [Lose(('{"add":',))])
+    with pytest.raises(InvalidTable, match=r"0\.json.*line 1"):
+        create(store, ROWS)
+    assert data_files(store) == []
+
+
+def test_files_stay_where_a_put_may_have_landed_before_the_winner_that_is_no_commit() -> None:
+    def unanswered(inner: LogStore, name: str, data: bytes) -> bool:
+        inner.put(name, b'{"add":')
+        raise OSError("connection reset")
+
+    store = ScriptedStore(MemoryStore(), [unanswered])
+    with pytest.raises(InvalidTable):
+        create(store, ROWS)
+    assert len(data_files(store)) == 1
 
 
 def test_a_commit_whose_answer_was_lost_is_ours() -> None:

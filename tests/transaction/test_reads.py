@@ -1,0 +1,56 @@
+"""What a transaction reads, and what it protects, where tables and conditions are out of the ordinary."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltanb.actions import AddFile, Metadata, Protocol
+from deltanb.errors import ConcurrentAppendException
+from deltanb.log.delta_log import DeltaLog
+from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.transaction.operations import Operation
+
+PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+
+
+def new_log() -> DeltaLog:
+    return TableBuilder(MemoryStore()).create("id long, part integer", partition_by=["part"]).log
+
+
+def file(path: str) -> AddFile:
+    return AddFile(path=path, partition_values={"part": "1"}, size=1, modification_time=1)
+
+
+def test_a_scan_of_no_table_finds_nothing_and_is_remembered() -> None:
+    txn = DeltaLog.for_table(MemoryStore()).start_transaction()
+    assert list(txn.filter_files()) == list(txn.filter_files("part = 1")) == []
+    given = new_log().snapshot.metadata
+    assert txn.commit([given, file("a")]) == 0
+    assert txn.committed is not None and not txn.committed.is_blind_append
+
+
+def test_a_condition_without_columns_counts() -> None:
+    log = new_log()
+    nothing, everything = log.start_transaction(), log.start_transaction()
+    nothing.filter_files("part = 1", "false")
+    everything.filter_files("1 = 1")
+    log.start_transaction().commit([file("rival")], "WRITE")
+    assert nothing.commit([file("a")], "WRITE") == log.update().version
+    with pytest.raises(ConcurrentAppendException):
+        everything.commit([file("b")], "WRITE")
+
+
+def test_dropping_a_feature_protects_the_winners_before_it() -> None:
+    having = ("checkpointProtection", "deletionVectors")
+    builder = TableBuilder(MemoryStore()).create("id long, part integer", partition_by=["part"])
+    log = builder.log
+    builder.commit(Protocol(3, 7, reader_features=("deletionVectors",), writer_features=having))
+    txn = log.start_transaction()
+    wanted = txn.read_version + 1
+    metadata = txn.metadata.replace(configuration={PROTECTED_BEFORE: str(wanted)})
+    builder.commit(add("b", {"part": "1"}))
+    builder.commit(add("c", {"part": "2"}))
+    version = txn.commit([metadata, Protocol(1, 7, writer_features=having[:1])], Operation("DROP FEATURE"))
+    assert version == wanted + 2
+    written = [a for a in log.read_commit(version) if isinstance(a, Metadata)]
+    assert [m.configuration[PROTECTED_BEFORE] for m in written] == [str(version)]
