@@ -315,6 +315,15 @@ def test_one_commit() -> None:
     assert_consistent(entry)
 
 
+def test_metrics_that_count_nothing_are_shown_of_one_commit_alone() -> None:
+    metrics = {"numDeletedRows": "7", "numCopiedRows": "0", "scanTimeMs": "40"}
+    entry = HistoryEntry(20, TIME, operation="DELETE", operation_metrics=metrics)
+    many, one = (bundle.mimebundle(obj)[bundle.HTML] for obj in (History([entry], "orders"), entry))
+    assert "numDeletedRows=7" in many and "numDeletedRows=7" in one
+    for little in ("numCopiedRows=0", "scanTimeMs=40"):
+        assert little in one and little not in many
+
+
 # -- all of them -----------------------------------------------------------------------------------
 
 
