@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
@@ -137,12 +138,12 @@ class DeltaTable(Displayable):
             VersionNotFound: there is no such version, or it is gone.
             InvalidArgument: neither a version nor a time.
         """
-        if isinstance(moment, bool) or not isinstance(moment, int | str | dt.datetime):
+        if isinstance(moment, str | dt.datetime):
+            return self._at(None, moment)
+        if isinstance(moment, bool) or not hasattr(moment, "__index__"):  # NumPy's integers have it, too
             raise InvalidArgument(
                 f"as_of takes a version, an ISO 8601 text or a datetime, found {moment!r}")
-        if isinstance(moment, int):
-            return self._at(moment, None)
-        return self._at(None, moment)
+        return self._at(index(moment), None)
 
     def _at(
         self, version: int | None, timestamp: int | str | dt.datetime | None

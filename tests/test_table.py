@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -74,6 +75,7 @@ def test_rows_by_columns_and_condition(path: Path) -> None:
 def test_versions_of_the_past_stand_still(path: Path) -> None:
     table = dn.open(path)
     past = table.as_of(0)
+    assert table.as_of(np.int64(0)).version == 0  # type: ignore[arg-type]
     table.append({"id": [5], "p": ["a"]})
     assert (past.version, past.to_arrow().num_rows) == (0, 2)
     assert past.version == 0

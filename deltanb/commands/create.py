@@ -93,8 +93,13 @@ def create(
     schema, data = _schema_and_data(data_or_schema)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     metadata = _metadata(schema, columns, properties or {}, name, description)
-    commit_or_discard(
-        txn, lambda: _create(txn, metadata, data, user_metadata, target_file_size))
+    try:
+        commit_or_discard(
+            txn, lambda: _create(txn, metadata, data, user_metadata, target_file_size))
+    except NotADirectoryError:
+        raise InvalidArgument(
+            f"{log.path} is no place for a table: it is a file, or lies in one. Give another path",
+            path=log.path) from None
     return DeltaTable(log)
 
 

@@ -186,6 +186,15 @@ def test_files_of_a_lost_race_to_create_are_removed() -> None:
     assert data_files(store) == []
 
 
+@pytest.mark.parametrize("data", [ROWS, SCHEMA])
+@pytest.mark.parametrize("place", ["file", "file/in/it"])
+def test_a_file_is_no_place_for_a_table(tmp_path: Path, place: str, data: Any) -> None:
+    (tmp_path / "file").write_bytes(b"mine")
+    with pytest.raises(InvalidArgument, match="no place for a table"):
+        create(tmp_path / place, data)
+    assert [f.name for f in tmp_path.rglob("*")] == ["file"]
+
+
 def test_files_are_removed_when_the_winner_is_no_commit() -> None:
     store = ScriptedStore(MemoryStore(), [Lose(('{"add":',))])
     with pytest.raises(InvalidTable, match=r"0\.json.*line 1"):
