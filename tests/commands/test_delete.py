@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
-    DeltaConcurrentModificationException,
     DeltaError,
     IllegalStateError,
     InvalidArgument,
@@ -32,6 +30,7 @@ from deltanb.log.delta_log import DeltaLog
 from deltanb.options import StepClock, set_options
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add, remove
+from tests.commands.racing import side_by_side
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -362,35 +361,11 @@ def test_against_a_removal_that_won(
             table.delete(where)
 
 
-def side_by_side(table: DeltaTable, store: ScriptedStore, *commands: Callable[[], Any]) -> list[Any]:
-    """Run commands in threads, so that all of them have read before the first one commits."""
-    barrier = threading.Barrier(len(commands), timeout=60)
-    results: list[Any] = [None] * len(commands)
-
-    def meet(inner: Any, name: str, data: bytes) -> bool:
-        barrier.wait()
-        return bool(inner.put_if_absent(name, data))
-
-    def run(place: int) -> None:
-        try:
-            results[place] = commands[place]()
-        except DeltaConcurrentModificationException as error:
-            results[place] = error
-
-    store.script.extend([meet] * len(commands))
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(commands))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
-
-
 @pytest.mark.parametrize("properties", [{}, VECTORS])
 def test_two_deletes_in_different_partitions_both_commit(properties: dict[str, str]) -> None:
     store = ScriptedStore()
     table = made(store, properties)
-    done = side_by_side(table, store, lambda: table.delete("p = 'a' AND id = 1"),
+    done = side_by_side(store, lambda: table.delete("p = 'a' AND id = 1"),
                         lambda: table.delete("p = 'b' AND id = 2"))
     assert sorted(result.version for result in done) == [1, 2]
     assert ids(table) == [3, 4, 5, 6]
@@ -401,7 +376,7 @@ def test_two_deletes_of_one_file_are_one(properties: dict[str, str]) -> None:
     store = ScriptedStore()
     table = made(store, properties)
     before = ids(table)
-    done = side_by_side(table, store, lambda: table.delete("p = 'a' AND id = 1"),
+    done = side_by_side(store, lambda: table.delete("p = 'a' AND id = 1"),
                         lambda: table.delete("p = 'a' AND id = 3"))
     won = [result for result in done if not isinstance(result, Exception)]
     assert [type(result) for result in done if isinstance(result, Exception)] in (
@@ -416,7 +391,7 @@ def test_two_deletes_of_one_file_are_one(properties: dict[str, str]) -> None:
 def test_a_delete_beside_an_append_elsewhere() -> None:
     store = ScriptedStore()
     table = made(store)
-    done = side_by_side(table, store, lambda: table.delete("p = 'a'"),
+    done = side_by_side(store, lambda: table.delete("p = 'a'"),
                         lambda: table.append({"id": [7], "p": ["c"], "x": [7.0]}))
     assert not any(isinstance(result, Exception) for result in done)
     assert ids(table) == [2, 4, 6, 7]
@@ -426,7 +401,7 @@ def test_a_delete_beside_a_blind_append_to_where_it_reads() -> None:
     """The append commits in any case; the delete only if it came first."""
     store = ScriptedStore()
     table = made(store)
-    done = side_by_side(table, store, lambda: table.delete("p = 'a'"),
+    done = side_by_side(store, lambda: table.delete("p = 'a'"),
                         lambda: table.append({"id": [7], "p": ["a"], "x": [7.0]}))
     assert isinstance(done[1], int)
     if isinstance(done[0], Exception):
