@@ -171,8 +171,9 @@ class StructType:
         try:
             parsed = parse_type(json.loads(text))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidTable(f"the table's schemaString is no schema ({error}): {text[:80]!r}") \
-                from None
+            raise InvalidTable(
+                f"the table's schemaString is no schema ({error}): {text[:80]!r}. Read an earlier "
+                "version, or commit a metaData action with a whole schema") from None
         if not isinstance(parsed, StructType):
             raise InvalidTable(f"the table's schemaString is no struct: {text[:80]!r}")
         return parsed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from deltanb.display import Displayable
-from deltanb.errors import InvalidTable, UnsupportedProtocol
+from deltanb.errors import InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import FILES_SCHEMA, CheckpointParts, Delta
 from deltanb.log.segment import commit_name
@@ -141,7 +141,7 @@ class Snapshot(Displayable):
         """Name, schema and properties.
 
         Raises:
-            InvalidTable: the snapshot of a table that does not exist.
+            TableNotFound: the snapshot of a table that does not exist.
         """
         return self._present("metaData", self._state.metadata)
 
@@ -153,7 +153,9 @@ class Snapshot(Displayable):
     def _present(self, name: str, action: Any) -> Any:
         if action is None:
             path = self.log.path
-            raise InvalidTable(f"{path} is no table yet and has no {name}", path=path)
+            raise TableNotFound(
+                f"there is no Delta table at {path}, so it has no {name}; create it with "
+                "deltanb.create(path, data)", path=path)
         return action
 
     @property

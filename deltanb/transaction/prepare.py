@@ -151,6 +151,8 @@ def prepare(
 
 
 def _only_actions(actions: Iterable[Action]) -> list[Action]:
+    if not isinstance(actions, Iterable):
+        raise InvalidAction(f"a commit takes a list of actions, found {type(actions).__name__}")
     given = list(actions)
     for action in given:
         if not isinstance(action, Action):

@@ -55,7 +55,7 @@ def test_a_place_without_a_table(tmp_path: Path) -> None:
                  lambda: log.snapshot_as_of(0)):
         with pytest.raises(TableNotFound, match="none"):
             read()
-    with pytest.raises(InvalidTable, match="no metaData"):
+    with pytest.raises(TableNotFound, match="no metaData"):
         _ = snapshot.metadata
     TableBuilder(tmp_path / "none").create()
     assert log.exists and log.snapshot.version == 0

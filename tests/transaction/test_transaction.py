@@ -334,6 +334,16 @@ def test_no_action_is_no_commit() -> None:
         new_log().start_transaction().commit(["nonsense"], "WRITE")  # type: ignore[list-item]
 
 
+def test_what_is_no_list_is_no_commit() -> None:
+    with pytest.raises(errors.InvalidAction, match="list of actions, found NoneType"):
+        new_log().start_transaction().commit(None, "WRITE")  # type: ignore[arg-type]
+
+
+def test_a_place_without_a_table_has_no_metadata() -> None:
+    with pytest.raises(errors.TableNotFound, match="create it"):
+        _ = DeltaLog.for_table(MemoryStore()).start_transaction().metadata
+
+
 def test_an_ended_transaction_says_how_it_ended() -> None:
     log = new_log([Lose(({"commitInfo": {}}, add("x", {"part": "1"})))])
     txn = log.start_transaction()
