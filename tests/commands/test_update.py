@@ -30,7 +30,7 @@ from deltanb.log.delta_log import DeltaLog
 from deltanb.log.schema import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
-from tests.commands.test_delete import side_by_side
+from tests.commands.racing import side_by_side
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -309,7 +309,7 @@ def test_against_an_append_that_won(
 def test_two_updates_in_different_partitions_both_commit(properties: dict[str, str]) -> None:
     store = ScriptedStore()
     table = made(store, properties)
-    done = side_by_side(table, store, lambda: table.update({"x": "-1"}, "p = 'a' AND id = 1"),
+    done = side_by_side(store, lambda: table.update({"x": "-1"}, "p = 'a' AND id = 1"),
                         lambda: table.update({"x": "-2"}, "p = 'b' AND id = 2"))
     assert sorted(result.version for result in done) == [1, 2]
     assert [column(table, "x")[n] for n in (1, 2, 3)] == [-1, -2, 3]
