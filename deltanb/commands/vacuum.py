@@ -273,7 +273,7 @@ def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
 
 def _hidden(snapshot: Snapshot) -> Any:
     """Whether a name lies in a hidden folder, or is hidden itself; partitions and changes are not."""
-    columns = {str(f.metadata.get("delta.columnMapping.physicalName", f.name)) for f in (
+    columns = {f.physical_name for f in (
         snapshot.schema.field(c) for c in snapshot.partition_columns)} | {*snapshot.partition_columns}
     open_names = tuple(f"{column}=" for column in columns if column[:1] in "_.")
 

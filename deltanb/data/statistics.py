@@ -166,7 +166,7 @@ def _leaves(
     field: Any, logical: tuple[str, ...], physical: tuple[str, ...], mapped: bool
 ) -> list[tuple[tuple[str, ...], Leaf]]:
     logical = (*logical, field.name.lower())
-    name = field.metadata.get("delta.columnMapping.physicalName", field.name)
+    name = field.physical_name
     physical = (*physical, name if mapped else field.name)
     if isinstance(field.type, StructType):
         return [leaf for child in field.type.fields

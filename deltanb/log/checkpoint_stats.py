@@ -35,15 +35,8 @@ from deltanb.log.schema import (
 ALL_COLUMNS = -1
 """The value of ``delta.dataSkippingNumIndexedCols`` that means every column."""
 
-PHYSICAL_NAME = "delta.columnMapping.physicalName"
-
 # Types without an order, or whose bounds Delta does not keep.
 _NO_BOUNDS = {"binary", "variant", "void", "null"}
-
-
-def physical_name(field: StructField) -> str:
-    """The name of a column in data files and statistics."""
-    return str(field.metadata.get(PHYSICAL_NAME, field.name))
 
 
 # -- schemas -----------------------------------------------------------------------------------
@@ -68,7 +61,7 @@ def partition_type(metadata: Metadata) -> pa.DataType | None:
     fields = []
     for name in metadata.partition_columns:
         field = metadata.schema.field(name)
-        fields.append(pa.field(physical_name(field), arrow_type(field.type, name)))
+        fields.append(pa.field(field.physical_name, arrow_type(field.type, name)))
     return pa.struct(fields) if fields else None
 
 
@@ -114,7 +107,7 @@ def _leaves(
     bounds: list[pa.Field] = []
     counts: list[pa.Field] = []
     for field in fields:
-        name, here = physical_name(field), (*path, field.name)
+        name, here = field.physical_name, (*path, field.name)
         if isinstance(field.type, StructType):
             inner_bounds, inner_counts = _leaves(field.type.fields, chosen, here)
             if inner_bounds:

@@ -27,7 +27,6 @@ import pyarrow.types as t
 from deltanb.log import coercion as co
 from deltanb.log.schema import StructType, arrow_type
 
-PHYSICAL_NAME = "delta.columnMapping.physicalName"
 PARSED_ROWS = 1 << 16  # texts decoded at a time: bounds the Python objects alive at once
 TEXT_PREFIX = 32  # code points that Delta keeps of a text; anything as long may have been cut
 TIMESTAMP_SLACK = 999  # µs: timestamps are truncated to milliseconds
@@ -129,7 +128,7 @@ class _Leaf:
         current: Any = schema
         for name in stat.path:
             field = current.field(name)
-            physical.append(str(field.metadata.get(PHYSICAL_NAME, field.name)))
+            physical.append(field.physical_name)
             current = field.type
         if stat.kind in ("min", "max"):
             self.type = arrow_type(current, ".".join(stat.path))

@@ -30,7 +30,6 @@ from deltanb.log.predicates import Predicate, filter_table
 from deltanb.log.schema import DataType, StructField, StructType, arrow_type
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-PHYSICAL_NAME = "delta.columnMapping.physicalName"
 MAX_PARSED_DISTINCT = 20_000  # beyond that, Arrow's casts beat reading each distinct text once
 
 # What Spark and Hive escape in a folder's name, besides control characters.
@@ -194,17 +193,13 @@ def typed_partition_values(
     arrays: dict[str, pa.ChunkedArray] = {}
     for name in partition_columns:
         field = schema.field(name)
-        physical = (physical_names or {}).get(field.name) or _physical(field)
+        physical = (physical_names or {}).get(field.name) or field.physical_name
         texts = pa.chunked_array([_texts(chunk, physical, field.name) for chunk in column.chunks],
                                  pa.string())
         arrays[field.name] = _typed(texts, field)
     if not arrays:
         return pa.table({}).select([]) if not files.num_rows else files.select([])
     return pa.table(arrays)
-
-
-def _physical(field: StructField) -> str:
-    return str(field.metadata.get(PHYSICAL_NAME, field.name))
 
 
 def _texts(chunk: pa.MapArray, physical: str, logical: str) -> pa.Array:
@@ -305,7 +300,7 @@ def matches(
     if used - names:
         raise InvalidArgument(f"{sorted(used - names)} are no partition columns; the table is "
                               f"partitioned by {list(partition_columns)}")
-    fields = [(f.name, _physical(f), f, arrow_type(f.type, f.name))
+    fields = [(f.name, f.physical_name, f, arrow_type(f.type, f.name))
               for f in (schema.field(name) for name in used)]
     rows = [{name: _value(values.get(physical, values.get(name)), arrow, f)
              for name, physical, f, arrow in fields} for values in maps]

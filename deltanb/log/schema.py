@@ -26,6 +26,7 @@ from deltanb.errors import InvalidSchema, InvalidTable, UnsupportedProtocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _CHARACTERS = re.compile(r"(var)?char\(\s*\d+\s*\)|string( collate .*)?")
 
@@ -108,6 +109,11 @@ class StructField:
         """The JSON form."""
         return {"name": self.name, "type": self.type.to_dict(), "nullable": self.nullable,
                 "metadata": self.metadata}
+
+    @property
+    def physical_name(self) -> str:
+        """The name in data files, statistics and partition values (PROTOCOL.md, "Column Mapping")."""
+        return str(self.metadata.get(PHYSICAL_NAME, self.name))
 
     def replace(self, **changes: Any) -> StructField:
         """A copy with some parts changed."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import unquote
 
-from deltanb.actions import AddFile, FileAction, RemoveFile
+from deltanb.actions import AddFile, RemoveFile
 from deltanb.log import properties
 from deltanb.transaction.steps import Committed
 
@@ -159,16 +159,14 @@ def write_manifests(snapshot: Snapshot, only: set[tuple[str | None, ...]] | None
 
 def _physical_names(snapshot: Snapshot) -> list[str]:
     schema = snapshot.schema
-    return [str(schema.field(c).metadata.get("delta.columnMapping.physicalName", c))
-            for c in snapshot.partition_columns]
+    return [schema.field(c).physical_name for c in snapshot.partition_columns]
 
 
 def builtin_hooks(committed: Committed, snapshot: Snapshot) -> list[PostCommitHook]:
     """The hooks every commit has, by the table's properties."""
     hooks: list[PostCommitHook] = [ChecksumHook(), CheckpointHook()]
     manifest = "delta.compatibility.symlinkFormatManifest.enabled"
-    if properties.get(snapshot.metadata.configuration, manifest) and any(
-            isinstance(a, FileAction) for a in committed.actions):
+    if committed.has_file_actions and properties.get(snapshot.metadata.configuration, manifest):
         hooks.append(SymlinkManifestHook())
     return hooks
 

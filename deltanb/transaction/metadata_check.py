@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from deltanb.actions import Metadata
 from deltanb.errors import InvalidSchema, InvalidTransaction
 from deltanb.log import properties
-from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType
+from deltanb.log.schema import PHYSICAL_NAME, ArrayType, DataType, MapType, StructField, StructType
 
 FORBIDDEN = frozenset(" ,;{}()\n\t=")
 ID = "delta.columnMapping.id"
-PHYSICAL_NAME = "delta.columnMapping.physicalName"
 CDC_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -80,7 +79,7 @@ def _names(schema: StructType) -> Iterator[tuple[tuple[str, ...], str]]:
         while parent not in physical:  # element, key or value of an array or map
             parent = parent[:-1]
         inside = path[len(parent):-1]
-        physical[path] = (*physical[parent], *inside, str(field.metadata.get(PHYSICAL_NAME, field.name)))
+        physical[path] = (*physical[parent], *inside, field.physical_name)
         yield physical[path], field.name
 
 

@@ -42,7 +42,6 @@ from deltanb.transaction.current import (
     lost_features,
 )
 from deltanb.transaction.metadata_check import (
-    PHYSICAL_NAME,
     verify_feed_kept,
     verify_new_metadata,
 )
@@ -297,7 +296,7 @@ def physical_partition_columns(metadata: Metadata) -> set[str]:
     if properties.get(metadata.configuration, "delta.columnMapping.mode") == "none":
         return set(metadata.partition_columns)
     schema = metadata.schema
-    return {str(schema.field(c).metadata.get(PHYSICAL_NAME, c)) for c in metadata.partition_columns}
+    return {schema.field(c).physical_name for c in metadata.partition_columns}
 
 
 def _check_vector(add: AddFile, protocol: Protocol, table: str) -> None:

@@ -39,7 +39,6 @@ from deltanb.transaction.current import (
 from deltanb.transaction.operations import REPLACE_TABLE
 from deltanb.transaction.steps import Winner
 
-ROW_TRACKING_DOMAIN = "delta.rowTracking"
 REMOVED_BY_REPLACE = frozenset({"delta.clustering"})
 """Domains that belong to a table's definition: REPLACE TABLE ends them even if a winner began them."""
 
@@ -217,7 +216,7 @@ def _domain_skips(current: CurrentTransaction, winner: Winner) -> str:
 def _domain_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
     for action in current.actions:
         if (isinstance(action, DomainMetadata) and action.domain in winner.domains
-                and action.domain != ROW_TRACKING_DOMAIN):
+                and action.domain != rebase.ROW_TRACKING_DOMAIN):
             theirs = winner.domains[action.domain]
             return Finding(
                 domain=action.domain, note=f"domain {action.domain} in both",
@@ -353,7 +352,7 @@ def _hint_of(current: CurrentTransaction, values: dict[str, str | None] | None) 
     shown = []
     for column in current.partition_columns:
         field = current.schema.get(column)
-        physical = (field.metadata if field else {}).get("delta.columnMapping.physicalName", column)
+        physical = field.physical_name if field else column
         value = values.get(physical, "null")
         shown.append(f"{column}={'null' if value is None else value}")
     return f"[{', '.join(shown)}]"
