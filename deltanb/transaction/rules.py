@@ -67,10 +67,16 @@ class Verdict:
     transaction: CurrentTransaction
 
 
-def check(current: CurrentTransaction, winner: Winner) -> Verdict:
-    """Hold the rules against a winner, in order, until one finds something."""
+def check(
+    current: CurrentTransaction, winner: Winner, rules: Sequence[Rule] | None = None
+) -> Verdict:
+    """Hold the rules against a winner, in order, until one finds something.
+
+    ``rules`` are :data:`RULES` but for questions of the kind "what if this rule did not exist".
+    """
+    rules = RULES if rules is None else rules
     checks: list[Check] = []
-    for position, rule in enumerate(RULES):
+    for position, rule in enumerate(rules):
         reason = rule.skips(current, winner)
         if reason:
             checks.append(Check(rule.name, rule.passed, "does not apply", reason))
@@ -79,11 +85,11 @@ def check(current: CurrentTransaction, winner: Winner) -> Verdict:
                 finding = rule.finds(current, winner)
             except DeltaError as error:
                 checks.append(Check(rule.name, rule.failed, "failed", error.message))
-                checks.extend(_not_reached(position))
+                checks.extend(_not_reached(rules, position))
                 return Verdict(tuple(checks), None, error, current)
             if finding is not None:
                 checks.append(Check(rule.name, rule.failed, "failed", finding.note))
-                checks.extend(_not_reached(position))
+                checks.extend(_not_reached(rules, position))
                 assert rule.exception is not None
                 conflict = build_conflict(current, winner, rule.name, rule.exception, finding,
                                           checks)
@@ -93,13 +99,13 @@ def check(current: CurrentTransaction, winner: Winner) -> Verdict:
             current = rule.rebases(current, winner)
         except DeltaError as error:
             checks[-1] = Check(rule.name, rule.failed, "failed", error.message)
-            checks.extend(_not_reached(position))
+            checks.extend(_not_reached(rules, position))
             return Verdict(tuple(checks), None, error, current)
     return Verdict(tuple(checks), None, None, current)
 
 
-def _not_reached(position: int) -> Iterator[Check]:
-    for rule in RULES[position + 1:]:
+def _not_reached(rules: Sequence[Rule], position: int) -> Iterator[Check]:
+    for rule in rules[position + 1:]:
         yield Check(rule.name, rule.passed, "not reached")
 
 

@@ -29,6 +29,7 @@ from deltanb.transaction import hooks as post_commit
 from deltanb.transaction.committer import LogCommitter
 from deltanb.transaction.conflicts import Conflict
 from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.journal import journal_of
 from deltanb.transaction.metadata_check import verify_new_metadata
 from deltanb.transaction.operations import Operation, as_operation
 from deltanb.transaction.prepare import TWO_METADATA, describe, prepare
@@ -274,7 +275,7 @@ class OptimisticTransaction(Displayable):
         Raises:
             ConcurrentWriteException: the version is taken.
         """
-        version = self._run(self._steps(self._prepare(actions, operation), check=False))
+        version = self._run(self._begin(actions, operation, check=False))
         self.log.checkpoint(version)
         return version
 
@@ -289,11 +290,22 @@ class OptimisticTransaction(Displayable):
         end the transaction is abandoned. Post-commit hooks are the driver's:
         :meth:`run_post_commit_hooks`.
         """
-        return self._steps(self._prepare(actions, operation), check=True)
+        return self._begin(actions, operation, check=True)
 
-    def _prepare(
-        self, actions: Iterable[Action], operation: Operation | str | None
+    def _begin(
+        self, actions: Iterable[Action], operation: Operation | str | None, check: bool
+    ) -> Generator[Step, Any, Committed]:
+        self._current = self.prepare(actions, operation)
+        return self._steps(self._current, check)
+
+    def prepare(
+        self, actions: Iterable[Action] = (), operation: Operation | str | None = None
     ) -> CurrentTransaction:
+        """The transaction as its commit would begin with it; nothing is written, and it stays open.
+
+        Raises:
+            InvalidTransaction: as :meth:`commit`.
+        """
         from deltanb import __version__
 
         if self.status == "committed":
@@ -310,7 +322,7 @@ class OptimisticTransaction(Displayable):
             mark = parse_high_water_mark(snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN))
             if in_commit_timestamps(snapshot.metadata) or in_commit_timestamps(self.metadata):
                 previous = snapshot.timestamp
-        self._current = prepare(
+        return prepare(
             table=self.table, txn_id=self.txn_id, read_version=self.read_version,
             read_metadata=snapshot.metadata if exists else None,
             read_protocol=snapshot.protocol if exists else None,
@@ -320,7 +332,6 @@ class OptimisticTransaction(Displayable):
             commit_info=describe(chosen, f"deltanb/{__version__}", options.user_name,
                                  options.user_metadata, options.metrics),
         )
-        return self._current
 
     def _steps(
         self, current: CurrentTransaction, check: bool
@@ -349,6 +360,8 @@ class OptimisticTransaction(Displayable):
             if isinstance(error, DeltaConcurrentModificationException):
                 self.conflict = error.conflict
             raise
+        finally:
+            journal_of(self.log).record(self)
 
     def _note(self, step: Step) -> None:
         algorithm.log_step(step, f"{self.log.path}/_delta_log")

@@ -1,0 +1,111 @@
+"""The journal: what this process saw of its own commits, those that came to nothing included.
+
+What lives here: one value a transaction that tried to commit, and the list of them by table. A Delta log
+records the winners only; who lost, to whom and how often is known to the loser alone.
+What it does not know: commits of other processes, how an attempt is drawn.
+
+>>> from deltanb.testing import MemoryStore, TableBuilder
+>>> log = TableBuilder(MemoryStore()).create("id long").log
+>>> log.start_transaction().commit()
+1
+>>> [(attempt.outcome, attempt.version) for attempt in journal_of(log)]
+[('committed', 1)]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.steps import Lost
+
+if TYPE_CHECKING:
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MAX_ATTEMPTS = 10_000  # transactions a table's journal keeps: some MB, and more than any picture shows
+MAX_KEPT_READS = 10_000  # files a failed transaction may have read to be kept whole: some MB of Arrow
+
+
+@dataclass(frozen=True)
+class LostRace:
+    """A version that was wanted and that someone else had: who, and with what."""
+
+    version: int
+    operation: str
+    writer: str | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One transaction that tried to commit.
+
+    ``outcome`` is ``committed``, ``failed`` or ``abandoned``; ``version`` the version it committed, or else
+    the last one it met. ``kind`` is the stable code of the error it failed with, ``lost`` the races it lost
+    on the way, in order. ``prepared`` is the whole transaction where it failed and its reads are few
+    enough to keep; it can be held against other rules later.
+    """
+
+    txn_id: str
+    writer: str | None
+    operation: str
+    isolation: str
+    is_blind_append: bool
+    read_version: int
+    outcome: str
+    version: int
+    lost: tuple[LostRace, ...] = ()
+    kind: str | None = None
+    reads: tuple[str, ...] = ()
+    prepared: CurrentTransaction | None = None
+
+    @property
+    def tries(self) -> int:
+        """How often it tried to put a version."""
+        return len(self.lost) + (self.outcome == "committed")
+
+
+class Journal(deque[Attempt]):
+    """The attempts on one table, in the order in which they ended; the oldest give way."""
+
+    def __init__(self) -> None:
+        super().__init__(maxlen=MAX_ATTEMPTS)
+
+    def record(self, txn: OptimisticTransaction) -> None:
+        """Keep what became of a transaction that has tried to commit."""
+        current = txn.prepared
+        if current is None:
+            return
+        lost = tuple(_race(step) for step in txn.attempts)
+        last = lost[-1].version if lost else txn.read_version + 1
+        if txn.committed is not None:
+            last = txn.committed.version
+        elif txn.conflict is not None:
+            last = txn.conflict.version
+        read = sum(files.num_rows for files in current.reads.files)
+        keep = txn.status == "failed" and read <= MAX_KEPT_READS
+        self.append(Attempt(
+            txn_id=current.txn_id, writer=current.commit_info.user_name,
+            operation=current.operation.name, isolation=current.isolation,
+            is_blind_append=current.is_blind_append, read_version=current.read_version,
+            outcome=txn.status, version=last, lost=lost,
+            kind=getattr(txn.error, "kind", None),
+            reads=tuple(scan.text for scan in current.reads.scans),
+            prepared=current if keep else None,
+        ))
+
+
+_journals: WeakKeyDictionary[DeltaLog, Journal] = WeakKeyDictionary()
+
+
+def journal_of(log: DeltaLog) -> Journal:
+    """The journal of a table; empty at first, gone with the log."""
+    return _journals.setdefault(log, Journal())
+
+
+def _race(step: Lost) -> LostRace:
+    info = step.winner.commit_info
+    return LostRace(step.version, step.winner.operation, info.user_name)
