@@ -33,6 +33,7 @@ from deltanb.data import deletion_vectors, inputs
 from deltanb.data.constraints import Checker
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
 from deltanb.data.generated import checks_of
+from deltanb.display import Displayable
 from deltanb.errors import AppendOnlyTable, InvalidArgument, TableNotFound, UnsupportedPredicate
 from deltanb.log import predicates, properties
 from deltanb.log.protocol import check_writable
@@ -54,16 +55,20 @@ MAX_FINDERS = 8  # files searched at a time: more only wait for the same disk
 ENGINES = ("auto", "arrow", "spark")
 
 
-@dataclass(frozen=True)
-class CommandResult:
+@dataclass(frozen=True, repr=False)
+class CommandResult(Displayable):
     """What a command did.
 
     ``version`` is the version committed, None where no row matched and so nothing was committed.
     ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, or ``log`` where the log alone
     decided. ``metrics`` are the commit's, under Delta's names, as integers (bytes, milliseconds, rows).
 
-    >>> CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedFiles": 1})
-    <DELETE committed version 3 (log): numDeletedRows 4, numRemovedFiles 1>
+    >>> CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedBytes": 4100})
+    DELETE  ✓ committed v3  in the log alone
+    Metrics  2 of 2 are not 0
+    metric           value
+    numDeletedRows   4
+    numRemovedBytes  4.1 kB
     """
 
     operation: str
@@ -71,14 +76,10 @@ class CommandResult:
     engine: str
     metrics: Mapping[str, int] = field(default_factory=dict)
 
-    def __repr__(self) -> str:
-        if self.version is None:
-            reason = "no row matched" if self.operation in CHANGES_DATA else "nothing to do"
-            return f"<{self.operation} committed nothing ({self.engine}): {reason}>"
-        shown = [f"{name} {value}" for name, value in self.metrics.items()
-                 if value and not name.endswith("TimeMs")]
-        return f"<{self.operation} committed version {self.version} ({self.engine}): " \
-               f"{', '.join(shown) or 'no row'}>"
+    @property
+    def changes_data(self) -> bool:
+        """Whether the command is one that changes rows."""
+        return self.operation in CHANGES_DATA
 
 
 @dataclass(frozen=True)

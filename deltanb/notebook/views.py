@@ -20,6 +20,7 @@ from deltanb.notebook import (
     conflict_forms,
     history,
     html,
+    results,
     tables,
     text,
     transactions,
@@ -88,4 +89,5 @@ _ENTRIES: dict[str, Entry] = {
     "History": Entry(history.view),
     "HistoryEntry": Entry(history.entry),
     "VacuumResult": Entry(vacuum.view),
+    "CommandResult": Entry(results.view),
 }
