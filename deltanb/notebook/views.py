@@ -21,6 +21,7 @@ from deltanb.notebook import (
     history,
     html,
     results,
+    stepper_forms,
     tables,
     text,
     transactions,
@@ -88,6 +89,8 @@ _ENTRIES: dict[str, Entry] = {
     "Action": Entry(actions.fields),
     "History": Entry(history.view),
     "HistoryEntry": Entry(history.entry),
+    "CommitStepper": Entry(stepper_forms.stepper, stepper_forms.to_text, stepper_forms.to_html),
+    "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
     "VacuumResult": Entry(vacuum.view),
     "CommandResult": Entry(results.view),
 }

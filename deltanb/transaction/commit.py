@@ -17,6 +17,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from deltanb.errors import (
@@ -196,32 +198,76 @@ def answer(step: Step, committer: Committer, sleep: Callable[[float], None] = ti
     return None
 
 
-def drain(
-    steps: CommitSteps, committer: Committer, listen: Callable[[Step], None] | None = None
-) -> Committed:
-    """Run a commit to its end.
+watching: ContextVar[Callable[[Any, Step], None] | None] = ContextVar("watching", default=None)
+"""Told of each step that a transaction's ``commit()`` is about to answer in this context; None is nobody.
 
-    A winner that cannot be understood ends the steps as failed, as it is not ours; unless one of the
-    puts may have landed, which nobody knows then.
+It gets the transaction and the step. While it has not returned, the commit stands still there and holds
+no lock; if it raises, the commit is given up and nothing more is written.
+"""
+
+_NO_LOCK: AbstractContextManager[Any] = nullcontext()
+
+
+class Drive:
+    """A commit driven by hand: each :meth:`advance` does what the step it stands at asks for, and no more.
+
+    ``lock`` is held while a step reads or writes, and not in between. A winner that cannot be understood
+    ends the steps as failed, as it is not ours; unless one of the puts may have landed, which nobody knows
+    then.
     """
-    reply: Any = None
-    may_have_landed = False
-    while True:
+
+    def __init__(
+        self, steps: CommitSteps, committer: Committer,
+        lock: AbstractContextManager[Any] = _NO_LOCK,
+    ) -> None:
+        self.steps, self.committer, self.lock = steps, committer, lock
+        self.step: Step | None = None
+        """The step it stands at; None before the first and after the last."""
+        self.reply: Any = None
+        """What the step before was answered."""
+        self.committed: Committed | None = None
+        """The end, once it is reached."""
+        self._may_have_landed = False
+
+    def advance(self) -> Step | None:
+        """Answer the step it stands at and go on to the next one; None is the end.
+
+        Raises:
+            DeltaError: the commit failed.
+        """
+        if self.committed is not None:
+            return None
+        self.reply = None if self.step is None else self._answer(self.step)
         try:
-            step = steps.send(reply)
+            self.step = self.steps.send(self.reply)
         except StopIteration as stop:
-            done: Committed = stop.value
-            return done
-        if listen is not None:
-            listen(step)
+            self.step, self.committed = None, stop.value
+        return self.step
+
+    def _answer(self, step: Step) -> Any:
         try:
-            reply = answer(step, committer)
+            with self.lock if isinstance(step, PutIfAbsent | ReadWinner) else _NO_LOCK:
+                reply = answer(step, self.committer)
         except DeltaError as error:
-            if isinstance(step, ReadWinner) and not may_have_landed:
-                steps.throw(error)
+            if isinstance(step, ReadWinner) and not self._may_have_landed:
+                self.steps.throw(error)
             raise
         if isinstance(step, PutIfAbsent) and reply is not False:
-            may_have_landed = True
+            self._may_have_landed = True
+        return reply
+
+
+def drain(
+    steps: CommitSteps, committer: Committer, listen: Callable[[Step], None] | None = None,
+    lock: AbstractContextManager[Any] = _NO_LOCK,
+) -> Committed:
+    """Run a commit to its end; ``listen`` hears of every step before it is answered."""
+    drive = Drive(steps, committer, lock)
+    while (step := drive.advance()) is not None:
+        if listen is not None:
+            listen(step)
+    assert drive.committed is not None
+    return drive.committed
 
 
 def log_step(step: Step, log_path: str) -> None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
     from deltanb.log.predicates import Predicate
     from deltanb.log.snapshot import Snapshot
+    from deltanb.notebook.stepper import CommitStepper
 
 Status = Literal["open", "committing", "committed", "failed", "abandoned"]
 
@@ -86,6 +87,8 @@ class OptimisticTransaction(Displayable):
         """The commit, once it landed."""
         self.attempts: list[Lost] = []
         """The races lost on the way, in order."""
+        self.step: Step | None = None
+        """The step of the commit it stands at."""
         self.has_written = False
         """Whether :meth:`write_files` was called; the metadata is fixed from then on."""
         self.written: list[AddFile] = []
@@ -292,6 +295,18 @@ class OptimisticTransaction(Displayable):
         """
         return self._begin(actions, operation, check=True)
 
+    def stepper(
+        self, actions: Iterable[Action] = (), operation: Operation | str | None = None
+    ) -> CommitStepper:
+        """The commit, to be seen and driven by hand: :class:`~deltanb.notebook.stepper.CommitStepper`.
+
+        Raises:
+            InvalidTransaction: as :meth:`commit`.
+        """
+        from deltanb.notebook.stepper import CommitStepper
+
+        return CommitStepper(self, actions, operation)
+
     def _begin(
         self, actions: Iterable[Action], operation: Operation | str | None, check: bool
     ) -> Generator[Step, Any, Committed]:
@@ -337,6 +352,7 @@ class OptimisticTransaction(Displayable):
         self, current: CurrentTransaction, check: bool
     ) -> Generator[Step, Any, Committed]:
         """The algorithm's steps, with this transaction's status kept beside them."""
+        self._must_be_open()
         self.status = "committing"
         steps = algorithm.commit_steps(
             current, max_attempts=options.max_commit_attempts, clock=options.clock,
@@ -364,6 +380,7 @@ class OptimisticTransaction(Displayable):
             journal_of(self.log).record(self)
 
     def _note(self, step: Step) -> None:
+        self.step = step
         algorithm.log_step(step, f"{self.log.path}/_delta_log")
         match step:
             case Lost():
