@@ -1,0 +1,73 @@
+"""What people see in JupyterLab and in Notebook 7, without a network: Chromium opens, clicks and looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from deltanb.notebook import bundle
+from tests.browser.hosts import Reader, Server, outputs, prompts, shown
+from tests.notebook import samples
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+Picture = Callable[..., bytes]
+
+LOSE_A_RACE = """\
+import deltanb as dn
+dn.teaching(seed=1)
+table = dn.create("orders", {"day": [1, 1, 2], "qty": [2, 4, 9]}, partition_by="day")
+yours = table.start_transaction()
+read = yours.filter_files("day = 1")
+table.append({"day": [1], "qty": [5]})
+table"""
+COMMIT = "yours.commit([file.remove() for file in read], dn.Operation('DELETE', {'predicate': ['day = 1']}))"
+GROUND = "node => getComputedStyle(node).backgroundColor"
+COLOURS = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
+
+
+def test_conflict_below_the_failing_cell(
+    reader: Reader, server: Server, theme: str, picture: Picture
+) -> None:
+    page = reader.run(server.write(f"conflict-{theme}", LOSE_A_RACE, COMMIT), is_failing=True)
+    table, conflict, error = (outputs(page).nth(at) for at in range(3))
+    assert table.locator(".dnb-rich").inner_text().startswith("Table orders")
+    assert "✕ ConcurrentAppend" in conflict.locator(".dnb-rich").inner_text()
+    assert "ConcurrentAppendException" in error.inner_text()
+    assert "commit.py" not in error.inner_text()
+    for rich in (table, conflict):
+        assert rich.locator(".dnb-rich").evaluate(GROUND) == COLOURS[theme]
+        assert not rich.locator(".dnb-text").is_visible()
+    picture(page)
+
+
+def test_untrusted_notebook_keeps_the_text(reader: Reader, server: Server, picture: Picture) -> None:
+    found = samples.append()
+    cell = shown(bundle.mimebundle(found))
+    page = reader.open(server.write("untrusted", cell, trusted=False))
+    text = page.locator(".dnb-text")
+    expect(text).to_be_visible()
+    assert text.inner_text() == bundle.text(found)
+    assert not page.locator(".dnb-rich").is_visible()
+    picture(page)
+
+
+def test_trusted_notebook_shows_the_rich_form(reader: Reader, server: Server) -> None:
+    page = reader.open(server.write("trusted", shown(bundle.mimebundle(samples.append()))))
+    expect(page.locator(".dnb-rich")).to_be_visible()
+    assert not page.locator(".dnb-text").is_visible()
+
+
+def test_progress_is_there_while_work_goes_on_and_gone_after(reader: Reader, server: Server) -> None:
+    begin = """\
+from deltanb.notebook.progress import progress
+line = progress("looking for rows", total=2, patience=0)
+done = line.__enter__()"""
+    page = reader.open(server.write("progress", begin, "line.__exit__(None, None, None)"))
+    reader.wait_for_kernel(page)
+    prompts(page).first.click()
+    page.keyboard.press("Shift+Enter")
+    expect(outputs(page)).to_have_text("looking for rows: 0 of 2")
+    page.keyboard.press("Shift+Enter")
+    expect(page.get_by_text("looking for rows:")).to_have_count(0)
