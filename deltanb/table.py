@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from deltanb.commands.vacuum import VacuumResult
     from deltanb.log.history import History
     from deltanb.log.snapshot import Snapshot
+    from deltanb.notebook.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
 
 
@@ -161,6 +162,13 @@ class DeltaTable(Displayable):
         if self._version is None:
             return self.log.history(limit)
         return self.log.history().up_to(self._version, limit)
+
+    def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:
+        """Who committed what upon which version, and who lost, as a chart with a text beside it:
+        :class:`~deltanb.notebook.timeline.CommitTimeline`, from version ``start`` to ``end``."""
+        from deltanb.notebook.timeline import CommitTimeline
+
+        return CommitTimeline.of(self.log, start, end, newest=self._version)
 
     def detail(self) -> dict[str, Any]:
         """What the table is, under the names of Delta's DESCRIBE DETAIL."""

@@ -24,6 +24,7 @@ from deltanb.notebook import (
     stepper_forms,
     tables,
     text,
+    timeline,
     transactions,
     vacuum,
 )
@@ -91,6 +92,7 @@ _ENTRIES: dict[str, Entry] = {
     "HistoryEntry": Entry(history.entry),
     "CommitStepper": Entry(stepper_forms.stepper, stepper_forms.to_text, stepper_forms.to_html),
     "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
+    "CommitTimeline": Entry(timeline.view),
     "VacuumResult": Entry(vacuum.view),
     "CommandResult": Entry(results.view),
 }

@@ -1,0 +1,182 @@
+"""Where things stand in a picture of commits: rows that do not overlap, lanes, bins.
+
+What lives here: pure functions from numbers to places. The chart and the SVG draw the same places.
+What it does not know: colours, markup, logs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MAX_BINS = 400  # bars of a strip: fewer than two pixels each say nothing, and 10,000 are 7 MB of JSON
+MAX_IN_LANES = 200  # transactions in lanes: what a reader can follow, and some 60 kB of JSON
+MAX_LANES = 12  # writers with a lane of their own; what remains shares one
+WINDOW = 60  # versions in view at first: their dots still stand apart
+
+
+def pack(intervals: Sequence[tuple[float, float]]) -> list[int]:
+    """A row for each interval, so that no two in a row overlap, with as few rows as can be.
+
+    An interval may begin where another one ends: one transaction after the other is a chain. Two that
+    end at the same place never share a row, since that is where their signs stand.
+
+    >>> pack([(0, 2), (1, 3), (2, 4), (4, 4)])
+    [0, 1, 0, 1]
+    """
+    rows = [0] * len(intervals)
+    ends: list[float] = []
+    for at in sorted(range(len(intervals)), key=lambda i: intervals[i]):
+        start, end = intervals[at]
+        row = next(
+            (row for row, last in enumerate(ends) if last <= start and last < end), len(ends))
+        if row == len(ends):
+            ends.append(end)
+        ends[row] = end
+        rows[at] = row
+    return rows
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is placed in lanes: whose it is, and from where to where it reaches."""
+
+    owner: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The rows of one owner, ``first`` and the ``height - 1`` below it."""
+
+    name: str
+    first: int
+    height: int
+
+    @property
+    def middle(self) -> float:
+        """Where its name stands."""
+        return self.first + (self.height - 1) / 2
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A row for each span, in their order, and the lanes from top to bottom."""
+
+    rows: tuple[int, ...]
+    lanes: tuple[Lane, ...]
+
+    @property
+    def height(self) -> int:
+        """Rows in all."""
+        return sum(lane.height for lane in self.lanes)
+
+
+def lanes(spans: Sequence[Span], most: int = MAX_LANES) -> Lanes:
+    """The spans in lanes by owner, those with most spans first; owners beyond ``most`` share the last.
+
+    >>> placed = lanes([Span("b", 0, 1), Span("a", 1, 3), Span("a", 2, 4)])
+    >>> placed.rows, [lane.name for lane in placed.lanes]
+    ((2, 0, 1), ['a', 'b'])
+    """
+    counts = Counter(span.owner for span in spans)
+    order = sorted(counts, key=lambda name: (-counts[name], name))
+    lane_of = {name: min(at, most - 1) for at, name in enumerate(order)}
+    names = order[:most]
+    if len(order) > most:
+        names[-1] = f"{len(order) - most + 1} others"
+    rows = [0] * len(spans)
+    found, first = [], 0
+    for lane, name in enumerate(names):
+        members = [at for at, span in enumerate(spans) if lane_of[span.owner] == lane]
+        inner = pack([(spans[at].start, spans[at].end) for at in members])
+        for at, row in zip(members, inner, strict=True):
+            rows[at] = first + row
+        found.append(Lane(name, first, max(inner) + 1))
+        first += found[-1].height
+    return Lanes(tuple(rows), tuple(found))
+
+
+@dataclass(frozen=True)
+class Count:
+    """What one place of a strip counts: upwards, downwards, and of which kind."""
+
+    at: int
+    kind: str
+    up: int
+    down: int
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a strip: over places ``first`` to ``last``, from ``low`` to ``high``; 0 to 0 is a dot."""
+
+    first: int
+    last: int
+    kind: str
+    low: int
+    high: int
+
+
+def bin_width(first: int, last: int, most: int = MAX_BINS) -> int:
+    """How many places a bar stands for, so that there are at most ``most`` bars.
+
+    >>> bin_width(0, 399), bin_width(0, 400), bin_width(0, 9_999)
+    (1, 2, 25)
+    """
+    return -(-(last - first + 1) // most)
+
+
+def bars(counts: Iterable[Count], first: int, width: int, kinds: Sequence[str]) -> list[Bar]:
+    """Sums by bin and kind, stacked away from zero in the order of ``kinds``; nothing counted is a dot.
+
+    >>> bars([Count(0, "a", 2, 0), Count(1, "b", 1, 3)], first=0, width=2, kinds=("a", "b"))
+    [Bar(first=0, last=1, kind='a', low=0, high=2), Bar(first=0, last=1, kind='b', low=2, high=3), \
+Bar(first=0, last=1, kind='b', low=-3, high=0)]
+    """
+    sums: dict[int, dict[str, list[int]]] = {}
+    for count in counts:
+        found = sums.setdefault((count.at - first) // width, {}).setdefault(count.kind, [0, 0])
+        found[0] += count.up
+        found[1] += count.down
+    stacked = []
+    for at in sorted(sums):
+        start, end = first + at * width, first + (at + 1) * width - 1
+        high = low = 0
+        for kind in sorted(sums[at], key=kinds.index):
+            up, down = sums[at][kind]
+            if up:
+                stacked.append(Bar(start, end, kind, high, high + up))
+                high += up
+            if down:
+                stacked.append(Bar(start, end, kind, low - down, low))
+                low -= down
+        if not high and not low:
+            stacked.append(Bar(start, end, next(iter(sums[at])), 0, 0))
+    return stacked
+
+
+def bins(places: Iterable[int], first: int, width: int) -> list[tuple[int, int, int]]:
+    """(first place, last place, how many) of each bin that any of the places falls into.
+
+    >>> bins([3, 3, 5], first=0, width=4)
+    [(0, 3, 2), (4, 7, 1)]
+    """
+    found = Counter((place - first) // width for place in places)
+    return [(first + at * width, first + (at + 1) * width - 1, found[at]) for at in sorted(found)]
+
+
+def ticks(first: float, last: float, most: int) -> list[int]:
+    """Round whole numbers within a range, at most about ``most`` of them.
+
+    >>> ticks(0, 299, 10), ticks(-30, 6, 3), ticks(2, 4, 10)
+    ([0, 50, 100, 150, 200, 250], [-20, 0], [2, 3, 4])
+    """
+    step, factors, at = 1, (2, 5, 10), 0
+    while (last - first) / step > most:
+        step = factors[at % 3] * 10 ** (at // 3)
+        at += 1
+    start = -int(-first // step)
+    return list(range(start * step, int(last // 1) + 1, step))

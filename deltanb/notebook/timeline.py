@@ -1,0 +1,158 @@
+"""The timeline of a table: who committed what upon which version, and who lost.
+
+What lives here: :class:`CommitTimeline`, and what is shown of it as text.
+What it does not know: how commits are read (``timeline_rows``), where they stand (``timeline_scene``), how
+they are drawn (``timeline_spec``, ``timeline_svg``).
+
+Lost races come from the journal of this process: a Delta log does not record them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltanb.display import Displayable
+from deltanb.errors import MissingDependency
+from deltanb.notebook import chart, timeline_rows, units
+from deltanb.notebook.model import View
+from deltanb.notebook.timeline_rows import Track
+from deltanb.notebook.timeline_scene import Mark, Scene
+from deltanb.transaction.journal import journal_of
+
+if TYPE_CHECKING:
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.transaction.journal import Attempt
+
+__all__ = ["CommitTimeline", "Mark", "Track"]
+
+
+class CommitTimeline(Displayable):
+    """Transactions of a table, drawn over its versions.
+
+    ``tracks`` are the commits and the attempts that came to nothing, by version. In a notebook it is a
+    chart: a strip of all commits, on which dragging chooses versions, over a lane for each writer, where
+    a line leads from the version that a transaction read to the version it committed. The text names
+    the newest transactions.
+
+    >>> from deltanb.testing import MemoryStore, TableBuilder, add
+    >>> table = TableBuilder(MemoryStore("memory:///ducks")).create("id long")
+    >>> _ = table.commit({"commitInfo": {"operation": "WRITE", "readVersion": 0, "userName": "Donald"}},
+    ...                  add("a", size=5))
+    >>> CommitTimeline.of(table.log)
+    Timeline ducks  v0 to v1  2 commits  2 writers
+    * v1 ← v0  WRITE         Donald          +1 −0  5 B
+    * v0       not recorded  unknown writer  +0 −0  0 B
+    """
+
+    def __init__(
+        self, tracks: Iterable[Track], table: str = "",
+        marks: Mapping[int, Mark | str] | None = None, title: str = "",
+    ) -> None:
+        known = {v: Mark(mark) if isinstance(mark, str) else mark for v, mark in (marks or {}).items()}
+        order = sorted(tracks, key=lambda track: (track.version, track.is_committed))
+        self.tracks: tuple[Track, ...] = tuple(order)
+        self.table = table
+        self.scene = Scene(table, self.tracks, known, title)
+
+    @classmethod
+    def of(
+        cls, log: DeltaLog, start: Any = None, end: Any = None, newest: int | None = None,
+        attempts: Iterable[Attempt] | None = None, **settings: Any,
+    ) -> CommitTimeline:
+        """The timeline of a log from version ``start`` to version ``end``, both included.
+
+        Args:
+            log: the table's log; its commits in the range are read.
+            start, end: versions, or times for the versions of these times; unless given, all.
+            newest: the version that the table stands at; nothing later is known.
+            attempts: those to show instead of what the journal of this process has.
+            settings: ``marks`` and ``title``, as :meth:`marked` takes them.
+
+        Raises:
+            VersionNotFound: the table has no such versions.
+            InvalidTable: a damaged commit, naming file and line.
+        """
+        at = log.update().version if newest is None else newest
+        name = units.name_of(log.path)
+        if at < 0:
+            return cls((), name, **settings)
+        first, last = timeline_rows.bounds(log, start, end, at)
+        commits = timeline_rows.read(log, first, last)
+        open_end = newest is None and last == at  # who lost to nobody wanted the version after the last
+        tried = [attempt for attempt in (journal_of(log) if attempts is None else attempts)
+                 if first <= attempt.version <= last + open_end]
+        return cls(timeline_rows.joined(commits, tried), log.snapshot.metadata.name or name, **settings)
+
+    def marked(self, marks: Mapping[int, Mark | str], title: str = "") -> CommitTimeline:
+        """The same timeline with remarks on commits, by version; ``title`` says what they tell.
+
+        >>> timeline = CommitTimeline([Track(1, 0, "DELETE", "Donald", "delete"),
+        ...                            Track(2, 0, "MERGE", "Daisy", "rewrite")], "ducks")
+        >>> timeline.marked({2: "delete / read"}, "had all been Serializable")
+        Timeline ducks  v1 to v2  2 commits  2 writers
+        had all been Serializable
+        * v2 ← v0  MERGE   Daisy   +0 −0  0 B  ✕ delete / read
+        * v1 ← v0  DELETE  Donald  +0 −0  0 B
+        """
+        return CommitTimeline(self.tracks, self.table, {**self.scene.marks, **marks},
+                              title or self.scene.title)
+
+    @property
+    def commits(self) -> list[Track]:
+        """The commits, oldest first."""
+        return self.scene.commits
+
+    @property
+    def failed(self) -> list[Track]:
+        """The transactions of this session that came to nothing."""
+        return self.scene.failed
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The chart as a Vega-Lite specification."""
+        from deltanb.notebook.timeline_spec import draw
+
+        return chart.offline(draw(self.scene))
+
+    @property
+    def chart(self) -> Any:
+        """The chart as an Altair object, to change or to save.
+
+        Raises:
+            MissingDependency: Altair is not installed.
+        """
+        try:
+            import altair
+        except ImportError:
+            raise MissingDependency(
+                "timeline.chart needs Altair: pip install 'deltanb[notebook]'. The timeline itself is "
+                "shown without it", extra="notebook") from None
+        from deltanb.notebook.timeline_spec import draw
+
+        return altair.Chart.from_dict(draw(self.scene))
+
+    @property
+    def svg(self) -> str:
+        """The chart as SVG: the newest versions, drawn without any tool."""
+        from deltanb.notebook.timeline_svg import draw
+
+        return draw(self.scene)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if len(self.tracks) < 2:  # nothing to compare: a sentence says it
+            return super()._repr_mimebundle_(include, exclude)
+        return chart.chart_bundle(lambda: self.spec, lambda: self.svg, repr(self), include, exclude)
+
+
+def view(timeline: Any) -> View:
+    """The view of a :class:`CommitTimeline`: a line each for the newest transactions."""
+    scene = timeline.scene
+    if not scene.tracks:
+        return View("Timeline", scene.table, ("no commits",))
+    writers = len({track.writer for track in scene.commits})
+    marks = [scene.versions, units.count(len(scene.commits), "commit"), units.count(writers, "writer")]
+    lines = [*filter(None, (scene.losses, scene.title)), *scene.rows]
+    if len(scene.tracks) == 1:
+        lines.append("one transaction so far: a second one makes a timeline")
+    return View("Timeline", scene.table, tuple(marks), tuple(lines))
