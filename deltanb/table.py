@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltanb.commands.merge import MergeBuilder
     from deltanb.commands.rows import CommandResult
     from deltanb.commands.vacuum import VacuumResult
+    from deltanb.log.diff import TableDiff
     from deltanb.log.history import History
     from deltanb.log.snapshot import Snapshot
     from deltanb.notebook.timeline import CommitTimeline
@@ -234,6 +235,17 @@ class DeltaTable(Displayable):
 
         session = start_session() if spark is None else spark
         return session.createDataFrame(self.changes(start, end, columns, where))
+
+    def diff(
+        self, start: int | str | dt.datetime | DeltaTable,
+        end: int | str | dt.datetime | DeltaTable | None = None,
+        keys: str | Sequence[str] | None = None, **settings: Any,
+    ) -> TableDiff:
+        """What is otherwise at one version than at another, rows included; arguments are those of
+        :func:`deltanb.commands.diff.diff`."""
+        from deltanb.commands.diff import diff
+
+        return diff(self.log, start, end, keys=keys, newest=self._pinned, **settings)
 
     # -- rows in ---------------------------------------------------------------------------------
 

@@ -142,9 +142,9 @@ def plan_for(
 
 def read_data_file(
     scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False,
-    only: BitMap64 | None = None,
+    only: BitMap64 | None = None, batch_rows: int = BATCH_ROWS,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The live rows of one file that the scan asks for, in batches of at most ``BATCH_ROWS``.
+    """The live rows of one file that the scan asks for, in batches of at most ``batch_rows``.
 
     ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
     ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
@@ -162,7 +162,7 @@ def read_data_file(
     with _opened(scan, path) as parquet:
         with _naming(path):
             columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
-        for start, batch in _stored_batches(scan, parquet, columns, path, only):
+        for start, batch in _stored_batches(scan, parquet, columns, path, only, batch_rows):
             keep = _kept(deleted, only, start, batch.num_rows)
             if keep is not None:
                 batch = batch.take(_numbers(keep))
@@ -276,7 +276,8 @@ def _opened(scan: Scan, path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _stored_batches(
-    scan: Scan, parquet: pq.ParquetFile, columns: _Columns, path: str, only: BitMap64 | None
+    scan: Scan, parquet: pq.ParquetFile, columns: _Columns, path: str, only: BitMap64 | None,
+    batch_rows: int,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(position of the first row in the file, batch), of the row groups that may match."""
     names = columns.stored_names
@@ -291,7 +292,7 @@ def _stored_batches(
         if group not in wanted or (only is not None and not only.range_cardinality(position, start)):
             continue
         with _naming(path):
-            batches = parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names)
+            batches = parquet.iter_batches(batch_rows, row_groups=[group], columns=names)
         while True:
             with _naming(path):
                 batch = next(batches, None)

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
+from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 
 if TYPE_CHECKING:
     from deltanb.log.predicates import Predicate
     from deltanb.log.snapshot import Snapshot
 
-__all__ = ["ROW_POSITION", "Scan", "iter_batches", "plan", "read_data_file", "read_table"]
+__all__ = ["ROW_POSITION", "Scan", "head", "iter_batches", "plan", "read_data_file", "read_table"]
 
 MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
 LANE_BATCHES = 2  # decoded batches that wait for the consumer, of each file that is open
@@ -78,6 +78,31 @@ def iter_batches(
     most 65,536 rows; closing the iterator stops the work.
     """
     return _stream(plan(snapshot, columns, where), files)
+
+
+def head(
+    snapshot: Snapshot, files: pa.Table, limit: int, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The first rows of ``files``, at most ``limit``; no more is decoded than these rows take.
+
+    >>> import deltanb as dn
+    >>> snapshot = dn.create("ducks", {"id": [1, 2, 3]}).snapshot
+    >>> head(snapshot, snapshot.files, 2)["id"].to_pylist()
+    [1, 2]
+    """
+    scan = plan(snapshot, columns)
+    found: list[pa.RecordBatch] = []
+    left = limit
+    for row in _rows(files.select([name for name in _NEEDED if name in files.schema.names])):
+        if left <= 0:
+            break
+        with closing(read_data_file(scan, row, batch_rows=min(limit, BATCH_ROWS))) as batches:
+            for batch in batches:
+                found.append(batch.slice(0, left))
+                left -= found[-1].num_rows
+                if left <= 0:
+                    break
+    return pa.Table.from_batches(found, scan.schema)
 
 
 def _stream(scan: Scan, files: pa.Table) -> Iterator[pa.RecordBatch]:

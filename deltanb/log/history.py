@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,10 @@ from deltanb.log.store import LogStore
 if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
     from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.what_if import Replay
 
 __all__ = [
-    "History", "HistoryEntry", "commit_times", "read", "timestamp_of", "to_milliseconds",
+    "History", "HistoryEntry", "between", "commit_times", "read", "timestamp_of", "to_milliseconds",
     "version_as_of",
 ]
 
@@ -90,6 +91,8 @@ class History(Displayable, list[HistoryEntry]):
     ) -> None:
         super().__init__(entries)
         self._table = table
+        self.log = None if isinstance(table, str) else table
+        """The log that the commits were read from; None for a list made by hand."""
         self.total = len(self) if total is None else total
 
     @property
@@ -103,7 +106,17 @@ class History(Displayable, list[HistoryEntry]):
     def up_to(self, version: int, limit: int | None = None) -> History:
         """The commits that a table standing at ``version`` knows, at most ``limit`` of them."""
         known = [entry for entry in self if entry.version <= version]
-        return History(known[:limit], self._table, len(known))
+        return History(known[:limit], self.log or self._table, len(known))
+
+    def replay(
+        self, isolation: str | Sequence[str] | None = None, rules: Any = None,
+        without: str | Sequence[str] = (),
+    ) -> Replay:
+        """Which of these commits would have conflicted under other rules; arguments and result are those
+        of :func:`deltanb.transaction.what_if.replay`."""
+        from deltanb.transaction.what_if import replay
+
+        return replay(self, isolation, rules, without)
 
 
 # Field of HistoryEntry -> name in commitInfo.
@@ -137,10 +150,21 @@ def read(log: DeltaLog, limit: int | None = None) -> History:
     times = _file_times(log.store)
     if not times:
         _existing(log)
+    entries = _entries(log, sorted(times, reverse=True)[:limit], times)
+    return History(entries, log, len(times))
+
+
+def between(log: DeltaLog, first: int, last: int, limit: int | None = None) -> list[HistoryEntry]:
+    """The commits from ``first`` to ``last`` that are still in the log, newest first, at most ``limit``."""
+    times = _file_times(log.store)
+    return _entries(log, [v for v in sorted(times, reverse=True) if first <= v <= last][:limit], times)
+
+
+def _entries(log: DeltaLog, versions: Iterable[int], times: Mapping[int, int]) -> list[HistoryEntry]:
     switched_on: tuple[int, int | None] | None = None
     is_known = False
     entries = []
-    for version in sorted(times, reverse=True)[:limit]:
+    for version in versions:
         info = _read_info(log.store, version, log.path)
         timestamp = times[version]
         if "inCommitTimestamp" in info:  # only then does it matter what the table says of them
@@ -151,7 +175,7 @@ def read(log: DeltaLog, limit: int | None = None) -> History:
         known: dict[str, Any] = {name: info.get(wire) for name, wire in _WIRE.items()}
         extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
         entries.append(HistoryEntry(version, timestamp, **known, extra=extra))
-    return History(entries, log, len(times))
+    return entries
 
 
 def timestamp_of(snapshot: Snapshot) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.diff import TableDiff
     from deltanb.log.file_stats import Stat
     from deltanb.log.predicates import Predicate
     from deltanb.log.schema import StructType
@@ -196,6 +197,15 @@ class Snapshot(Displayable):
     def checkpoint_version(self) -> int | None:
         """The version of the checkpoint this state was read from, None if from version 0."""
         return self._state.checkpoint_version
+
+    def __sub__(self, before: Snapshot) -> TableDiff:
+        """What is otherwise here than in another version of the table, as far as the log tells: schema,
+        properties, protocol, files and their rows."""
+        if not isinstance(before, Snapshot):
+            return NotImplemented
+        from deltanb.log import diff
+
+        return diff.compare(before, self)
 
     # -- files ----------------------------------------------------------------------------------
 

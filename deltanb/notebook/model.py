@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from deltanb.notebook import units
 
-TONES = ("", "ok", "warn", "muted", "append", "rewrite", "delete", "optimize", "lost", "fixed")
+TONES = ("", "ok", "warn", "muted", "append", "rewrite", "delete", "optimize", "lost", "fixed",
+         "changed")
 
 
 @dataclass(frozen=True)
 class Span:
     """A run of text with a tone (a colour that a word or sign always repeats) or set as code.
 
-    The tone ``fixed`` has no colour: it keeps the run on one line.
+    The tone ``fixed`` has no colour: it keeps the run on one line; ``changed`` sets it on a tint.
     """
 
     text: str

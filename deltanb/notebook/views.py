@@ -18,6 +18,7 @@ from deltanb.notebook import (
     actions,
     conflict,
     conflict_forms,
+    diff,
     history,
     html,
     results,
@@ -94,5 +95,6 @@ _ENTRIES: dict[str, Entry] = {
     "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
     "CommitTimeline": Entry(timeline.view),
     "VacuumResult": Entry(vacuum.view),
+    "TableDiff": Entry(diff.view),
     "CommandResult": Entry(results.view),
 }

@@ -52,7 +52,7 @@ def test_untrusted_notebooks_show_the_text() -> None:
 
 def test_stylesheet_is_small_and_whole() -> None:
     css = html.stylesheet()
-    assert len(css) < 6000
+    assert len(css) < 7000  # of the 60 kB an output may have
     assert css.count("{") == css.count("}")
     assert "/*" not in css and "url(" not in css
 

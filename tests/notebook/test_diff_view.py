@@ -1,0 +1,138 @@
+"""How a diff looks: the same words in text and HTML, changed cells as ``before → after``."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb.actions import AddFile
+from deltanb.notebook import bundle, diff, html, views
+from deltanb.options import SeededIds, set_options
+from deltanb.testing import MemoryStore, TableBuilder
+from tests.notebook.looks import Page, assert_consistent, assert_golden
+from tests.notebook.samples import TIME
+
+MAX_SECONDS = 0.05  # as for every object
+
+
+@pytest.fixture(autouse=True)
+def _still() -> None:
+    set_options(clock=lambda: TIME, new_id=SeededIds(1), user_name="analyst")
+
+
+def ducks() -> Any:
+    """A table with a change of every kind."""
+    table = dn.create(MemoryStore("memory:///lake/ducks"), {
+        "id": [1, 2, 3, 4], "name": ["Donald", "Scrooge", "Huey", "Dewey"],
+        "money": [0.5, 1e9, None, 2.0]}, properties={"delta.enableDeletionVectors": "true"})
+    table.update({"money": "money + 1", "name": "upper(name)"}, where="id = 1")
+    table.append({"id": [5, 6], "name": ["Louie", ""], "money": [3.0, None]})
+    table.delete("id = 2")
+    table.add_columns("note string")
+    table.set_properties({"delta.appendOnly": "false"})
+    return table
+
+
+def text_of(diff: Any) -> str:
+    return str(bundle.mimebundle(diff)["text/plain"])
+
+
+@pytest.mark.parametrize(("name", "versions"), [
+    ("diff", (0, 5)), ("diff_backwards", (5, 0)), ("diff_in_place", (2, 3)), ("diff_same", (3, 3))])
+def test_golden(name: str, versions: tuple[int, int], update_golden: bool) -> None:
+    found = ducks().diff(*versions)
+    assert_consistent(found)
+    assert_golden(found, name, update_golden)
+
+
+def test_golden_of_the_log_alone(update_golden: bool) -> None:
+    table = ducks()
+    found = table.snapshot - table.as_of(0).snapshot
+    assert_consistent(found)
+    assert_golden(found, "diff_log", update_golden)
+
+
+def test_a_changed_cell_says_before_and_after_and_the_others_stay() -> None:
+    found = ducks().diff(0, 1)
+    page = assert_consistent(found)
+    assert "~ changed 1 Donald → DONALD 0.5 → 1.5" in page.text
+    marked = re.findall(r'<span class="dnb-changed">(.*?)</span>', bundle.mimebundle(found)["text/html"])
+    assert marked == ["Donald → DONALD", "0.5 → 1.5", "4 → 3"]  # the last: live rows of the file
+
+
+def test_what_was_not_compared_is_said() -> None:
+    table = ducks()
+    found = table.diff(0, 5, max_rows=3)
+    assert_consistent(found)
+    assert "not compared: at most 3 added, 2 removed; 5 rows" in text_of(found)
+    assert "max_rows=3" in text_of(found)
+
+
+def test_values_stay_in_their_cell() -> None:
+    table = dn.create(MemoryStore(), {"id": [1], "x": ["<b>\n" + "y" * 500]})
+    table.update({"x": "'z'"})
+    page = assert_consistent(table.diff(0))
+    assert "<b>\\n" in page.text
+    assert "…" in page.text
+
+
+def test_wide_rows_show_their_key_and_what_changed_first() -> None:
+    columns = {f"c{at}": [0.5, 1.5] for at in range(40)}
+    table = dn.create(MemoryStore(), {**columns, "id": [1, 2]})
+    table.update({"c30": "9"}, where="id = 1")
+    found = table.diff(0)
+    assert_consistent(found)
+    text = text_of(found)
+    assert "29 columns not shown" in text
+    assert "0.5 → 9.0" in text
+
+
+@pytest.mark.parametrize("rows", [1, 3000])
+def test_many_rows_keep_to_the_limits(rows: int) -> None:
+    table = dn.create(MemoryStore(), {"id": list(range(rows)), "text": ["x" * 3000] * rows})
+    table.update({"text": "concat(text, 'y')"})
+    table.append({"id": [-1], "text": ["new"]})
+    found = table.diff(0)
+    assert_consistent(found)
+    assert "+ added" in bundle.mimebundle(found)["text/html"]
+    with set_options(max_rows=2000):
+        assert len(views.html_of(found, "").encode()) <= html.MAX_BYTES
+
+
+def test_a_diff_of_a_million_files_is_drawn_at_once() -> None:
+    made = TableBuilder(MemoryStore()).create("id long")
+    stats = json.dumps({"numRecords": 5})
+    made.commit(*[AddFile(f"part-{at}", {}, 10, TIME, stats=stats) for at in range(20_000)])
+    table = dn.DeltaTable(made.log)
+    found = table.diff(0, 1)
+    assert found.files.added.num_rows == 20_000
+    assert found.rows.num_added == 100_000
+    best = min(_seconds(found) for _ in range(5))
+    assert best < MAX_SECONDS
+
+
+def _seconds(found: Any) -> float:
+    start = time.perf_counter()
+    bundle.mimebundle(found)
+    return time.perf_counter() - start
+
+
+def test_looking_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    table = dn.create(store, {"id": [1]})
+    table.append({"id": [2]})
+    found = table.diff(0)
+    for name in ("read", "open_input", "status", "list_from", "list_names"):
+        monkeypatch.setattr(store, name, lambda *_: pytest.fail("something is read"))
+    assert_consistent(found)
+    assert isinstance(Page(bundle.mimebundle(found)["text/html"]).text, str)
+
+
+def test_shares_are_fair_and_end() -> None:
+    assert diff.shares({"a": 0, "b": 0}, 5) == {"a": 0, "b": 0}
+    assert diff.shares({"a": 9, "b": 9}, 3) == {"a": 2, "b": 1}
