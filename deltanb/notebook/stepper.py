@@ -161,7 +161,7 @@ class CommitStepper(Displayable):
     def close(self) -> None:
         """Give the commit up where it stands; a transaction that was begun is abandoned then."""
         if not self.is_done:
-            self._abandon("closed")
+            self._abandon(f"closed, {self._outcome(self._drive.may_have_landed)}")
 
     # -- the trace -------------------------------------------------------------------------------
 
@@ -214,10 +214,12 @@ class CommitStepper(Displayable):
             self.error = error
             frame = stepper_frames.failed(self._frames[-1], error, self._wanted())
         except BaseException as error:
-            self._abandon(f"{type(error).__name__} while {self._doing()}")
+            is_open = self._drive.may_have_landed or isinstance(self._drive.step, PutIfAbsent)
+            self.error = error
+            self._abandon(f"{type(error).__name__}, {self._outcome(is_open)}")
             raise
         self._show(frame)
-        if isinstance(step := self._drive.committed, Committed):
+        if self._drive.committed is not None:
             self.txn.run_post_commit_hooks()
         return frame.line
 
@@ -265,11 +267,8 @@ class CommitStepper(Displayable):
     def _wanted(self) -> int:
         return int(getattr(self._drive.step, "version", self.txn.read_version + 1))
 
-    def _doing(self) -> str:
-        step = self._drive.step
-        if isinstance(step, PutIfAbsent):
-            return f"v{step.version} was written, which may be there"
-        return "waiting" if step is None else "nothing was written"
+    def _outcome(self, is_open: bool) -> str:
+        return f"look whether v{self._wanted()} is there" if is_open else "nothing was written"
 
     def _show(self, frame: StepFrame) -> None:
         self._frames.append(frame)

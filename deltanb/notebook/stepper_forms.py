@@ -15,7 +15,9 @@ from deltanb.notebook import conflict, conflict_forms, html, text, units
 from deltanb.notebook.model import Inline, Section, Span, View, muted, plain, spans
 from deltanb.notebook.stepper_frames import ALGORITHM, Box, StepFrame, Try
 
-LEAST_BOXES = 7  # boxes drawn at least, the rest of them empty: the log goes on
+LEAST_BOXES = 6  # boxes drawn at least, the rest of them empty: the log goes on
+MAX_BOXES = 6  # beyond these the versions before the one read give way
+MAX_NOTE = 12  # columns of whose a version is in the text form; the attempts say it in full
 LOG, SO_FAR = "_delta_log", "What happened so far"
 SIGNS = {"lost": "✕", "committed": "✓", "putting": "…", "unknown": "?"}
 TONES = {"lost": "lost", "committed": "ok", "putting": "muted", "unknown": "warn"}
@@ -73,20 +75,27 @@ def to_text(view: StepView) -> str:
     lines = [units.fit(plain(_head(view)), text.MAX_COLUMNS), *(plain(line) for line in view.lines)]
     marked = [f"▶ {name}" if at == shown.at else name for at, (name, _) in enumerate(ALGORITHM)]
     lines.append(units.pad("algorithm", indent) + "  ".join(marked))
-    lines.append(units.pad(LOG, indent) + "  ".join(_box_text(box) for box in _columns(shown.boxes)))
+    lines.append(units.pad(LOG, indent) + _boxes_text(shown, text.MAX_COLUMNS - indent))
     lines += _tries_text(shown, indent)
-    last = f"; last: {shown.line}" if shown.events else ""
-    lines.append(f"{SO_FAR}  {units.count(shown.num_events, 'event')}{last}")
+    earlier = "… " if shown.num_events > 1 else ""
+    lines.append(f"{SO_FAR}  {units.count(shown.num_events, 'event')}: {earlier}{shown.line}")
     if view.met is not None:
         found = ["Conflict  ", f"✕ {view.met.kind}: ", *spans(view.met.lines[0])]
         lines += text.wrap(found, max_lines=max(1, text.MAX_LINES - len(lines)))
     return text.clamp(lines)
 
 
-def _box_text(box: Box | None) -> str:
-    if box is None:
-        return GAP
-    return f"v{box.version} {box.note}".rstrip() if box.kind != "past" else f"v{box.version}"
+def _boxes_text(frame: StepFrame, width: int) -> str:
+    """The log in one line; where that is too long, others' versions stand without their names."""
+    columns, line = _columns(frame.boxes), ""
+    for notes in (("read", "other", "yours"), ("read", "yours")):
+        line = "  ".join(
+            GAP if box is None
+            else f"v{box.version} {units.fit(box.note, MAX_NOTE) if box.kind in notes else ''}".rstrip()
+            for box in columns)
+        if units.width(line) <= width:
+            break
+    return line
 
 
 def _tries_text(frame: StepFrame, indent: int) -> list[str]:
@@ -151,55 +160,55 @@ def _algorithm(frame: StepFrame) -> html.Markup:
 
 
 def _log(frame: StepFrame) -> html.Markup:
-    """Boxes and attempts on one grid: a column a version, a row an attempt."""
+    """Boxes and attempts on one grid: two columns a version, that a line can end in its middle."""
     columns = _columns(frame.boxes)
     empty = max(1, LEAST_BOXES - len(columns))
-    place = {box.version: at + 2 for at, box in enumerate(columns) if box is not None}
-    read = place.get(frame.read_version, 1)
-    cells = [_cell("b", LOG, 1, 1)]
-    cells += [_box(box, at + 2) for at, box in enumerate(columns)]
-    cells += [_cell("div", "", 1, len(columns) + 2 + at, cls="dnb-box dnb-free") for at in range(empty)]
+    place = {box.version: 2 * at + 2 for at, box in enumerate(columns) if box is not None}
+    end = 2 * len(columns) + 2
+    read = place.get(frame.read_version, 0)
+    cells = [_cell("b", LOG, 1, 1, 2)]
+    cells += [_box(box, 2 * at + 2) for at, box in enumerate(columns)]
+    cells += [_cell("div", "", 1, at, at + 2, cls="dnb-box dnb-free")
+              for at in range(end, end + 2 * empty, 2)]
     row, before = 2, 0
     for attempt in frame.tries:
         if attempt.number > before + 1:
-            cells.append(_cell("span", _left_out(attempt.number - before - 1), row, read + 1, -1,
-                               cls="dnb-muted"))
+            left_out = _left_out(attempt.number - before - 1)
+            cells.append(_cell("span", left_out, row, read + 2, -1, cls="dnb-muted"))
             row += 1
         before = attempt.number
-        tried = place.get(attempt.version, len(columns) + 2)
-        cells += _attempt(attempt, row, read, tried)
+        cells += _attempt(attempt, row, max(2, read + 1), place.get(attempt.version, end))
         row += 1
-    if frame.read_version >= 0:
-        last = max(row, 4)
-        cells.append(_cell("div", "", 2, read, rows=last - 1, cls="dnb-since"))
-        cells.append(_cell("span", f"you read v{frame.read_version}", last, 1, read + 1,
-                           cls="dnb-read"))
-    grid = f"grid-template-columns:6em repeat({len(columns) + empty},4.3em) minmax(10em,1fr)"
+    if read:
+        cells.append(_cell("span", f"you read v{frame.read_version}", row, 1, read + 1, cls="dnb-read"))
+        cells.append(_cell("div", "", 2, read + 1, read + 2, rows=row - 1, cls="dnb-since"))
+    halves = 2 * (len(columns) + empty)
+    grid = f"grid-template-columns:6em repeat({halves},minmax(1.4em,max-content)) minmax(8em,1fr)"
     return html.tag("div", html.tag("div", *cells, cls="dnb-grid", style=grid), cls="dnb-scroll dnb-log")
 
 
 def _cell(
-    name: str, content: Any, row: int, column: int, end: int | None = None, rows: int = 1, cls: str = ""
+    name: str, content: Any, row: int, column: int, end: int, rows: int = 1, cls: str = ""
 ) -> html.Markup:
-    area = f"grid-area:{row}/{column}/{row + rows}/{column + 1 if end is None else end}"
+    area = f"grid-area:{row}/{column}/{row + rows}/{end}"
     return html.tag(name, content, cls=cls, style=area)
 
 
 def _box(box: Box | None, column: int) -> html.Markup:
     if box is None:
-        return _cell("span", GAP, 1, column, cls="dnb-gap")
+        return _cell("span", GAP, 1, column, column + 2, cls="dnb-gap")
     note = html.tag("small", box.note) if box.note else None
-    return _cell("div", [f"v{box.version}", note], 1, column, cls=f"dnb-box dnb-is-{box.kind}")
+    return _cell("div", [f"v{box.version}", note], 1, column, column + 2, cls=f"dnb-box dnb-is-{box.kind}")
 
 
-def _attempt(attempt: Try, row: int, read: int, tried: int) -> list[html.Markup]:
+def _attempt(attempt: Try, row: int, start: int, tried: int) -> list[html.Markup]:
     tone = TONES[attempt.outcome]
     said = [html.tag("span", line, cls=_tone(attempt, line)) for line in _said(attempt)]
     return [
-        _cell("span", f"attempt {attempt.number}", row, 1),
-        _cell("div", "", row, read, tried + 1, cls=f"dnb-run dnb-{attempt.outcome}"),
-        _cell("span", SIGNS[attempt.outcome], row, tried, cls=f"dnb-end dnb-{tone}"),
-        _cell("div", said, row, tried + 1, -1, cls="dnb-said"),
+        _cell("span", f"attempt {attempt.number}", row, 1, 2),
+        _cell("div", "", row, start, tried + 1, cls=f"dnb-run dnb-{attempt.outcome}"),
+        _cell("span", SIGNS[attempt.outcome], row, tried, tried + 2, cls=f"dnb-end dnb-{tone}"),
+        _cell("div", said, row, tried + 2, -1, cls="dnb-said"),
     ]
 
 
@@ -213,6 +222,8 @@ def _tone(attempt: Try, line: str) -> str:
 
 def _columns(boxes: Sequence[Box]) -> list[Box | None]:
     """The boxes with None between two that are not neighbours."""
+    if len(boxes) > MAX_BOXES:
+        boxes = [box for box in boxes if box.kind != "past"]
     columns: list[Box | None] = []
     for box in boxes:
         if columns and columns[-1] is not None and box.version > columns[-1].version + 1:

@@ -49,7 +49,7 @@ ALGORITHM = (
 READ, PREPARE, PUT, TAKEN, LOST, CHECK, AGAIN, WON = range(len(ALGORITHM))
 
 PAST = 2  # versions before the one read: enough to see that the log did not begin there
-FIRST_TRIES, LAST_TRIES = 1, 4  # attempts shown of many: how it began, and how it goes
+FIRST_TRIES, LAST_TRIES = 1, 3  # attempts shown of many: how it began, and how it goes
 MAX_EVENTS = 40  # lines of "what happened so far"; a commit that won after five attempts has thirty
 MAX_WRITER = 24  # columns of a user's name
 
@@ -111,7 +111,7 @@ def opened(table: str, operation: str, read_version: int) -> StepFrame:
     first = max(0, read_version - PAST)
     boxes = [Box(v, "past") for v in range(first, read_version)]
     if read_version >= 0:
-        boxes.append(Box(read_version, "read", "you read"))
+        boxes.append(Box(read_version, "read", "read"))
     read = f"you read v{read_version}" if read_version >= 0 else "there is no table yet"
     frame = StepFrame(0, "", read, READ, table, operation, read_version, boxes=tuple(boxes))
     return _told(frame, read)
@@ -172,7 +172,7 @@ def failed(
     elif frame.tries and not frame.tries[-1].verdict.startswith("✕"):
         frame = _last_try(frame, verdict=f"✕ {name}")
     frame = replace(frame, state="failed", conflict=getattr(error, "conflict", None))
-    return _told(frame, f"failed at v{version}: {name}, {outcome}", f"failed at v{version}, {outcome}",
+    return _told(frame, f"failed at v{version}: {name}, {outcome}", f"failed at v{version} ({name})",
                  at=frame.at)
 
 
@@ -272,7 +272,7 @@ def _boxed(frame: StepFrame, box: Box) -> StepFrame:
     keep = {attempt.version for attempt in frame.tries}
     kept = [b for b in frame.boxes if b.version != box.version]
     boxes = sorted([*kept, box], key=lambda b: b.version)
-    newest = {b.version for b in boxes[-(PAST + 1):]}
+    newest = {b.version for b in boxes[-PAST:]}
     return replace(frame, boxes=tuple(
         b for b in boxes
         if b.kind in ("past", "read") or b.version in keep or b.version in newest))

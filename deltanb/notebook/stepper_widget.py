@@ -30,11 +30,11 @@ class Panel:
 
     def __init__(self, stepper: Any) -> None:
         self.stepper = stepper
-        self.first = self._button("⏮ first", "Look at the first frame", lambda: stepper.move(0))
+        self.first = self._button("|◀ first", "Look at the first frame", lambda: stepper.move(0))
         self.back = self._button("◀ back", "Look at the frame before; nothing is undone",
                                  lambda: stepper.move(stepper.position - 1))
         self.next = self._button("step ▶", "", self._go_on)
-        self.last = self._button("last ⏭", "Look at the newest frame",
+        self.last = self._button("last ▶|", "Look at the newest frame",
                                  lambda: stepper.move(len(stepper.frames) - 1))
         self.slider = w.IntSlider(
             min=0, max=1, readout=False, description="moment",

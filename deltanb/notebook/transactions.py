@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb.notebook import actions, conflict, conflict_forms, html, tables, units
+from deltanb.notebook import actions, conflict, conflict_forms, html, stepper_frames, tables, units
 from deltanb.notebook.model import Inline, Section, Span, Table, View, code, muted, plain, spans, warn
 from deltanb.options import options
 
@@ -82,7 +82,10 @@ def _marks(txn: Any, writes: Sequence[Any]) -> list[Inline]:
         at = f" at v{txn.conflict.version}" if txn.conflict is not None else ""
         return [warn(f"✕ failed{at}"), kind, "nothing written"]
     reads = len(txn.reads.scans) + len(txn.reads.app_ids)
-    return [STATES.get(txn.status, txn.status), read, units.count(reads, "read"),
+    state = STATES.get(txn.status, txn.status)
+    if txn.status == "committing" and txn.step is not None:
+        state = f"{state}, {stepper_frames.state_in_words(txn.step)}"
+    return [state, read, units.count(reads, "read"),
             conflict.counted(writes) if writes else "nothing to write yet"]
 
 

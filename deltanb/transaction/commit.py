@@ -227,7 +227,8 @@ class Drive:
         """What the step before was answered."""
         self.committed: Committed | None = None
         """The end, once it is reached."""
-        self._may_have_landed = False
+        self.may_have_landed = False
+        """Whether a put went unanswered: then a version may be there that nobody reported."""
 
     def advance(self) -> Step | None:
         """Answer the step it stands at and go on to the next one; None is the end.
@@ -249,11 +250,11 @@ class Drive:
             with self.lock if isinstance(step, PutIfAbsent | ReadWinner) else _NO_LOCK:
                 reply = answer(step, self.committer)
         except DeltaError as error:
-            if isinstance(step, ReadWinner) and not self._may_have_landed:
+            if isinstance(step, ReadWinner) and not self.may_have_landed:
                 self.steps.throw(error)
             raise
         if isinstance(step, PutIfAbsent) and reply is not False:
-            self._may_have_landed = True
+            self.may_have_landed = True
         return reply
 
 
@@ -261,11 +262,16 @@ def drain(
     steps: CommitSteps, committer: Committer, listen: Callable[[Step], None] | None = None,
     lock: AbstractContextManager[Any] = _NO_LOCK,
 ) -> Committed:
-    """Run a commit to its end; ``listen`` hears of every step before it is answered."""
+    """Run a commit to its end; ``listen`` hears of every step before it is answered; if it raises, the commit
+    is given up."""
     drive = Drive(steps, committer, lock)
     while (step := drive.advance()) is not None:
         if listen is not None:
-            listen(step)
+            try:
+                listen(step)
+            except BaseException:
+                steps.close()
+                raise
     assert drive.committed is not None
     return drive.committed
 

@@ -68,7 +68,7 @@ def assert_consistent(obj: Any) -> Page:
     names = {tag for tag, _ in page.tags}
     assert not names & {"script", "link", "iframe", "img", "object"}
     attributes = {name for _, attrs in page.tags for name in attrs}
-    assert attributes <= {"class", "style", "open", "scope", "colspan"}, attributes
+    assert attributes <= {"class", "style", "open", "scope", "colspan", "aria-current"}, attributes
     assert "http" not in html.stylesheet() and "@import" not in html.stylesheet()
     tags = [tag for tag, _ in page.tags]
     assert tags.count("caption") == tags.count("table")
