@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot as Snapshot
     from deltanb.options import set_options as set_options
     from deltanb.options import teaching as teaching
+    from deltanb.racing import race as race
     from deltanb.table import DeltaTable as DeltaTable
     from deltanb.table import open as open
     from deltanb.transaction.conflicts import Conflict as Conflict
     from deltanb.transaction.operations import Operation as Operation
     from deltanb.transaction.transaction import OptimisticTransaction as OptimisticTransaction
+    from deltanb.transaction.what_if import explain_conflict as explain_conflict
 
 _NAMES = {
     "Conflict": "deltanb.transaction.conflicts",
@@ -42,7 +44,9 @@ _NAMES = {
     "Snapshot": "deltanb.log.snapshot",
     "convert": "deltanb.commands.convert",
     "create": "deltanb.commands.create",
+    "explain_conflict": "deltanb.transaction.what_if",
     "open": "deltanb.table",
+    "race": "deltanb.racing",
     "set_options": "deltanb.options",
     "teaching": "deltanb.options",
 }

@@ -54,7 +54,7 @@ LAYERS = (
     ("commands",),
     ("table",),
     ("notebook",),
-    ("cli", "testing", ""),
+    ("racing", "cli", "testing", ""),
 )
 
 

@@ -108,10 +108,11 @@ def marked_up(line: str) -> Inline:
 
 
 def _sentence(conflict: Any) -> Inline:
-    return [*_what_happened(conflict), " ", muted("Nothing was written.")]
+    return [*what_happened(conflict), " ", muted("Nothing was written.")]
 
 
-def _what_happened(conflict: Any) -> list[str | Span]:
+def what_happened(conflict: Any) -> list[str | Span]:
+    """The conflict in one sentence, whether it has happened or would."""
     kind, n = exception_name(conflict), len(conflict.files)
     you, winner = f"your {_operation(conflict)}", f"version {conflict.version}"
     files = units.count(n, "file")

@@ -98,8 +98,11 @@ def _lines(txn: Any) -> list[Inline]:
         lines.append("  ".join(words))
     newest = tables.newest_known(txn.log)
     behind = 0 if newest is None else newest.version - txn.read_version
-    if txn.status == "open" and behind >= FAR_BEHIND:
-        lines.append(warn(f"far behind: {units.count(behind, 'version')} came since it began"))
+    if txn.status == "open" and behind > 0:
+        since = units.count(behind, "version")
+        is_far = behind >= FAR_BEHIND
+        lines.append([warn(f"far behind: {since} came since it began") if is_far else f"{since} since",
+                      "; ", code("dn.explain_conflict(txn)"), " says whether that matters"])
     return lines
 
 

@@ -28,6 +28,7 @@ from deltanb.notebook import (
     timeline,
     transactions,
     vacuum,
+    what_if,
 )
 from deltanb.notebook.model import View
 
@@ -95,6 +96,8 @@ _ENTRIES: dict[str, Entry] = {
     "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
     "CommitTimeline": Entry(timeline.view),
     "VacuumResult": Entry(vacuum.view),
+    "Replay": Entry(what_if.replay),
+    "Explanation": Entry(what_if.explanation),
     "TableDiff": Entry(diff.view),
     "CommandResult": Entry(results.view),
 }

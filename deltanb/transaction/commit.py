@@ -262,8 +262,8 @@ def drain(
     steps: CommitSteps, committer: Committer, listen: Callable[[Step], None] | None = None,
     lock: AbstractContextManager[Any] = _NO_LOCK,
 ) -> Committed:
-    """Run a commit to its end; ``listen`` hears of every step before it is answered; if it raises, the commit
-    is given up."""
+    """Run a commit to its end; ``listen`` hears of every step before it is answered, and gives the commit
+    up by raising."""
     drive = Drive(steps, committer, lock)
     while (step := drive.advance()) is not None:
         if listen is not None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.reads import Scan
 from deltanb.transaction.steps import Lost
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ class Attempt:
 
     ``outcome`` is ``committed``, ``failed`` or ``abandoned``; ``version`` the version it committed, or else
     the last one it met. ``kind`` is the stable code of the error it failed with, ``lost`` the races it lost
-    on the way, in order. ``prepared`` is the whole transaction where it failed and its reads are few
-    enough to keep; it can be held against other rules later.
+    on the way, in order. ``reads`` are its scans in words; ``scans`` have them as they were asked, without
+    the parts that conflicts are judged by, which its read version tells again. ``newest`` is the last
+    version that this process had committed when it ended. ``prepared`` is the whole transaction where it
+    failed and its reads are few enough to keep; it can be held against other rules later.
     """
 
     txn_id: str
@@ -60,6 +63,11 @@ class Attempt:
     lost: tuple[LostRace, ...] = ()
     kind: str | None = None
     reads: tuple[str, ...] = ()
+    scans: tuple[Scan, ...] = ()
+    read_whole_table: bool = False
+    app_ids: frozenset[str] = frozenset()
+    changes_data: bool = False
+    newest: int = -1
     prepared: CurrentTransaction | None = None
 
     @property
@@ -73,6 +81,7 @@ class Journal(deque[Attempt]):
 
     def __init__(self) -> None:
         super().__init__(maxlen=MAX_ATTEMPTS)
+        self._newest = -1
 
     def record(self, txn: OptimisticTransaction) -> None:
         """Keep what became of a transaction that has tried to commit."""
@@ -87,6 +96,8 @@ class Journal(deque[Attempt]):
             last = txn.conflict.version
         read = sum(files.num_rows for files in current.reads.files)
         keep = txn.status == "failed" and read <= MAX_KEPT_READS
+        if txn.committed is not None:
+            self._newest = max(self._newest, last)
         self.append(Attempt(
             txn_id=current.txn_id, writer=current.commit_info.user_name,
             operation=current.operation.name, isolation=current.isolation,
@@ -94,6 +105,9 @@ class Journal(deque[Attempt]):
             outcome=txn.status, version=last, lost=lost,
             kind=getattr(txn.error, "kind", None),
             reads=tuple(scan.text for scan in current.reads.scans),
+            scans=tuple(Scan(scan.sql, partitions=scan.partitions) for scan in current.reads.scans),
+            read_whole_table=current.reads.whole_table, app_ids=current.reads.app_ids,
+            changes_data=bool(current.operation.changes_data), newest=self._newest,
             prepared=current if keep else None,
         ))
 

@@ -12,7 +12,7 @@ A scan that found nothing still counts. (Seed of the transaction: ``readPredicat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from deltanb.log.predicates import Predicate
     from deltanb.log.schema import StructType
+    from deltanb.log.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,24 @@ def scan_of(
                 continue
             counting.append(conjunct)
     return Scan(tuple(p.sql for p in predicates), tuple(counting))
+
+
+def find_files(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> tuple[Scan, pa.Table]:
+    """The scan that predicates (SQL) ask of a version, and the files that may hold such rows.
+
+    Raises:
+        InvalidPredicate: syntax, or a column the table does not have.
+    """
+    from deltanb.log.generated_pruning import implied_predicates
+    from deltanb.log.predicates import parse
+
+    schema = snapshot.schema
+    parsed = [parse(p, schema) for p in predicates]
+    table = snapshot.files_for_scan(*predicates)
+    scan = scan_of(parsed, snapshot.partition_columns, schema)
+    if more := implied_predicates(snapshot, parsed):
+        scan = replace(scan, partition=(*scan.partition, *more))
+    return scan, table
 
 
 def _literal(value: str | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -33,7 +33,7 @@ from deltanb.transaction.journal import journal_of
 from deltanb.transaction.metadata_check import verify_new_metadata
 from deltanb.transaction.operations import Operation, as_operation
 from deltanb.transaction.prepare import TWO_METADATA, describe, prepare
-from deltanb.transaction.reads import FileScan, ReadRegistry, Scan, partition_key, scan_of
+from deltanb.transaction.reads import FileScan, ReadRegistry, Scan, find_files, partition_key
 from deltanb.transaction.rebase import (
     MISSING_HIGH_WATER_MARK,
     ROW_TRACKING_DOMAIN,
@@ -138,19 +138,11 @@ class OptimisticTransaction(Displayable):
         Raises:
             InvalidPredicate: syntax, or a column the table does not have.
         """
-        from deltanb.log.generated_pruning import implied_predicates
-        from deltanb.log.predicates import parse
-
         self._must_be_open()
         if self.read_version < 0:  # no table, so no columns to name and no files
             self._reads.scans.append(Scan(tuple(str(p) for p in predicates)))
             return self._remember(self.snapshot.files)
-        schema = self.snapshot.schema
-        parsed = [parse(p, schema) for p in predicates]
-        table = self.snapshot.files_for_scan(*predicates)
-        scan = scan_of(parsed, self.snapshot.partition_columns, schema)
-        if more := implied_predicates(self.snapshot, parsed):
-            scan = replace(scan, partition=(*scan.partition, *more))
+        scan, table = find_files(self.snapshot, predicates)
         self._reads.scans.append(scan)
         return self._remember(table)
 
@@ -166,7 +158,9 @@ class OptimisticTransaction(Displayable):
                 for v in table["partition_values"].to_pylist()]
         rows = [i for i, key in enumerate(keys) if key in wanted]
         self._reads.scans.append(Scan(partitions=wanted))
-        return FileScan(table.take(rows))
+        import pyarrow as pa
+
+        return FileScan(table.take(pa.array(rows, pa.int64())))
 
     def _remember(self, table: Any) -> FileScan:
         if table.num_rows:
@@ -389,8 +383,9 @@ class OptimisticTransaction(Displayable):
                 self.status, self.committed = "committed", step
 
     def _run(self, steps: Generator[Step, Any, Committed]) -> int:
-        with self._commit_lock():
-            committed = algorithm.drain(steps, self.committer)
+        watch = algorithm.watching.get()
+        listen = None if watch is None else partial(watch, self)
+        committed = algorithm.drain(steps, self.committer, listen, self._commit_lock())
         self.run_post_commit_hooks()
         return committed.version
 

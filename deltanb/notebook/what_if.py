@@ -1,0 +1,179 @@
+"""What would have been: a history under other rules as a grid, and an open transaction before its commit.
+
+What lives here: the views of ``Replay`` and ``Explanation``, and the first one's marks on a timeline.
+What it does not know: rules, logs; every answer has been given before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from deltanb.notebook import conflict, units
+from deltanb.notebook.conflict import SIGNS, STATE_TONES, counted
+from deltanb.notebook.model import Inline, Section, Span, Table, View, muted, ok, warn
+from deltanb.options import options
+
+AS_RECORDED = "as recorded"
+MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
+
+
+def replay(replay: Any) -> View:
+    """The view of a :class:`~deltanb.transaction.what_if.Replay`: a sentence a level, then the grid."""
+    raced = [row for row in replay.rows if row.version is not None]
+    marks: list[Inline] = [units.count(replay.total, "commit"), f"{units.number(len(raced))} raced"]
+    if lost := len(replay.rows) - len(raced):
+        marks.append(f"{units.number(lost)} failed in this session")
+    if replay.without:
+        marks.append(f"without {', '.join(replay.without)}")
+    lines: list[Inline] = []
+    if not replay.rows:
+        lines.append("no commit raced another, so no rule could have ended one")
+        return View("What if", replay.table, tuple(marks), tuple(lines))
+    for at, level in enumerate(replay.levels):
+        lines.append([Span(level or AS_RECORDED, strong=True), ": ", *_outcome(replay.rows, at)])
+    if any(row.is_assumed for row in replay.rows):
+        lines.append(muted("* what it read is not recorded whole: more may fail here than would have"))
+    return View("What if", replay.table, tuple(marks), tuple(lines), tuple(_sections(replay)))
+
+
+def _outcome(rows: Sequence[Any], at: int) -> list[Inline]:
+    """What would have become of the commits under one level."""
+    fails = Counter(row.answers[at].rule for row in rows
+                    if row.version is not None and row.answers[at].rule)
+    passes = sum(row.version is None and row.answers[at].passed for row in rows)
+    unknown = sum(bool(row.answers[at].unknown) for row in rows)
+    said: list[Inline] = []
+    if fails:
+        names = [rule for rule, _ in fails.most_common(MAX_REASONS)]
+        more = f" and {len(fails) - MAX_REASONS} more" if len(fails) > MAX_REASONS else ""
+        total = units.count(sum(fails.values()), "commit")
+        said.append(warn(f"{total} would have failed ({', '.join(names)}{more})"))
+    if passes:
+        said.append(ok(f"{units.number(passes)} that failed would have passed"))
+    if not said:
+        said.append("all would have ended as they did" if not unknown
+                    else "all that can be answered would have ended as they did")
+    if unknown:
+        said.append(muted(f"{units.number(unknown)} cannot be answered"))
+    return [part for one in said for part in (", ", one)][1:]
+
+
+def _sections(replay: Any) -> list[Section]:
+    rows = sorted(replay.rows, key=lambda row: not row.changes)
+    levels = tuple(level or AS_RECORDED for level in replay.levels)
+    columns = ("commit", "read", "operation", "writer", *levels, "what it read")
+    shown = tuple(_cells(row) for row in rows[: options.max_rows])
+    table = Table(columns, shown, len(rows), "row", ("commit", "operation", *levels))
+    summary = muted("✓ would have committed, ✕ the rule that would have ended it")
+    sections = [Section("Grid", summary, table, is_open=True, text_rows=True)]
+    reasons = _reasons(rows, levels)
+    if reasons:
+        why = Table(("commit", "under", "why"), tuple(reasons), len(reasons), "reason")
+        sections.append(Section("Why", muted("in a sentence each"), why, is_detail=True))
+    return sections
+
+
+def _cells(row: Any) -> tuple[Inline, ...]:
+    read = "–" if row.read_version is None else f"v{row.read_version}"
+    return (_name(row), read, Span(row.operation, "fixed"), row.writer or muted("–"),
+            *(_answer(answer) for answer in row.answers), row.reads or muted("–"))
+
+
+def _name(row: Any) -> Inline:
+    if row.version is None:
+        return Span(f"failed at v{row.wanted}", "fixed")
+    return f"v{row.version}" + ("*" if row.is_assumed else "")
+
+
+def _answer(answer: Any) -> Inline:
+    if answer.unknown:
+        return muted("? not known")
+    return ok("✓") if answer.passed else Span(f"✕ {answer.rule}", "warn")
+
+
+def _reasons(rows: Sequence[Any], levels: Sequence[str]) -> list[tuple[Inline, ...]]:
+    """Why: one line for each commit and reason, the levels it holds for joined."""
+    found: list[tuple[Inline, ...]] = []
+    for row in rows:
+        by_reason: dict[int, tuple[list[str], Any]] = {}
+        for level, answer in zip(levels, row.answers, strict=True):
+            if not answer.passed:
+                by_reason.setdefault(id(answer), ([], answer))[0].append(level)
+        for under, answer in by_reason.values():
+            found.append((_name(row), ", ".join(under), _why(answer)))
+            if len(found) == options.max_rows:
+                return found
+    return found
+
+
+def _why(answer: Any) -> Inline:
+    if answer.unknown:
+        return str(answer.unknown)
+    if answer.conflict is None:
+        return str(answer.error)
+    return conflict.what_happened(answer.conflict)
+
+
+# ---------------------------------------------------------------------------- before the commit
+
+
+def explanation(explained: Any) -> View:
+    """The view of an :class:`~deltanb.transaction.what_if.Explanation`: a row for each version since."""
+    since = units.count(len(explained.rows), "version")
+    marks: list[Inline] = [f"read v{explained.read_version}" if explained.read_version >= 0
+                           else "no table before"]
+    if explained.ok:
+        marks.insert(0, ok(f"✓ would commit as v{explained.version}"))
+    else:
+        marks.insert(0, warn(f"✕ would fail at v{explained.version}"))
+    if explained.rows:
+        marks.append(f"{since} since")
+    lines: list[Inline] = [f"{explained.operation}  {explained.isolation}"]
+    if explained.is_empty:
+        lines = [[explained.isolation, "  ",
+                  muted("nothing to write yet: judged by its reads, as if it changed data")]]
+    if explained.conflict is not None:
+        lines.append(conflict.what_happened(explained.conflict))
+    elif explained.error is not None:
+        lines.append(warn(f"{type(explained.error).__name__}: {explained.error}".split("\n", 1)[0]))
+    elif not explained.rows:
+        lines.append("nothing has landed since it read the table")
+    return View("Before the commit", explained.table, tuple(marks), tuple(lines),
+                tuple(_explained(explained)))
+
+
+def _explained(explained: Any) -> list[Section]:
+    sections = []
+    if explained.rows:
+        order = sorted(explained.rows, key=lambda row: not row.rule)  # the one that counts comes first
+        rows = tuple((f"v{row.version}", Span(row.operation, "fixed"), row.writer or muted("–"),
+                      counted(row.actions), _verdict(row)) for row in order[: options.max_rows])
+        table = Table(("version", "operation", "writer", "changes", "verdict"), rows,
+                      len(explained.rows), "version")
+        sections.append(Section("Since", muted("each held against the rules, in order"), table,
+                                is_open=True, text_rows=True))
+    if explained.checks:
+        lines = tuple((_check(check), check.note or muted("–")) for check in explained.checks)
+        checked = Table(("check", "note"), lines, len(lines), "check")
+        states = Counter(check.state for check in explained.checks)
+        words = "  ".join(f"{SIGNS[state]} {states[state]} {state}" for state in SIGNS if states[state])
+        sections.append(Section("Checks", words, checked))
+    if explained.conflict is not None and explained.conflict.advice:
+        first, *more = explained.conflict.advice
+        unfolded = Table(("advice",), tuple((conflict.marked_up(line),) for line in (first, *more)),
+                         1 + len(more), "piece of advice", limit=None)
+        sections.append(Section(conflict.ADVICE, conflict.marked_up(first), unfolded if more else None))
+    return sections
+
+
+def _verdict(row: Any) -> Inline:
+    if row.rule:
+        failed = next(check for check in row.checks if check.state == "failed")
+        return warn(f"✕ {failed.title}" + (f" ({failed.note})" if failed.note else ""))
+    return ok("✓ no conflict") if row.is_checked else muted("– not reached")
+
+
+def _check(check: Any) -> Inline:
+    return Span(f"{SIGNS[check.state]} {check.title}", STATE_TONES.get(check.state, "muted"))
