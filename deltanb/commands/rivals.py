@@ -24,6 +24,7 @@ from deltanb.data.read import read_table
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.log import properties
 from deltanb.log.column_values import GENERATION, START, STEP
+from deltanb.log.replay import FILES_SCHEMA
 from deltanb.options import set_options
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import partition_key
@@ -43,7 +44,7 @@ KINDS = {
 
 WRITER = "another writer"
 ROWS = 3  # rows a rival appends: enough to be seen, few enough to be nobody's loss
-MAX_LOOK = 10_000  # files looked at for one in the wanted place
+MAX_LOOK = 10_000  # files looked at for one in the wanted place; of more, evenly many are left out
 MAX_READ = 5  # files opened for rows: the first ones may hold none that live
 PROPERTY = "deltanb.rival"
 """The property that a metadata change sets; no rule lets a transaction adopt it."""
@@ -156,7 +157,7 @@ def _read_file(txn: OptimisticTransaction, snapshot: Snapshot) -> AddFile | None
 
 
 def _add_file(snapshot: Snapshot, at: int) -> AddFile:
-    table = snapshot.files.slice(at, 1)
+    table = snapshot.select_files(FILES_SCHEMA.names, pa.array([at]))
     return AddFile.from_row(table.to_pylist(maps_as_pydicts="lossy")[0])
 
 
@@ -182,8 +183,7 @@ def _rows(txn: OptimisticTransaction, is_here: bool) -> tuple[pa.Table, str]:
         file = files.slice(at, 1)
         rows = read_table(snapshot, file, _written_columns(snapshot)).slice(0, ROWS)
         if rows.num_rows:
-            values = dict(file["partition_values"][0].as_py() or ())
-            return rows, ", ".join(f"{key}={'null' if v is None else v}" for key, v in values.items())
+            return rows, _place(snapshot, dict(file["partition_values"][0].as_py() or ()))
     kind = APPEND_HERE if is_here else APPEND_ELSEWHERE
     raise IllegalStateError(
         f"table {txn.table}: a rival cannot {_plainly(kind)}: there is no row to copy there")
@@ -193,7 +193,8 @@ def _places(txn: OptimisticTransaction, is_here: bool) -> Iterator[tuple[Snapsho
     """Files in the wanted place: of the newest version, of the one read, written by the transaction."""
     newest = txn.log.update()
     for snapshot in (newest, txn.snapshot):
-        files = snapshot.select_files(_NEEDED).slice(0, MAX_LOOK)
+        apart = -(-snapshot.num_files // MAX_LOOK) or 1
+        files = snapshot.select_files(_NEEDED, pa.array(range(0, snapshot.num_files, apart), pa.int64()))
         for at, hit in enumerate(_covered(txn, files["partition_values"].to_pylist())):
             if hit is is_here:
                 yield snapshot, files, at
@@ -219,6 +220,13 @@ def _covered(txn: OptimisticTransaction, partitions: list[Any]) -> list[bool]:
     probes = [AddFile(path="", partition_values=dict(values or ())) for values in partitions]
     hits = [scan.matches(probes, snapshot.schema, columns) for scan in reads.scans]
     return [any(row) for row in zip(*hits, strict=True)]
+
+
+def _place(snapshot: Snapshot, values: dict[str, str | None]) -> str:
+    """``day=mon``: a partition under the names that people know."""
+    known = {field.physical_name: field.name for field in snapshot.schema}
+    return ", ".join(f"{known.get(key, key)}={'null' if value is None else value}"
+                     for key, value in values.items())
 
 
 def _written_columns(snapshot: Snapshot) -> list[str]:
