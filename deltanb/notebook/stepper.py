@@ -212,7 +212,9 @@ class CommitStepper(Displayable):
                 self._fail()
         except DeltaError as error:  # raised by the committer: what it found is no commit
             self.error = error
-            frame = stepper_frames.failed(self._frames[-1], error, self._wanted())
+            self._drive.steps.close()
+            frame = stepper_frames.failed(
+                self._frames[-1], error, self._wanted(), self._drive.may_have_landed)
         except BaseException as error:
             is_open = self._drive.may_have_landed or isinstance(self._drive.step, PutIfAbsent)
             self.error = error

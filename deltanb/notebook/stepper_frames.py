@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltanb.display import Displayable
+from deltanb.errors import CommitOutcomeUnknown
 from deltanb.notebook import units
 from deltanb.notebook.text import MAX_COLUMNS
 from deltanb.transaction.steps import (
@@ -136,10 +137,9 @@ def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
                          f"v{step.version} is your own commit", at=TAKEN)
         case Lost():
             writer, operation = _writer(step.winner), step.winner.operation
-            frame = _boxed(frame, Box(step.version, "other", writer or operation))
-            frame = _last_try(frame, outcome="lost", winner=f"{writer} {operation}".strip(),
-                              verdict="checking …")
             who = f"{writer} {operation}".strip()
+            frame = _boxed(frame, Box(step.version, "other", writer or operation))
+            frame = _last_try(frame, outcome="lost", winner=who, verdict="checking …")
             return _told(frame, f"lost: v{step.version} exists ({who})",
                          f"v{step.version} exists ({writer or operation})", at=LOST)
         case Checked():
@@ -152,28 +152,19 @@ def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
             return _told(frame, f"wait: before attempt {step.attempt + 1}",
                          f"waiting before attempt {step.attempt + 1}", at=AGAIN)
         case Failed():
-            return failed(frame, step.error, step.version, is_counted=True)
+            is_open = isinstance(step.error, CommitOutcomeUnknown)
+            return _failed(frame, step.error, step.version, is_open)
         case Committed():
             return _committed(frame, step)
     return _told(frame, type(step).__name__, type(step).__name__)
 
 
 def failed(
-    frame: StepFrame, error: BaseException, version: int, is_counted: bool = False
+    frame: StepFrame, error: BaseException, version: int, may_have_landed: bool = False
 ) -> StepFrame:
-    """The last frame of a commit that failed."""
-    name = type(error).__name__.removesuffix("Exception")
-    is_known = name != "CommitOutcomeUnknown"
-    outcome = "nothing was written" if is_known else f"look whether v{version} is there"
-    if not is_counted:
-        frame = replace(frame, number=frame.number + 1, is_rival=False)
-    if frame.tries and frame.tries[-1].outcome == "putting":
-        frame = _last_try(frame, outcome="unknown", verdict=f"✕ {name}")
-    elif frame.tries and not frame.tries[-1].verdict.startswith("✕"):
-        frame = _last_try(frame, verdict=f"✕ {name}")
-    frame = replace(frame, state="failed", conflict=getattr(error, "conflict", None))
-    return _told(frame, f"failed at v{version}: {name}, {outcome}", f"failed at v{version} ({name})",
-                 at=frame.at)
+    """The last frame of a commit that failed, at a step that did not come about."""
+    frame = replace(frame, number=frame.number + 1, is_rival=False)
+    return _failed(frame, error, version, may_have_landed)
 
 
 def abandoned(frame: StepFrame, reason: str) -> StepFrame:
@@ -207,6 +198,18 @@ def state_in_words(step: Step | None) -> str:
 
 
 # -- parts of a step -----------------------------------------------------------------------------
+
+def _failed(frame: StepFrame, error: BaseException, version: int, is_open: bool) -> StepFrame:
+    name = type(error).__name__.removesuffix("Exception")
+    outcome = f"look whether v{version} is there" if is_open else "nothing was written"
+    if frame.tries and frame.tries[-1].outcome == "putting":
+        frame = _last_try(frame, outcome="unknown", verdict=f"✕ {name}")
+    elif frame.tries and not frame.tries[-1].verdict.startswith("✕"):
+        frame = _last_try(frame, verdict=f"✕ {name}")
+    frame = replace(frame, state="failed", conflict=getattr(error, "conflict", None))
+    return _told(frame, f"failed at v{version}: {name}, {outcome}", f"failed at v{version} ({name})",
+                 at=frame.at)
+
 
 
 def _trying(frame: StepFrame, step: PutIfAbsent) -> StepFrame:

@@ -31,7 +31,7 @@ from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore
 from deltanb.transaction.commit import answer
 from deltanb.transaction.hooks import FunctionHook
 from deltanb.transaction.journal import journal_of
-from deltanb.transaction.steps import Committed
+from deltanb.transaction.steps import Backoff, Committed
 from tests.notebook.looks import assert_consistent, assert_golden
 
 DAYS = ["mon", "tue"]
@@ -327,6 +327,31 @@ def test_a_winner_that_cannot_be_read_ends_the_commit() -> None:
     assert isinstance(stepper.error, InvalidTable)
     assert stepper.txn.status == "failed"
     assert_consistent(stepper)
+
+
+def test_a_commit_that_may_have_landed_is_not_called_unwritten() -> None:
+    store = ScriptedStore(MemoryStore("memory:///lake/orders"))
+    stepper = step(stepper_of(orders(store)), 2)
+    store.script.append(Fail())
+    stepper.advance()
+    store.put(commit_name(3), b"not a commit")
+    assert stepper.advance() == "4 failed at v3: InvalidTable, look whether v3 is there"
+    assert stepper.txn.status == "abandoned"
+
+
+def test_patience_ends_the_commit_too() -> None:
+    with set_options(max_commit_attempts=0):
+        stepper = step(stepper_of(orders()), 1)
+        stepper.let_win("append elsewhere")
+        step(stepper, 4)
+    assert stepper.frame.line == "5 failed at v3: MaxCommitRetriesExceeded, nothing was written"
+    assert stepper.conflict is None
+    assert_consistent(stepper)
+
+
+def test_a_pause_is_a_step() -> None:
+    frame = stepper_frames.after(stepper_of(orders()).frame, Backoff(1, 0.25))
+    assert frame.line == "1 wait: before attempt 2"
 
 
 def _interrupt(*_: Any) -> bool:
