@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from deltanb.commands.availability import Versions
     from deltanb.commands.merge import MergeBuilder
     from deltanb.commands.rows import CommandResult
     from deltanb.commands.vacuum import VacuumResult
     from deltanb.log.diff import TableDiff
     from deltanb.log.history import History
     from deltanb.log.snapshot import Snapshot
+    from deltanb.notebook.time_travel import TimeTravel
     from deltanb.notebook.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -235,6 +237,20 @@ class DeltaTable(Displayable):
 
         session = start_session() if spark is None else spark
         return session.createDataFrame(self.changes(start, end, columns, where))
+
+    def versions(self) -> Versions:
+        """Which versions can still be read, and what the others lack:
+        :func:`deltanb.commands.availability.versions`."""
+        from deltanb.commands.availability import versions
+
+        return versions(self.log, self._version)
+
+    def time_travel(self, version: int | str | dt.datetime | None = None) -> TimeTravel:
+        """A slider over the versions that can be read, two handles to compare, and the rows there:
+        :class:`~deltanb.notebook.time_travel.TimeTravel`, at the newest version or a given one."""
+        from deltanb.notebook.time_travel import TimeTravel
+
+        return TimeTravel(self, version)
 
     def diff(
         self, start: int | str | dt.datetime | DeltaTable,

@@ -151,7 +151,9 @@ def _rows(
         read = [_read(before, _listed(files.removed) + masked[0], tracked[0] if by_id else ()),
                 _read(after, _listed(files.added) + masked[1], tracked[1] if by_id else ())]
     except DeltaError as error:
-        return _estimated(after, files, str(error).split("\n", 1)[0])
+        path = after.log.path  # of this machine, which the picture of a diff should not name
+        reason = str(error).split("\n", 1)[0].replace(path, path.rstrip("/").rsplit("/", 1)[-1])
+        return _estimated(after, files, reason)
     ids = [table.column(len(table.schema) - 1) for table in read] if by_id else None
     if by_id:
         read = [table.select(range(table.num_columns - 1)) for table in read]

@@ -25,6 +25,7 @@ from deltanb.notebook import (
     stepper_forms,
     tables,
     text,
+    time_travel,
     timeline,
     transactions,
     vacuum,
@@ -99,5 +100,8 @@ _ENTRIES: dict[str, Entry] = {
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),
     "TableDiff": Entry(diff.view),
+    "TimeFrame": Entry(time_travel.frame),
+    "TimeTravel": Entry(time_travel.travel),
+    "Versions": Entry(time_travel.versions),
     "CommandResult": Entry(results.view),
 }

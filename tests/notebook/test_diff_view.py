@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,16 @@ def test_what_was_not_compared_is_said() -> None:
     assert_consistent(found)
     assert "not compared: at most 3 added, 2 removed; 5 rows" in text_of(found)
     assert "max_rows=3" in text_of(found)
+
+
+def test_files_that_are_gone_are_said_without_a_path_of_the_machine(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "ducks", {"id": [1]})
+    for file in (tmp_path / "ducks").glob("*.parquet"):
+        file.unlink()
+    table.overwrite({"id": [2]})
+    found = table.diff(0, 1)
+    page = assert_consistent(found)
+    assert "not compared: at most 1 added, 1 removed; version 0 of ducks names the data file" in page.text
 
 
 def test_values_stay_in_their_cell() -> None:

@@ -1,0 +1,280 @@
+"""Time travel: one version of a table looked at, or two held against each other.
+
+What lives here: :class:`TimeTravel`, which stands at one or two versions, the frame it shows there, and the
+views of both and of ``Versions``.
+What it does not know: the slider and the box (``time_travel_widget``), how versions are compared
+(``commands/diff``), how rows are read (``data/read``).
+
+Rows are read when one moves, in the process; looking at what was read reads nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltanb.display import Displayable
+from deltanb.errors import DataFileNotFound, DeltaError, InvalidTable, VersionNotFound
+from deltanb.notebook import diff, tables, units
+from deltanb.notebook.model import Inline, Section, Table, View, code, muted, warn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltanb.commands.availability import Versions
+    from deltanb.log.diff import TableDiff
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.table import DeltaTable
+
+    Moment = int | str | dt.datetime
+
+PREVIEW_ROWS = 20  # what one takes in at a glance
+FILES_AT_A_TIME = 16
+"""Files of a version listed for the preview at a time: mostly the first one has rows enough."""
+MAX_FILES = 64  # files opened for a preview; more that are empty are not worth the wait
+MAX_GAPS = 2  # told on the line; the table has all of them
+_LACKS = {"log": VersionNotFound, "damaged": InvalidTable, "files": DataFileNotFound}
+
+
+@dataclass(frozen=True, repr=False)
+class TimeFrame(Displayable):
+    """What time travel shows at one place: a version with its first rows, or two and their ``diff``.
+
+    ``preview`` has at most 20 rows of version ``version`` (of two, the second one), ``note`` says why it
+    has none. ``commit`` is what the commit says of itself.
+    """
+
+    table: str
+    versions: Versions
+    version: int
+    timestamp: int
+    commit: Inline
+    state: str
+    preview: pa.Table
+    note: str = ""
+    start: int | None = None
+    diff: TableDiff | None = None
+
+
+class TimeTravel(Displayable):
+    """A place in the history of a table, which moves on demand.
+
+    In a notebook it is shown with a slider over the versions that can be read and a box for a version or
+    a time; elsewhere as the frame alone. In code it moves by :meth:`at` and :meth:`compare`.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"id": [1], "name": ["Donald"]})
+    >>> _ = table.append({"id": [2], "name": ["Scrooge"]})
+    >>> travel = table.time_travel()
+    >>> travel.at(0).preview["name"].to_pylist()
+    ['Donald']
+    >>> travel.compare(0, 1).diff.rows.num_added
+    1
+    """
+
+    def __init__(self, table: DeltaTable, moment: Moment | None = None) -> None:
+        self._table = table
+        self._listeners: list[Callable[[], None]] = []
+        self._widget: Any = None
+        self.versions: Versions = table.versions()
+        """The versions there are, and which of them can be read."""
+        if moment is None:
+            moment = max((run[-1] for run in self.versions.runs), default=self.versions.last)
+        self.frame: TimeFrame
+        """What is shown now."""
+        self.at(moment)
+
+    def at(self, moment: Moment) -> TimeFrame:
+        """Go to a version (an integer) or a time (ISO 8601 text, a datetime), and show its first rows.
+
+        Raises:
+            VersionNotFound, DataFileNotFound, InvalidTable: it cannot be read; the message says why.
+            InvalidArgument: neither a version nor a time.
+        """
+        snapshot = self._snapshot(moment)
+        return self._show(self._frame(snapshot))
+
+    def compare(self, start: Moment, end: Moment) -> TimeFrame:
+        """Go to two versions or times, and show what differs; arguments and errors as of :meth:`at`."""
+        from deltanb.commands.diff import diff as compared
+
+        before, after = self._snapshot(start), self._snapshot(end)
+        found = compared(self._table.log, before, after)
+        return self._show(self._frame(after, before.version, found))
+
+    @property
+    def preview(self) -> pa.Table:
+        """The first rows, at most 20, of the version looked at."""
+        return self.frame.preview
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call a function after every move."""
+        self._listeners.append(listener)
+
+    def _show(self, frame: TimeFrame) -> TimeFrame:
+        self.frame = frame
+        for listener in self._listeners:
+            listener()
+        return frame
+
+    def _snapshot(self, moment: Moment) -> Snapshot:
+        snapshot = None
+        if isinstance(moment, str | dt.datetime):
+            snapshot = self._table.as_of(moment).snapshot
+            moment = snapshot.version
+        if isinstance(moment, int) and not isinstance(moment, bool):
+            if moment > self.versions.last:  # perhaps it was committed meanwhile
+                self.versions = self._table.versions()
+            self._check(moment)
+        return snapshot or self._table.as_of(moment).snapshot
+
+    def _check(self, version: int) -> None:
+        reason = self.versions.reason(version)
+        if reason is None:
+            return
+        gap = next((gap for gap in self.versions.gaps if gap.first <= version <= gap.last), None)
+        kind = VersionNotFound if gap is None else _LACKS[gap.kind]
+        about = f"version {version} cannot be read: {gap}" if gap else reason
+        raise kind(f"{about}. Those that can be read: {spans(self.versions.runs)}", version=version,
+                   earliest=None, latest=self.versions.last, files=() if gap is None else gap.files,
+                   path=self._table.path)
+
+    def _frame(
+        self, snapshot: Snapshot, start: int | None = None, found: TableDiff | None = None
+    ) -> TimeFrame:
+        note = ""
+        try:
+            preview = _preview(snapshot)
+        except DeltaError as error:
+            import pyarrow as pa
+
+            path = snapshot.log.path
+            words = str(error).split("\n", 1)[0].replace(path, units.name_of(path))
+            preview, note = pa.table({}), f"{type(error).__name__}: {words}"
+        info = tables._last_info(snapshot)
+        columns = len(snapshot.schema.fields)
+        state = "  ".join([units.count(snapshot.num_files, "file"), units.size(snapshot.size_in_bytes),
+                           units.count(columns, "column")])
+        return TimeFrame(
+            self._table.log.path if snapshot.metadata.name is None else snapshot.metadata.name,
+            self.versions, snapshot.version, snapshot.timestamp,
+            str((info or {}).get("operation") or "operation not recorded")
+            + (f" by {info['userName']}" if info and info.get("userName") else ""),
+            state, preview, note, start, found)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from deltanb.notebook import bundle
+
+        forms = bundle.mimebundle(self.frame, include, exclude)
+        if bundle.HTML not in forms:
+            return forms
+        try:
+            from deltanb.notebook import time_travel_widget
+        except ImportError:  # ipywidgets is an extra; the frame stands without its slider
+            return forms
+        if self._widget is None:
+            self._widget = time_travel_widget.Panel(self)
+        return {**forms, **self._widget.view()}
+
+
+def _preview(snapshot: Snapshot) -> pa.Table:
+    """The first rows, from as few files as it takes."""
+    import pyarrow as pa
+
+    from deltanb.data.read import head
+
+    total = min(snapshot.num_files, MAX_FILES)
+    rows: pa.Table = snapshot.schema.to_arrow().empty_table()
+    for start in range(0, total, FILES_AT_A_TIME):
+        at = pa.array(range(start, min(start + FILES_AT_A_TIME, total)), pa.int64())
+        files = snapshot.select_files(["path", "partition_values", "size", "deletion_vector"], at)
+        rows = pa.concat_tables([rows, head(snapshot, files, PREVIEW_ROWS - rows.num_rows)])
+        if rows.num_rows >= PREVIEW_ROWS:
+            break
+    return rows
+
+
+# -- views ---------------------------------------------------------------------------------------
+
+
+def travel(travel: Any) -> View:
+    """The view of a :class:`TimeTravel`: its frame."""
+    return frame(travel.frame)
+
+
+def frame(frame: Any) -> View:
+    """The view of a :class:`TimeFrame`."""
+    name, last = units.name_of(frame.table), frame.versions.last
+    if frame.diff is not None:
+        shown = diff.view(frame.diff)
+        sections = (_versions(frame.versions), *shown.sections)
+        return View("Time travel", name, shown.marks, (), sections)
+    behind = last - frame.version
+    marks = [f"v{frame.version}", "the newest" if behind == 0 else f"{units.number(behind)} behind v{last}"]
+    line = f"{frame.commit}  {units.time(frame.timestamp)}"
+    restore = Section("Restore", code(f"table.restore({frame.version})") if behind else muted(
+        "this is the newest version"))
+    return View("Time travel", name, tuple(marks), (line,),
+                (_versions(frame.versions), Section("State", frame.state), _rows(frame), restore))
+
+
+def versions(versions: Any) -> View:
+    """The view of a :class:`~deltanb.commands.availability.Versions`."""
+    return View("Versions", units.name_of(versions.table), (f"v0 to v{versions.last}",), (),
+                (_readable(versions), _gaps(versions)))
+
+
+def spans(runs: Iterable[range]) -> str:
+    """Runs of versions in words.
+
+    >>> spans([range(0, 3), range(5, 6)]), spans([])
+    ('v0 to v2, v5', 'none')
+    """
+    return ", ".join(f"v{run[0]}" if len(run) == 1 else f"v{run[0]} to v{run[-1]}" for run in runs) or "none"
+
+
+def _readable(versions: Any) -> Section:
+    count = f"{units.number(len(versions))} of {units.number(versions.last + 1)}"
+    return Section("Readable", [count, f": {spans(versions.runs)}"])
+
+
+def _gaps(versions: Any) -> Section:
+    rows = tuple((code(str(gap).split(": ", 1)[0]), gap.reason,
+                  ", ".join(units.file_name(name) for name in gap.files[:MAX_GAPS])
+                  + (f" and {units.number(gap.num_files - MAX_GAPS)} more" if gap.num_files > MAX_GAPS
+                     else "")) for gap in versions.gaps)
+    if not rows:
+        return Section("Gaps", "none")
+    table = Table(("versions", "why", "files"), rows, len(rows), "gap", ("versions", "why"))
+    return Section("Gaps", units.count(len(rows), "gap"), table, is_open=True, text_rows=True)
+
+
+def _versions(versions: Any) -> Section:
+    """Which versions can be travelled to, on a line."""
+    gaps = versions.gaps
+    if not gaps:
+        return Section("Versions", f"all {units.number(versions.last + 1)} have data" if versions.last
+                       else "one, v0")
+    words: list[Inline] = [f"{units.number(len(versions))} of {units.number(versions.last + 1)} have data; "]
+    told = "; ".join(map(str, gaps[:MAX_GAPS]))
+    more = f" and {units.count(len(gaps) - MAX_GAPS, 'more gap')}" if len(gaps) > MAX_GAPS else ""
+    return Section("Versions", [*words, warn(told + more)], _gaps(versions).table)
+
+
+def _rows(frame: Any) -> Section:
+    rows = frame.preview
+    if frame.note:
+        return Section("Rows", warn(frame.note))
+    if not rows.num_rows:
+        return Section("Rows", muted("none"))
+    names = rows.schema.names
+    shown = names[: diff.MAX_COLUMNS]
+    cells = tuple(tuple(diff.shown(row[name]) for name in shown)
+                  for row in rows.select(shown).to_pylist())
+    summary: list[Inline] = [f"the first {units.number(len(cells))}"]
+    if len(shown) < len(names):
+        summary.append(muted(f", {units.number(len(names) - len(shown))} columns not shown"))
+    table = Table(tuple(shown), cells, len(cells), "row", tuple(shown[: diff.MAX_TEXT_COLUMNS]))
+    return Section("Rows", summary, table, is_open=True, text_rows=True)
