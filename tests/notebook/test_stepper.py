@@ -354,6 +354,18 @@ def test_a_pause_is_a_step() -> None:
     assert frame.line == "1 wait: before attempt 2"
 
 
+def test_a_hook_that_fails_reaches_the_one_who_stepped() -> None:
+    def refuse(error: Exception, version: int) -> None:
+        raise error
+
+    txn, actions = deletion(orders())
+    txn.register_post_commit_hook(FunctionHook("fails", lambda committed, snapshot: 1 // 0, refuse))
+    stepper = step(txn.stepper(actions, DELETE), 2)
+    with pytest.raises(ZeroDivisionError):
+        stepper.step()
+    assert stepper.frame.line == "3 committed v3 after 1 attempt"
+
+
 def _interrupt(*_: Any) -> bool:
     raise KeyboardInterrupt
 
