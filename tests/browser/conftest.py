@@ -14,7 +14,7 @@ from tests.browser.hosts import Reader, Server
 
 ARTEFACTS = "DELTANB_ARTEFACTS"
 """The variable that says where the pictures of a run are kept; else beside pytest's temporary files."""
-VIEW = {"width": 1300, "height": 1000}
+VIEW = {"width": 1300, "height": 1400}  # tall: a picture has all that a notebook shows
 FLAGS = [
     "--no-sandbox", "--disable-gpu",
     # Whatever the pages try, and the browser itself: no name outside this machine is known.

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from nbformat.sign import NotebookNotary
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
 
-POLLING = 100  # milliseconds between two questions to the server
 PATIENCE = 40  # seconds that any one thing may take on a machine that does much else
 TOKEN = "secret"
 APPS = {"lab": "lab/tree", "notebook": "notebooks"}
@@ -38,13 +36,8 @@ SETTINGS = {
 }
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 ERROR = "[data-mime-type='application/vnd.jupyter.error']"
-KERNEL_WAITS = """token => {
-    const asked = new XMLHttpRequest();
-    asked.open("GET", `/api/kernels?token=${token}`, false);
-    asked.send();
-    const all = JSON.parse(asked.responseText);
-    return all.length > 0 && all.every(one => one.connections > 0 && one.execution_state === "idle");
-}"""
+KERNEL_WAITS = """() =>
+    window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === "idle" """
 ALL_RUN_OR_ONE_FAILED = f"""() => document.querySelector(`{ERROR}`)
     || [...document.querySelectorAll(".jp-Notebook .jp-CodeCell .jp-InputArea-prompt")].every(
         prompt => /^\\[\\d+\\]:$/.test(prompt.innerText.trim()))"""
@@ -68,6 +61,7 @@ class Server:
             [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={free_port()}",
              "--allow-root", f"--IdentityProvider.token={TOKEN}",
              f"--ServerApp.root_dir={self.notebooks}", "--LabApp.extension_manager=readonly",
+             "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
              f"--LabApp.user_settings_dir={self._settings}",
              f"--LabApp.workspaces_dir={folder / 'workspaces'}"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
@@ -146,7 +140,7 @@ class Reader:
         inside = r"file:|data:|blob:|about:" + (f"|{re.escape(self.server.url)}/" if self.server else "")
         self.context.route(re.compile(f"^(?!{inside})"), self._refuse)
         self.context.set_default_timeout(PATIENCE * 1000)
-        expect.set_options(timeout=PATIENCE * 1000)
+        expect.set_options(timeout=PATIENCE * 500)
 
     def _refuse(self, route: Any) -> None:
         self.refused.append(route.request.url)
@@ -162,7 +156,7 @@ class Reader:
 
     def wait_for_kernel(self, page: Any) -> None:
         """Until the notebook's kernel is there, connected and idle: what runs earlier is dropped."""
-        page.wait_for_function(KERNEL_WAITS, arg=TOKEN, polling=POLLING)
+        page.wait_for_function(KERNEL_WAITS)
 
     def run(self, path: str, app: str = "lab", is_failing: bool = False) -> Any:
         """The page of a notebook whose cells have all run, by *Run All Cells* as a person would.
@@ -191,15 +185,15 @@ def outputs(page: Any) -> Any:
     return page.locator(".jp-Notebook .jp-OutputArea-output")
 
 
+def cell(page: Any, at: int) -> Any:
+    """A cell of code, with what it shows."""
+    return page.locator(".jp-Notebook .jp-CodeCell").nth(at)
+
+
 def shown(*bundles: dict[str, Any], source: str = "table") -> Any:
     """A cell that has run, with an output of each bundle."""
     stored = [new_output("display_data", data=bundle) for bundle in bundles]
     return new_code_cell(source, outputs=stored, execution_count=1)
-
-
-def is_dark(pixels: Sequence[int]) -> bool:
-    """Whether a colour as red, green, blue is a dark one."""
-    return sum(pixels[:3]) < 3 * 100
 
 
 def free_port() -> int:

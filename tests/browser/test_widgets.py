@@ -1,0 +1,137 @@
+"""Pictures that answer mouse and keyboard: brushed, stepped and slid in each host, without a network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import VIEW
+from tests.browser.hosts import Reader, Server, cell
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+Picture = Callable[..., bytes]
+
+HOSTS = [("lab", "light"), ("lab", "dark"), ("notebook", "light"), ("notebook", "dark")]
+TIMELINE = """\
+import deltanb as dn
+dn.teaching(seed=1)
+table = dn.create("orders", {"day": [1, 2, 3], "qty": [2, 4, 9]}, partition_by="day")
+for n in range(12):
+    with dn.set_options(user_name=("etl-a", "etl-b", "analyst")[n % 3]):
+        table.append({"day": [n % 3 + 1], "qty": [n]})
+table.timeline()"""
+STEPPER = """\
+yours = table.start_transaction()
+read = yours.filter_files("day = 1")
+yours.stepper(yours.write_files({"day": [1], "qty": [7]}), "WRITE")"""
+APPEND = (0x2B, 0x51, 0xFB)  # --dnb-append
+MAX_STEPS = 20  # of a commit that loses one race; it has ten
+# Pixels of a colour, and how opaque the corner is.
+DRAWN = """(canvas, [r, g, b]) => {
+    const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    let found = 0;
+    for (let at = 0; at < all.length; at += 4)
+        found += all[at] === r && all[at + 1] === g && all[at + 2] === b;
+    return [found, all[3]];
+}"""
+
+
+@dataclass
+class Lesson:
+    """A notebook that has run, and where it is open."""
+
+    page: Any
+    reader: Reader
+    app: str
+
+
+@pytest.fixture(scope="module", params=HOSTS, ids=["-".join(host) for host in HOSTS])
+def opened(request: pytest.FixtureRequest, browser: Any, server: Server) -> Iterator[Lesson]:
+    """One page and one kernel a host and theme, for all tests of this module."""
+    app, theme = request.param
+    server.set_theme(theme)
+    reader = Reader(browser.new_context(viewport=VIEW), server)
+    path = server.write(f"lesson-{app}-{theme}", TIMELINE, STEPPER)
+    yield Lesson(reader.run(path, app), reader, app)
+    reader.context.close()
+    server.end_kernels()
+
+
+@pytest.fixture
+def lesson(opened: Lesson) -> Iterator[Lesson]:
+    """The page; at the end of a test nothing outside this machine was asked for."""
+    yield opened
+    assert opened.reader.refused == []
+
+
+def test_timeline_is_drawn_and_brushed(lesson: Lesson, picture: Picture) -> None:
+    page, canvas = lesson.page, lesson.page.locator(".vega-embed canvas")
+    expect(canvas).to_be_visible()
+    pixels, corner = canvas.evaluate(DRAWN, APPEND)
+    assert pixels > 1000 and corner == 0
+    box = canvas.bounding_box()
+    lanes = {**box, "y": box["y"] + box["height"] - 110, "height": 110}
+
+    def drawn() -> bytes:
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        shot: bytes = page.screenshot(clip=lanes)
+        return shot
+
+    picture(page, "whole")
+    whole = drawn()
+    strip = box["y"] + 90
+    page.mouse.move(box["x"] + 400, strip)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 470, strip, steps=4)
+    page.mouse.move(box["x"] + 550, strip, steps=4)
+    page.mouse.up()
+    chosen = drawn()
+    picture(canvas, "brushed")
+    page.mouse.dblclick(box["x"] + 480, strip)
+    page.mouse.move(box["x"] - 20, strip)  # off the chart: no tooltip
+    assert chosen != whole
+    assert drawn() == whole
+
+
+def test_commit_is_stepped_to_its_end_with_a_winner_in_between(lesson: Lesson, picture: Picture) -> None:
+    page, shown = lesson.page, cell(lesson.page, 1)
+    step, rich = shown.get_by_role("button", name=re.compile("step|next")), shown.locator(".dnb-rich")
+    heading = rich.locator("p").first
+    expect(heading).to_contain_text("not begun")
+    step.click()
+    expect(heading).not_to_contain_text("not begun")
+    shown.locator("select").select_option(label="append rows elsewhere")
+    shown.get_by_role("button", name="let another writer win now").click()
+    expect(rich.get_by_text("another writer").first).to_be_attached()
+    picture(rich, "rival")
+    step.focus()
+    for _ in range(MAX_STEPS):
+        if step.is_disabled():
+            break
+        before = heading.inner_text()
+        page.keyboard.press("Space")
+        expect(heading).not_to_have_text(before)
+    expect(heading).to_contain_text("version 14 is yours")
+    expect(step).to_be_disabled()
+    picture(rich, "end")
+
+
+def test_trace_is_looked_back_upon_from_the_keyboard(lesson: Lesson) -> None:
+    shown = cell(lesson.page, 1)
+    heading, newest = shown.locator(".dnb-rich p").first, shown.get_by_role("button", name="last")
+    before = heading.inner_text()
+    shown.get_by_role("button", name="back").focus()
+    lesson.page.keyboard.press("Space")
+    expect(heading).not_to_have_text(before)
+    newest.press("Space")
+    expect(heading).to_have_text(before)
+    if lesson.app == "lab":  # Notebook 7 keeps the arrow keys for itself, as it does from any slider
+        shown.get_by_role("slider").press("ArrowLeft")
+        expect(heading).not_to_have_text(before)
+        newest.click()
+        expect(heading).to_have_text(before)
