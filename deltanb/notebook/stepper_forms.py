@@ -17,7 +17,7 @@ from deltanb.notebook.stepper_frames import ALGORITHM, Box, StepFrame, Try
 
 LEAST_BOXES = 6  # boxes drawn at least, the rest of them empty: the log goes on
 MAX_BOXES = 6  # beyond these the versions before the one read give way
-MAX_NOTE = 12  # columns of whose a version is in the text form; the attempts say it in full
+MAX_NOTE = 14  # columns of whose a version is in the text form; the attempts say it in full
 LOG, SO_FAR = "_delta_log", "What happened so far"
 SIGNS = {"lost": "✕", "committed": "✓", "putting": "…", "unknown": "?"}
 TONES = {"lost": "lost", "committed": "ok", "putting": "muted", "unknown": "warn"}
