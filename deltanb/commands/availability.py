@@ -259,7 +259,7 @@ class _Present:
     def missing_of(self, files: Any) -> dict[str, tuple[str, ...]]:
         """As :meth:`missing`, of a table of files; paths that are there are found by Arrow."""
         paths, vectors = files["path"], files["deletion_vector"]
-        there = pc.and_(pc.is_in(paths, value_set=pa.array(sorted(self.names), pa.string())),
+        there = pc.and_(pc.is_in(paths, value_set=pa.array(list(self.names), pa.string())),
                         pc.invert(pc.match_substring(paths, "%")))
         doubt = files.filter(pc.or_(pc.invert(there), pc.is_valid(vectors)))
         keys = key_array(doubt["path"], doubt["deletion_vector"]).to_pylist()

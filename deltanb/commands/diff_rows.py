@@ -158,20 +158,27 @@ def _asked(sides: Sides, keys: tuple[str, ...], versions: tuple[int, int]) -> np
 def _inferred(
     sides: Sides, fixed: frozenset[str], gone: np.ndarray, come: np.ndarray
 ) -> str | None:
-    """A column that is unique on both sides, has no NULL, and under which a row went and one came."""
+    """A column that is unique on both sides and has no NULL: one that is called like a key, be it that no
+    row under it changed, else one under which a row went and another came.
+    """
     if not (len(gone) and len(come)):
         return None
     fields = [f for f in sides.schema
               if f.name in sides.codes and f.name not in fixed
               and isinstance(f.type, PrimitiveType) and f.type.name in KEY_TYPES]
+    unmatched = None
     for field in sorted(fields, key=_is_unlikely):
+        if unmatched and _is_unlikely(field):
+            break
         if sides.before[field.name].null_count or sides.after[field.name].null_count:
             continue
         one, two = sides.parted(sides.codes[field.name])
-        if len(np.unique(one)) == len(one) and len(np.unique(two)) == len(two) and (
-                np.isin(one[gone], two[come]).any()):
-            return field.name
-    return None
+        if len(np.unique(one)) == len(one) and len(np.unique(two)) == len(two):
+            if np.isin(one[gone], two[come]).any():
+                return field.name
+            if not _is_unlikely(field):
+                unmatched = unmatched or field.name
+    return unmatched
 
 
 def _is_unlikely(field: StructField) -> bool:

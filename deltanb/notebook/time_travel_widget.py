@@ -93,6 +93,7 @@ class Panel:
         self.one.layout.display = None if many and not comparing else "none"
         self.two.layout.display = None if many and comparing else "none"
         self.is_comparing.disabled = not many
+        self.is_comparing.description = "✓ compare two" if comparing else "compare two"
 
     def _gaps(self, found: Any) -> str:
         """What the slider leaves out, and why."""

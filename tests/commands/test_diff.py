@@ -153,6 +153,14 @@ def test_a_column_that_is_called_an_id_is_tried_before_others() -> None:
     assert table.diff(0).rows.key == ("duck_id",)
 
 
+def test_rows_that_share_no_id_are_said_to_be_other_rows() -> None:
+    table = ducks()
+    table.delete("id = 1")
+    table.append({"id": [9], "name": ["Donald"]})
+    rows = table.diff(0).rows
+    assert (rows.key, rows.num_changed, rows.num_added, rows.num_removed) == (("id",), 0, 1, 1)
+
+
 def test_keys_are_asked_to_tell_rows_apart() -> None:
     table = dn.create(MemoryStore(), {"a": [1, 1], "b": [1, 2], "v": [1, 1]})
     table.update({"v": "5"}, where="b = 2")

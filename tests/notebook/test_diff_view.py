@@ -115,7 +115,7 @@ def test_many_rows_keep_to_the_limits(rows: int) -> None:
         assert len(views.html_of(found, "").encode()) <= html.MAX_BYTES
 
 
-def test_a_diff_of_a_million_files_is_drawn_at_once() -> None:
+def test_a_diff_of_many_files_is_drawn_at_once() -> None:
     made = TableBuilder(MemoryStore()).create("id long")
     stats = json.dumps({"numRecords": 5})
     made.commit(*[AddFile(f"part-{at}", {}, 10, TIME, stats=stats) for at in range(20_000)])
