@@ -80,11 +80,13 @@ class TimeTravel(Displayable):
         self._widget: Any = None
         self.versions: Versions = table.versions()
         """The versions there are, and which of them can be read."""
-        if moment is None:
-            moment = max((run[-1] for run in self.versions.runs), default=self.versions.last)
         self.frame: TimeFrame
         """What is shown now."""
-        self.at(moment)
+        newest = max((run[-1] for run in self.versions.runs), default=None)
+        if moment is None and newest is None:  # nothing has data: the newest state says so
+            self._show(self._frame(table.snapshot))
+        else:
+            self.at(newest if moment is None else moment)  # type: ignore[arg-type]
 
     def at(self, moment: Moment) -> TimeFrame:
         """Go to a version (an integer) or a time (ISO 8601 text, a datetime), and show its first rows.

@@ -99,6 +99,17 @@ def test_a_damaged_newest_commit_is_a_gap(tmp_path: Path) -> None:
     assert_consistent(travel.frame)
 
 
+def test_a_table_without_any_data_left_shows_what_the_log_knows(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    next(iter((tmp_path / "t").glob("*.parquet"))).unlink()
+    travel, panel = panel_of(table)
+    assert travel.frame.version == 0
+    assert "DataFileNotFound: version 0 of t names the data file" in repr(travel)
+    assert "v0: 1 of its files is gone (vacuumed)" in panel.about.value
+    assert panel.one.layout.display == "none"
+    assert_consistent(travel.frame)
+
+
 def test_versions_that_come_later_are_found(half_gone: Any) -> None:
     travel = half_gone.time_travel()
     half_gone.append({"id": [9], "name": ["Gladstone"]})
