@@ -29,6 +29,7 @@ STEPPER = """\
 yours = table.start_transaction()
 read = yours.filter_files("day = 1")
 yours.stepper(yours.write_files({"day": [1], "qty": [7]}), "WRITE")"""
+TRAVEL = "table.time_travel()"
 APPEND = (0x2B, 0x51, 0xFB)  # --dnb-append
 MAX_STEPS = 20  # of a commit that loses one race; it has ten
 # Pixels of a colour, and how opaque the corner is.
@@ -56,7 +57,7 @@ def opened(request: pytest.FixtureRequest, browser: Any, server: Server) -> Iter
     app, theme = request.param
     server.set_theme(theme)
     reader = Reader(browser.new_context(viewport=VIEW), server)
-    path = server.write(f"lesson-{app}-{theme}", TIMELINE, STEPPER)
+    path = server.write(f"lesson-{app}-{theme}", TIMELINE, STEPPER, TRAVEL)
     yield Lesson(reader.run(path, app), reader, app)
     reader.context.close()
     server.end_kernels()
@@ -135,3 +136,35 @@ def test_trace_is_looked_back_upon_from_the_keyboard(lesson: Lesson) -> None:
         expect(heading).not_to_have_text(before)
         newest.click()
         expect(heading).to_have_text(before)
+
+
+def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> None:
+    page, shown = lesson.page, cell(lesson.page, 2)
+    rich = shown.locator(".dnb-rich").last
+    before = rich.inner_text()
+    drag(page, shown.locator(".noUi-handle:visible"), to=0.5, still=lambda: rich.inner_text() == before)
+    expect(rich).to_contain_text("table.restore(6)")
+    assert shown.locator(".dnb-rich tbody tr").count() == 9  # rows of version 6
+    picture(shown, "one")
+    box = shown.get_by_placeholder("2026")
+    box.fill("3")
+    box.press("Enter")
+    expect(rich).to_contain_text("table.restore(3)")
+    shown.get_by_role("button", name="compare two").click()
+    expect(shown.locator(".noUi-handle:visible")).to_have_count(2)
+    shown.locator(".noUi-target:visible").click(position={"x": 1, "y": 2})
+    expect(rich).to_contain_text("v0 → v3")
+    assert shown.locator(".dnb-rich").last.get_by_text("added").first.is_visible()
+    picture(shown, "two")
+
+
+def drag(page: Any, handle: Any, to: float, still: Callable[[], bool] = lambda: True) -> None:
+    """Drag a slider's handle to a share of its track; ``still`` must hold before it is let go."""
+    start = handle.bounding_box()
+    track = handle.locator("xpath=ancestor::*[contains(@class, 'noUi-target')]").bounding_box()
+    x, y = start["x"] + start["width"] / 2, start["y"] + start["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(track["x"] + track["width"] * to, y, steps=8)
+    assert still()
+    page.mouse.up()
