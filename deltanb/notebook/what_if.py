@@ -12,18 +12,22 @@ from typing import Any
 
 from deltanb.notebook import conflict, units
 from deltanb.notebook.conflict import SIGNS, STATE_TONES, counted
-from deltanb.notebook.model import Inline, Section, Span, Table, View, muted, ok, warn
+from deltanb.notebook.model import Inline, Section, Span, Table, View, muted, ok, plain, warn
+from deltanb.notebook.timeline import CommitTimeline, Mark
 from deltanb.options import options
 
 AS_RECORDED = "as recorded"
+NO_BREAK = "\u00a0"
+FIRST_ROWS = 3  # versions that surely have room in the text form
 MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
 
 
 def replay(replay: Any) -> View:
     """The view of a :class:`~deltanb.transaction.what_if.Replay`: a sentence a level, then the grid."""
-    raced = [row for row in replay.rows if row.version is not None]
-    marks: list[Inline] = [units.count(replay.total, "commit"), f"{units.number(len(raced))} raced"]
-    if lost := len(replay.rows) - len(raced):
+    lost = sum(row.version is None for row in replay.rows)
+    raced = sum(row.version is not None and row.read_version is not None for row in replay.rows)
+    marks: list[Inline] = [units.count(replay.total, "commit"), f"{units.number(raced)} raced"]
+    if lost:
         marks.append(f"{units.number(lost)} failed in this session")
     if replay.without:
         marks.append(f"without {', '.join(replay.without)}")
@@ -31,37 +35,50 @@ def replay(replay: Any) -> View:
     if not replay.rows:
         lines.append("no commit raced another, so no rule could have ended one")
         return View("What if", replay.table, tuple(marks), tuple(lines))
-    for at, level in enumerate(replay.levels):
-        lines.append([Span(level or AS_RECORDED, strong=True), ": ", *_outcome(replay.rows, at)])
-    if any(row.is_assumed for row in replay.rows):
+    for level, outcome in zip(replay.levels, replay.outcomes, strict=True):
+        lines.append([Span(level or AS_RECORDED, strong=True), ": ", *_said(outcome)])
+    if replay.outcomes[0].assumed:
         lines.append(muted("* what it read is not recorded whole: more may fail here than would have"))
     return View("What if", replay.table, tuple(marks), tuple(lines), tuple(_sections(replay)))
 
 
-def _outcome(rows: Sequence[Any], at: int) -> list[Inline]:
+def _said(outcome: Any) -> list[Inline]:
     """What would have become of the commits under one level."""
-    fails = Counter(row.answers[at].rule for row in rows
-                    if row.version is not None and row.answers[at].rule)
-    passes = sum(row.version is None and row.answers[at].passed for row in rows)
-    unknown = sum(bool(row.answers[at].unknown) for row in rows)
     said: list[Inline] = []
-    if fails:
-        names = [rule for rule, _ in fails.most_common(MAX_REASONS)]
-        more = f" and {len(fails) - MAX_REASONS} more" if len(fails) > MAX_REASONS else ""
-        total = units.count(sum(fails.values()), "commit")
-        said.append(warn(f"{total} would have failed ({', '.join(names)}{more})"))
-    if passes:
-        said.append(ok(f"{units.number(passes)} that failed would have passed"))
+    if outcome.fails:
+        names = sorted(outcome.fails, key=lambda rule: -outcome.fails[rule])
+        more = f" and {len(names) - MAX_REASONS} more" if len(names) > MAX_REASONS else ""
+        total = units.count(sum(outcome.fails.values()), "commit")
+        said.append(warn(f"{total} would have failed ({', '.join(names[:MAX_REASONS])}{more})"))
+    if outcome.passes:
+        said.append(ok(f"{units.number(outcome.passes)} that failed would have passed"))
     if not said:
-        said.append("all would have ended as they did" if not unknown
-                    else "all that can be answered would have ended as they did")
-    if unknown:
-        said.append(muted(f"{units.number(unknown)} cannot be answered"))
+        said.append("all that can be answered would have ended as they did" if outcome.unknown
+                    else "all would have ended as they did")
+    if outcome.unknown:
+        said.append(muted(f"{units.number(outcome.unknown)} cannot be answered"))
     return [part for one in said for part in (", ", one)][1:]
 
 
+def timeline(replay: Any, at: int) -> CommitTimeline:
+    """The history with what would have been under one of the levels as remarks."""
+    first, last = replay.versions
+    title = f"had the table been {replay.levels[at]}" if replay.levels[at] else "as recorded"
+    if replay.without:
+        title += f", without {', '.join(replay.without)}"
+    shown = CommitTimeline.of(replay.log, start=first, end=last)
+    marks: dict[Any, Mark] = {}
+    for row in replay.rows:
+        answer = row.answers[at]
+        if row.version is not None and answer.rule:
+            marks[row.version] = Mark(answer.rule)
+        elif row.version is None and answer.passed:
+            marks[row.txn_id] = Mark("would have passed", "✓")
+    return shown.marked(marks, f"{title}: {plain(_said(replay.outcomes[at]))}")
+
+
 def _sections(replay: Any) -> list[Section]:
-    rows = sorted(replay.rows, key=lambda row: not row.changes)
+    rows = replay.by_interest
     levels = tuple(level or AS_RECORDED for level in replay.levels)
     columns = ("commit", "read", "operation", "writer", *levels, "what it read")
     shown = tuple(_cells(row) for row in rows[: options.max_rows])
@@ -90,7 +107,7 @@ def _name(row: Any) -> Inline:
 def _answer(answer: Any) -> Inline:
     if answer.unknown:
         return muted("? not known")
-    return ok("✓") if answer.passed else Span(f"✕ {answer.rule}", "warn")
+    return ok("✓") if answer.passed else warn(f"✕ {answer.rule}".replace(" ", NO_BREAK))
 
 
 def _reasons(rows: Sequence[Any], levels: Sequence[str]) -> list[tuple[Inline, ...]]:
@@ -147,7 +164,9 @@ def explanation(explained: Any) -> View:
 def _explained(explained: Any) -> list[Section]:
     sections = []
     if explained.rows:
-        order = sorted(explained.rows, key=lambda row: not row.rule)  # the one that counts comes first
+        order = list(explained.rows)
+        if any(row.rule for row in order[FIRST_ROWS:]):  # the one that counts must be in sight
+            order.sort(key=lambda row: not row.rule)
         rows = tuple((f"v{row.version}", Span(row.operation, "fixed"), row.writer or muted("–"),
                       counted(row.actions), _verdict(row)) for row in order[: options.max_rows])
         table = Table(("version", "operation", "writer", "changes", "verdict"), rows,

@@ -213,16 +213,20 @@ def find_files(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> tup
     Raises:
         InvalidPredicate: syntax, or a column the table does not have.
     """
+    return asked(snapshot, predicates), snapshot.files_for_scan(*predicates)
+
+
+def asked(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> Scan:
+    """As :func:`find_files`, without looking for files: metadata is enough."""
     from deltanb.log.generated_pruning import implied_predicates
     from deltanb.log.predicates import parse
 
     schema = snapshot.schema
     parsed = [parse(p, schema) for p in predicates]
-    table = snapshot.files_for_scan(*predicates)
     scan = scan_of(parsed, snapshot.partition_columns, schema)
     if more := implied_predicates(snapshot, parsed):
         scan = replace(scan, partition=(*scan.partition, *more))
-    return scan, table
+    return scan
 
 
 def _literal(value: str | None) -> str:

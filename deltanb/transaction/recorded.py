@@ -32,7 +32,7 @@ from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.journal import Attempt
 from deltanb.transaction.operations import MANUAL_UPDATE, REPLACE_TABLE, Operation
 from deltanb.transaction.prepare import is_blind_append, isolation_of
-from deltanb.transaction.reads import Reads, Scan, find_files, partition_key
+from deltanb.transaction.reads import Reads, Scan, asked, find_files, partition_key
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN, parse_high_water_mark
 from deltanb.transaction.steps import Winner
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
 MAX_COMMITS = 1_000  # parsed commits kept: more than any transaction is behind, and some MB
+FEW_FILES = 1_000  # in a table this small, finding the files read again costs next to nothing
 MAX_WALK = 100  # commits walked from one version to the next; beyond, a checkpoint is nearer
 WHOLE = "reads not recorded: taken as the whole table"
 _SPARK_ID = re.compile(r"#\d+L?\b")  # Spark writes predicates with the ids of its columns: month#12
@@ -62,12 +63,18 @@ class Recorded:
 
 
 class Recorder:
-    """Tells the commits of a table again; fastest from old to new, as each version is made from the last."""
+    """Tells the commits of a table again; fastest from old to new, as each version is made from the last.
+
+    What the table is at a version takes its commits alone; which files it has takes much more, so that is
+    asked only where it can matter.
+    """
 
     def __init__(self, log: DeltaLog) -> None:
         self._log = log
         self._commits: OrderedDict[int, Winner] = OrderedDict()
-        self._snapshot: Snapshot | None = None
+        self._bare: Snapshot | None = None
+        self._whole: Snapshot | None = None
+        self._is_small = log.update().num_files <= FEW_FILES
 
     def commit(self, version: int) -> Winner:
         """The commit of a version.
@@ -82,25 +89,38 @@ class Recorder:
                 self._commits.popitem(last=False)
         return found
 
-    def snapshot(self, version: int) -> Snapshot:
-        """The table at a version.
+    def snapshot(self, version: int, with_files: bool) -> Snapshot:
+        """The table at a version; without ``with_files`` it has all but the right files.
 
         Raises:
             VersionNotFound: it cannot be read any more.
         """
+        found = self._next(self._whole if with_files else self._bare, version, with_files)
+        if with_files:
+            self._whole = found
+        else:
+            self._bare = found
+        return found
+
+    def _next(self, held: Snapshot | None, version: int, with_files: bool) -> Snapshot:
         from deltanb.log.replay import Delta, feed_actions
         from deltanb.log.snapshot import Snapshot
 
-        held = self._snapshot
         if held is None or not 0 <= version - held.version <= MAX_WALK:
-            held = self._log.snapshot_at(version)
-        elif version > held.version:
-            delta = Delta()
-            for passed in range(held.version + 1, version + 1):
-                feed_actions(delta, self.commit(passed).actions)
-            held = Snapshot(self._log, held._state.after(delta, version))
-        self._snapshot = held
-        return held
+            return self._log.snapshot_at(version)
+        if version == held.version:
+            return held
+        delta = Delta()
+        for passed in range(held.version + 1, version + 1):
+            actions = self.commit(passed).actions
+            feed_actions(delta, actions if with_files else [
+                a for a in actions if not isinstance(a, FileAction)])
+        return Snapshot(self._log, held._state.after(delta, version))
+
+    def _needs_files(self, version: int, read_version: int) -> bool:
+        """Whether the files it read can matter: to winners that remove some; or they cost little."""
+        return self._is_small or any(
+            self.commit(winner).removes for winner in range(read_version + 1, version))
 
     def transaction(self, version: int, read_version: int, attempt: Attempt | None = None) -> Recorded:
         """The transaction that committed a version, as it was before its first try.
@@ -108,11 +128,12 @@ class Recorder:
         Raises:
             VersionNotFound: the commit, or the version it read, cannot be read any more.
         """
-        commit, snapshot = self.commit(version), self.snapshot(read_version)
+        with_files = self._needs_files(version, read_version)
+        commit, snapshot = self.commit(version), self.snapshot(read_version, with_files)
         actions = tuple(a for a in commit.actions
                         if not isinstance(a, CommitInfo) and not _is_rebased(a, commit, snapshot))
         info = commit.commit_info
-        reads, words, is_assumed = _reads(commit, actions, snapshot, attempt)
+        reads, words, is_assumed = _reads(commit, actions, snapshot, attempt, with_files)
         metadata = _last(Metadata, actions) or snapshot.metadata
         operation = _operation(info)
         if attempt is not None:
@@ -173,10 +194,11 @@ Told = tuple[Reads, str, bool]
 
 
 def _reads(
-    commit: Winner, actions: Sequence[Action], snapshot: Snapshot, attempt: Attempt | None
+    commit: Winner, actions: Sequence[Action], snapshot: Snapshot, attempt: Attempt | None,
+    with_files: bool,
 ) -> Told:
     if attempt is not None:
-        return _as_in_journal(snapshot, attempt)
+        return _as_in_journal(snapshot, attempt, with_files)
     app_ids = frozenset(a.app_id for a in actions if isinstance(a, SetTransaction))
     if commit.is_blind_append:
         return Reads(app_ids=app_ids), "nothing: a blind append", False
@@ -186,22 +208,24 @@ def _reads(
     scans, words, is_assumed = _scans(commit, snapshot)
     if scans is None:
         return Reads((Scan(),), whole_table=True, app_ids=app_ids), WHOLE, True
-    found = [_found(snapshot, scan) for scan in scans]
+    found = [_found(snapshot, scan, with_files) for scan in scans]
     return Reads(tuple(scan for scan, _ in found), tuple(t for _, t in found if t is not None),
                  app_ids=app_ids), words, is_assumed
 
 
-def _as_in_journal(snapshot: Snapshot, attempt: Attempt) -> Told:
-    found = [_found(snapshot, scan) for scan in attempt.scans]
+def _as_in_journal(snapshot: Snapshot, attempt: Attempt, with_files: bool) -> Told:
+    found = [_found(snapshot, scan, with_files) for scan in attempt.scans]
     reads = Reads(tuple(scan for scan, _ in found), tuple(t for _, t in found if t is not None),
                   attempt.read_whole_table, attempt.app_ids)
     return reads, " OR ".join(attempt.reads) or "nothing", False
 
 
-def _found(snapshot: Snapshot, scan: Scan) -> tuple[Scan, pa.Table | None]:
+def _found(snapshot: Snapshot, scan: Scan, with_files: bool) -> tuple[Scan, pa.Table | None]:
     """The scan made again, and the files it finds; of a look-up by partition no files are remembered."""
     if scan.partitions is not None:
         return scan, None
+    if not with_files:
+        return asked(snapshot, scan.sql), None
     again, table = find_files(snapshot, scan.sql)
     return again, table.select(["path", "partition_values"])
 

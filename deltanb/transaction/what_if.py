@@ -9,8 +9,10 @@ What it does not know: how a recorded transaction is told again (``recorded``), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action
@@ -40,11 +42,16 @@ from deltanb.transaction.rules import RULES, Rule, check
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
+    from deltanb.log.delta_log import DeltaLog
     from deltanb.log.history import History, HistoryEntry
+    from deltanb.notebook.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
 
 LEVELS = (SERIALIZABLE, WRITE_SERIALIZABLE, SNAPSHOT_ISOLATION)
 """The isolation levels, the strictest first."""
+
+NOT_SAID = Operation("transaction")
+"""The operation of one that has nothing to write yet and has not said what it will do."""
 
 _NO_RULE = {None, ConcurrentWriteException.kind, MaxCommitRetriesExceeded.kind, CommitOutcomeUnknown.kind}
 """Reasons of failure that no rule decides, so that other rules would change nothing."""
@@ -101,13 +108,35 @@ class Replayed:
         return any(not a.unknown and a.passed is (self.version is None) for a in self.answers)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """A level in numbers: the rules that would have ended commits, how many that failed would have passed,
+    how many cannot be answered, and for how many commits the reads are assumed."""
+
+    fails: Mapping[str, int]
+    passes: int
+    unknown: int
+    assumed: int
+
+
+def _outcome(rows: Sequence[Replayed], at: int) -> Outcome:
+    answers = [(row, row.answers[at]) for row in rows]
+    return Outcome(
+        Counter(answer.rule for row, answer in answers if row.version is not None and answer.rule),
+        sum(row.version is None and answer.passed for row, answer in answers),
+        sum(bool(answer.unknown) for _, answer in answers),
+        sum(row.is_assumed for row in rows),
+    )
+
+
 @dataclass(frozen=True, repr=False)
 class Replay(Displayable):
     """A history under other rules: the commits that raced, by the levels asked for.
 
     ``rows`` are in the order of their versions; a commit that nobody came before has none, as no rule can
     end it. ``levels`` are the columns; None stands for the level that each commit was made under.
-    ``without`` names the rules that were left out, ``total`` counts the commits looked at.
+    ``without`` names the rules that were left out, ``total`` counts the commits looked at, and ``versions``
+    are the first and the last of them.
     """
 
     table: str
@@ -115,6 +144,32 @@ class Replay(Displayable):
     rows: tuple[Replayed, ...]
     total: int
     without: tuple[str, ...] = ()
+    log: DeltaLog | None = field(default=None, compare=False)
+    versions: tuple[int, int] = (0, 0)
+
+    @cached_property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What would have become of all of them, one a level."""
+        return tuple(_outcome(self.rows, at) for at in range(len(self.levels)))
+
+    @cached_property
+    def by_interest(self) -> tuple[Replayed, ...]:
+        """The rows, those first that would have ended otherwise."""
+        return tuple(sorted(self.rows, key=lambda row: not row.changes))
+
+    def timeline(self, isolation: str | None = None) -> CommitTimeline:
+        """The history as a timeline: ✕ and the rule where a commit would have failed, ✓ where one that failed
+        would have passed. ``isolation`` is the level that is drawn, the first one unless given.
+
+        Raises:
+            InvalidArgument: not one of the levels that were asked for.
+        """
+        from deltanb.notebook.what_if import timeline
+
+        if isolation is not None and isolation not in self.levels:
+            raise InvalidArgument(
+                f"isolation={isolation!r} was not replayed; there are {', '.join(map(str, self.levels))}")
+        return timeline(self, 0 if isolation is None else self.levels.index(isolation))
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
@@ -164,10 +219,9 @@ def replay(
     log = history.log
     if log is None:
         raise InvalidArgument("this history was made by hand and knows no table; take table.history()")
-    log.update()  # the table's name may be of a commit that this process has not seen
     held, left_out = _rules(rules, without)
     levels = _levels(isolation, is_plain=rules is None and not without)
-    recorder, journal = Recorder(log), list(journal_of(log))
+    recorder, journal = Recorder(log), list(journal_of(log))  # it brings the log up to date
     committed = {attempt.txn_id: attempt for attempt in journal if attempt.outcome == "committed"}
     rows: list[Replayed] = []
     for entry in sorted(history, key=_read_version):
@@ -178,7 +232,10 @@ def replay(
     rows += [_lost(recorder, attempt, levels, held) for attempt in journal
              if attempt.outcome == "failed" and attempt.kind not in _NO_RULE and attempt.version in known]
     rows.sort(key=lambda row: (row.wanted, row.version is not None))
-    return Replay(history.table, levels, tuple(rows), len(history), left_out)
+    bounds = (min(known, default=0), max(known, default=0))
+    found = Replay(history.table, levels, tuple(rows), len(history), left_out, log, bounds)
+    _ = found.outcomes, found.by_interest  # counted now, so that looking at it takes no time
+    return found
 
 
 def _levels(isolation: Any, is_plain: bool) -> tuple[str | None, ...]:
@@ -269,14 +326,16 @@ def _answers(
     recorder: Recorder, current: CurrentTransaction, winners: Sequence[int],
     levels: Sequence[str | None], rules: Sequence[Rule],
 ) -> tuple[Answer, ...]:
-    by_isolation: dict[str, Answer] = {}
-    answers = []
-    for level in levels:
-        isolation = current.isolation if level is None else _judged(current, level)
-        if isolation not in by_isolation:
-            by_isolation[isolation] = _answer(recorder, current, isolation, winners, rules)
-        answers.append(by_isolation[isolation])
-    return tuple(answers)
+    wanted = [current.isolation if level is None else _judged(current, level) for level in levels]
+    found: dict[str, Answer] = {}
+    has_passed = False
+    for isolation in sorted(set(wanted), key=LEVELS.index):
+        if has_passed and all(rule in RULES for rule in rules):  # a weaker level only leaves rules out
+            found[isolation] = Answer(isolation)
+        else:
+            found[isolation] = _answer(recorder, current, isolation, winners, rules)
+        has_passed = found[isolation].passed
+    return tuple(found[isolation] for isolation in wanted)
 
 
 def _judged(current: CurrentTransaction, level: str) -> str:
@@ -421,6 +480,8 @@ def _as_it_stands(
     if current.actions:
         return current, False
     level = properties.get(current.metadata.configuration, "delta.isolationLevel")
+    if operation is None:
+        current = current.having(operation=NOT_SAID)
     return current.having(isolation=str(level)), True
 
 
