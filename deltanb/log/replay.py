@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -79,6 +80,7 @@ TOMBSTONES_SCHEMA = pa.schema([
     ("default_row_commit_version", pa.int64()),
 ])
 
+MAX_RECENT = 50  # commits whose size is remembered: what a line of bars can show
 MAX_QUOTED = 60  # characters of a damaged line shown in its error
 
 
@@ -188,6 +190,8 @@ class Delta:
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     commit_info: bytes | None = None
     """JSON of the last commit's commitInfo, None if it has none."""
+    recent: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
+    """How many files each of the last commits adds and removes, as far as each was read by itself."""
 
     def absorb(self, later: Delta) -> None:
         """Let the later file actions decide."""
@@ -206,6 +210,7 @@ class Delta:
         self.txns.update(later.txns)
         self.domains.update(later.domains)
         self.commit_info = later.commit_info
+        self.recent = later.recent
 
     def apply(self, action: Action) -> None:
         """Take one action value into account."""
@@ -245,6 +250,7 @@ def feed(
         lines = _lines(data)
         if not lines:
             raise ValueError("no actions")
+        others = 0
         for line in reversed(lines) if newest_first else lines:
             if (add := line.add) is not None:
                 key = add.path
@@ -259,17 +265,26 @@ def feed(
                 delta.removes[key] = remove
             elif info := line.commitInfo:
                 delta.commit_info = bytes(info)
+                others += 1
             else:
                 _feed_small(delta, line)
+                others += 1
     except (ValueError, InvalidAction) as error:
         raise explain(data, name, root, error) from None
+    if newest_first:
+        delta.recent.clear()
+    else:
+        delta.recent.append(len(lines) - others)
 
 
 def feed_actions(delta: Delta, new: Iterable[Action]) -> None:
     """As :func:`feed`, for a commit whose actions are at hand."""
     delta.commit_info = None
+    files = 0
     for action in new:
         delta.apply(action)
+        files += isinstance(action, actions.AddFile | actions.RemoveFile)
+    delta.recent.append(files)
 
 
 def _feed_small(delta: Delta, line: _Line) -> None:

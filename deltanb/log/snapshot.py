@@ -17,7 +17,7 @@ from deltanb.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from deltanb.display import Displayable
 from deltanb.errors import InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log.file_set import FileSet
-from deltanb.log.replay import FILES_SCHEMA, CheckpointParts, Delta
+from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
 from deltanb.log.segment import commit_name
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class State:
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     commit_info: bytes | None = None
     checkpoint_version: int | None = None
+    recent: tuple[int, ...] = ()
+    """How many files each of the last commits adds and removes, as far as they were read one by one."""
 
     @classmethod
     def of_checkpoint(cls, version: int, parts: CheckpointParts) -> State:
@@ -63,6 +65,9 @@ class State:
         if delta.domains:
             both = {**domains, **delta.domains}
             domains = {name: domain for name, domain in both.items() if not domain.removed}
+        recent = tuple(delta.recent)
+        if len(recent) == version - self.version:
+            recent = (*self.recent, *recent)[-MAX_RECENT:]
         return State(
             version,
             self.files.extended(delta, all_new),
@@ -72,6 +77,7 @@ class State:
             domains,
             delta.commit_info,
             self.checkpoint_version,
+            recent,
         )
 
 

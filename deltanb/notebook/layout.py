@@ -6,6 +6,7 @@ What it does not know: colours, markup, logs.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 MAX_BINS = 400  # bars of a strip: fewer than two pixels each say nothing, and 10,000 are 7 MB of JSON
 MAX_IN_LANES = 200  # transactions in lanes: what a reader can follow, and some 60 kB of JSON
 MAX_LANES = 12  # writers with a lane of their own; what remains shares one
+SPARKS = "▁▂▃▄▅▆▇█"
 WINDOW = 60  # versions in view at first: their dots still stand apart
 
 
@@ -166,6 +168,17 @@ def bins(places: Iterable[int], first: int, width: int) -> list[tuple[int, int, 
     """
     found = Counter((place - first) // width for place in places)
     return [(first + at * width, first + (at + 1) * width - 1, found[at]) for at in sorted(found)]
+
+
+def sparkline(counts: Sequence[int]) -> str:
+    """Counts as a line of bars, by the order of their size; nothing is a dot.
+
+    >>> sparkline([0, 1, 3, 9, 27])
+    '·▂▄▆█'
+    """
+    top = math.log1p(max(counts, default=0))
+    return "".join(
+        SPARKS[math.ceil(math.log1p(n) / top * len(SPARKS)) - 1] if n else "·" for n in counts)
 
 
 def ticks(first: float, last: float, most: int) -> list[int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from deltanb.actions import AddFile
 from deltanb.notebook import units
+from deltanb.notebook.layout import sparkline
 from deltanb.notebook.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options
 
@@ -62,6 +63,7 @@ def _view(kind: str, snapshot: Any, pinned: bool) -> View:
     sections = [_schema(snapshot), _properties(snapshot.metadata), _features(snapshot.protocol)]
     if kind == "Snapshot":
         sections.insert(1, _files(snapshot))
+    sections += _recent(snapshot)
     return View(kind, name, tuple(marks), tuple(_lines(snapshot)), tuple(sections))
 
 
@@ -99,6 +101,16 @@ def _unread_files(snapshot: Any) -> int | None:
             return int(getattr(at._checkpoint, "num_adds", 0))
         at = at._below
     return None
+
+
+def _recent(snapshot: Any) -> Iterable[Section]:
+    """How much the last commits changed, if they are in memory: a bar each, the newest at the right."""
+    sizes = snapshot._state.recent
+    if len(sizes) > 1:
+        few, many = units.number(min(sizes)), units.number(max(sizes))
+        words = f"{few} to {many} files" if few != many else units.count(max(sizes), "file")
+        last = f"  added and removed in each of the last {len(sizes)} commits, the newest at the right"
+        yield Section("Recent", [code(sparkline(sizes)), "  ", words, muted(last)], is_detail=True)
 
 
 def _last_info(snapshot: Any) -> Any:

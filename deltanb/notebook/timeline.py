@@ -47,7 +47,7 @@ class CommitTimeline(Displayable):
 
     def __init__(
         self, tracks: Iterable[Track], table: str = "",
-        marks: Mapping[int, Mark | str] | None = None, title: str = "",
+        marks: Mapping[Any, Mark | str] | None = None, title: str = "",
     ) -> None:
         known = {v: Mark(mark) if isinstance(mark, str) else mark for v, mark in (marks or {}).items()}
         order = sorted(tracks, key=lambda track: (track.version, track.is_committed))
@@ -84,8 +84,9 @@ class CommitTimeline(Displayable):
                  if first <= attempt.version <= last + open_end]
         return cls(timeline_rows.joined(commits, tried), log.snapshot.metadata.name or name, **settings)
 
-    def marked(self, marks: Mapping[int, Mark | str], title: str = "") -> CommitTimeline:
-        """The same timeline with remarks on commits, by version; ``title`` says what they tell.
+    def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CommitTimeline:
+        """The same timeline with remarks on commits, by version, and on attempts that failed, by their
+        ``txn_id``; ``title`` says what they tell.
 
         >>> timeline = CommitTimeline([Track(1, 0, "DELETE", "Donald", "delete"),
         ...                            Track(2, 0, "MERGE", "Daisy", "rewrite")], "ducks")

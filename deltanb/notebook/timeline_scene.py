@@ -16,8 +16,9 @@ from deltanb.notebook.timeline_rows import KINDS, Track
 SESSION = "attempts seen in this session"
 MAX_TEXT_ROWS = 10  # transactions named in the text form
 MAX_LABELLED = 12  # transactions up to which each one's doing stands beside its line
+MAX_CROSSES = 600  # ✕ in the lanes: where everyone loses all the time, each line has its last ones
 MAX_WRITER = 18  # characters of a writer's name at its lane, or on a line of text
-LABEL_SHARE = 1 / 105  # of the window's width a character of a label takes: 6 of 640 pixels
+LABEL_SHARE = 1 / 100  # of the window's width a character of a label takes: 6.4 of 640 pixels
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Scene:
 
     table: str
     tracks: Sequence[Track]
-    marks: Mapping[int, Mark] = field(default_factory=dict)
+    marks: Mapping[int | str | None, Mark] = field(default_factory=dict)
     title: str = ""
 
     # -- words -----------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ class Scene:
         read = "" if track.read_version is None else f" ← v{track.read_version}"
         sign = "*" if track.is_committed else "✕"
         note = self.note(track)
-        mark = self.marks.get(track.version) if track.is_committed else None
+        mark = self.mark(track)
         if mark is not None:
             note = "; ".join(filter(None, (f"{mark.sign} {mark.words}", note)))
         return [f"{sign} v{track.version}{read}", track.operation, units.fit(track.writer, MAX_WRITER),
@@ -141,9 +142,9 @@ class Scene:
     @cached_property
     def lost(self) -> list[tuple[int, int, int]]:
         """The strip's ✕: (first version, last version, races lost there)."""
-        places = [at for track in self.tracks for at in track.crosses if self.first <= at <= self.last]
-        places += [version for version, mark in self.marks.items() if mark.sign == "✕"]
-        return layout.bins(places, self.first, self.bin)
+        places = [at for track in self.tracks for at in track.crosses]
+        places += [at for at, mark in self.marks.items() if mark.sign == "✕" and isinstance(at, int)]
+        return layout.bins((at for at in places if self.first <= at <= self.last), self.first, self.bin)
 
     @cached_property
     def shown(self) -> list[Track]:
@@ -151,31 +152,80 @@ class Scene:
         return list(self.tracks[-layout.MAX_IN_LANES :])
 
     @cached_property
-    def window(self) -> tuple[float, float]:
-        """The versions in view at first, with half a version around."""
-        return max(self.first, self.last - layout.WINDOW + 1) - 0.5, self.last + 0.5
+    def domain(self) -> tuple[float, float]:
+        """From the first version any line starts at to the last one, with half a version around."""
+        return min(self.first, *(track.start for track in self.shown)) - 0.5, self.last + 0.5
 
     @cached_property
-    def begin(self) -> int:
-        """The first version any line in view starts from."""
-        return min(track.start for track in self.shown)
+    def window(self) -> tuple[float, float]:
+        """The versions in view at first."""
+        low, high = self.domain
+        return (low, high) if high - low <= layout.WINDOW + 1 else (high - layout.WINDOW, high)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether not all versions are in view at first."""
+        return self.window != self.domain
+
+    @property
+    def older(self) -> str:
+        """Which versions have no lanes, and how to see theirs; empty if all have."""
+        if len(self.shown) == len(self.tracks):
+            return ""
+        return (f"lanes hold the newest {len(self.shown)} transactions, from v{self.shown[0].version}; "
+                "timeline(start, end) shows others")
 
     @property
     def has_labels(self) -> bool:
         """Whether each transaction's doing stands beside its line."""
         return len(self.shown) <= MAX_LABELLED
 
+    @property
+    def has_words(self) -> bool:
+        """Whether the words of remarks stand beside their signs, and not in the text alone."""
+        return len(self.marks) <= MAX_LABELLED
+
     @cached_property
     def lanes(self) -> layout.Lanes:
         """Where the transactions stand in the lanes."""
-        return layout.lanes([
-            layout.Span(track.writer, start, track.version)
-            for track, start in zip(self.shown, self.starts(self.shown), strict=True)])
+        return layout.lanes([self.span(track) for track in self.shown])
 
-    def starts(self, tracks: Sequence[Track]) -> list[float]:
-        """Where each line begins, or the words above it, if they reach further."""
-        unit = (self.last - self.begin + 1) * LABEL_SHARE if self.has_labels else 0
-        return [min(track.start, track.version - len(self.label(track)) * unit) for track in tracks]
+    def span(self, track: Track) -> layout.Span:
+        """What a transaction takes of its row: its line, and the words beside it."""
+        low, high = self.window
+        unit = (high - low) * LABEL_SHARE
+        start, end = float(track.start), float(track.version)
+        if self.has_labels:
+            length = len(self.label(track)) * unit
+            if self.is_label_right(track):
+                end += length
+            else:
+                start = min(start, end - length)
+        mark = self.mark(track)
+        if mark is not None:
+            end = max(end, track.version + (len(self.remark(mark)) + 2) * unit)
+        return layout.Span(track.writer, start, end)
+
+    def is_label_right(self, track: Track) -> bool:
+        """Whether the words above its line have room only to the right of its end."""
+        low, high = self.window
+        return track.version - len(self.label(track)) * (high - low) * LABEL_SHARE < low
+
+    @cached_property
+    def _most_crosses(self) -> int:
+        return max(1, MAX_CROSSES // max(1, sum(bool(track.crosses) for track in self.shown)))
+
+    def crosses(self, track: Track) -> tuple[int, ...]:
+        """The versions of a line that bear a ✕."""
+        return track.crosses[-self._most_crosses :]
+
+    def remark(self, mark: Mark) -> str:
+        """What stands beside a commit: the sign of the remark, and its words where there is room."""
+        return f"{mark.sign} {mark.words}" if self.has_words else mark.sign
+
+    def mark(self, track: Track) -> Mark | None:
+        """The remark on a commit, or on one that failed."""
+        return self.marks.get(track.version if track.is_committed else track.txn_id)
 
     def label(self, track: Track) -> str:
         """What stands beside its line, where there is room."""

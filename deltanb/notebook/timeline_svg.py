@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from deltanb.notebook import layout, units
 from deltanb.notebook.chart import NEUTRAL, color, element, label, line, picture
 from deltanb.notebook.timeline_rows import Track
-from deltanb.notebook.timeline_scene import MAX_WRITER, Scene
-from deltanb.notebook.timeline_spec import ROW, STRIP, SYMLOG_FROM, WIDTH
+from deltanb.notebook.timeline_scene import MAX_WRITER, Mark, Scene
+from deltanb.notebook.timeline_spec import BAR, ROW, STRIP, SYMLOG_FROM, WIDTH
 
 LEFT, RIGHT = 132, 24  # pixels beside the plot: writers' names, half a sign
 LINE = 17  # pixels a line of words takes
@@ -23,7 +23,6 @@ SIGNS = {
     "delete": "M-5-4h10l-5 9z", "optimize": "M-5 4h10l-5-9z", "schema": "M0-5.5l5.5 5.5l-5.5 5.5l-5.5-5.5z",
 }  # fmt: skip
 CROSS = "l-4-4m8 8l-4-4l-4 4m8-8l-4 4"
-CHECK = "m-4 0l3 4l6-8"
 MAX_TICKS = 12
 
 Place = Callable[[float], float]
@@ -57,7 +56,7 @@ def _legend(scene: Scene, y: float) -> Iterator[str]:
         x += 9 + 7 * len(kind) + 22
     if scene.lost:
         yield _cross(x, y)
-        words = "lost" if scene.losses else "marked"
+        words = "lost" if scene.losses else "see remarks"
         yield label(words, x + 9, y + 4)
 
 
@@ -91,7 +90,7 @@ class _Strip:
         self.high = max((bar.high for bar in scene.bars), default=0)
         self.low = min((bar.low for bar in scene.bars), default=0)
         self.is_log = max(self.high, -self.low) > SYMLOG_FROM
-        self.x = _scale(scene.first - 0.5, scene.last + 0.5)
+        self.x = _scale(*scene.domain)
 
     def y(self, files: float) -> float:
         high, low = self._size(self.high or (0 if self.low else 1)), self._size(self.low)
@@ -103,7 +102,7 @@ class _Strip:
     def draw(self) -> Iterator[str]:
         scene = self.scene
         low, high = scene.window
-        if low > scene.first:
+        if scene.is_cut:
             yield element("rect", x=self.x(low), y=self.top, width=self.x(high) - self.x(low),
                           height=self.bottom - self.top, fill=NEUTRAL, fill_opacity=0.18, stroke=NEUTRAL)
         width = self.x(scene.first + scene.bin) - self.x(scene.first)
@@ -111,12 +110,12 @@ class _Strip:
             path = "".join(self._bar(bar) for bar in scene.bars if bar.kind == kind)
             if path:
                 yield element("path", d=path, stroke=color(kind), fill="none",
-                              stroke_width=max(1.0, min(width * 0.8, 40.0)))
+                              stroke_width=max(1.0, min(width * 0.8, float(BAR))))
         yield line(f"M{LEFT} {self.y(0):.1f}h{WIDTH}")
         yield from self._numbers()
         for first, last, _ in scene.lost:
             yield _cross(self.x((first + last) / 2), self.top - 7, 1.6)
-        yield from _axis(scene.first, scene.last, self.x, self.bottom)
+        yield from _axis(*scene.domain, self.x, self.bottom)
 
     def _bar(self, bar: layout.Bar) -> str:
         x, low, high = self.x((bar.first + bar.last) / 2), self.y(bar.low), self.y(bar.high)
@@ -151,15 +150,11 @@ class _Lanes:
 
     def __init__(self, scene: Scene, top: float) -> None:
         self.scene, self.top = scene, top
-        low, high = scene.window
-        seen = [track for track in scene.shown if track.version >= low]
-        whole = low <= scene.first  # nothing is cut off on the left: lines may begin before the first commit
-        self.low, self.high = min(low, scene.begin - 0.5) if whole else low, high
+        self.low, self.high = scene.window
+        seen = [track for track in scene.shown if track.version > self.low]
         self.x = _scale(self.low, self.high)
         self.step = ROW * (2 if scene.has_labels else 1)
-        places = layout.lanes([
-            layout.Span(track.writer, max(start, self.low), track.version)
-            for track, start in zip(seen, scene.starts(seen), strict=True)])
+        places = layout.lanes([scene.span(track) for track in seen])
         self.lanes = places.lanes
         self.bottom = top + places.height * self.step
         self.lines = [
@@ -183,7 +178,7 @@ class _Lanes:
 
     def _track(self, one: _Line) -> Iterator[str]:
         track, y = one.track, one.y
-        crosses = [version for version in track.crosses if version >= self.low]
+        crosses = [version for version in self.scene.crosses(track) if version >= self.low]
         solid = max(one.start, crosses[-1]) if crosses else one.start
         if crosses:
             yield element("path", d=f"M{self.x(one.start):.1f} {y:.1f}H{self.x(crosses[-1]):.1f}",
@@ -196,13 +191,14 @@ class _Lanes:
         for version in crosses:
             yield _cross(self.x(version), y)
         if self.scene.has_labels:
-            yield label(self.scene.label(track), self.x(one.end) + 4, y - 8, muted=True, text_anchor="end",
+            side, dx = ("start", -4) if self.scene.is_label_right(track) else ("end", 4)
+            yield label(self.scene.label(track), self.x(one.end) + dx, y - 8, muted=True, text_anchor=side,
                         font_size=11)
-        mark = self.scene.marks.get(track.version) if track.is_committed else None
+        mark = self.scene.mark(track)
         if mark is not None:
-            path = CROSS if mark.sign == "✕" else CHECK
-            x = self.x(one.end)
-            yield element("circle", cx=x, cy=y, r=8, fill="none", stroke=color("lost"), stroke_width=1.5)
-            yield element("path", d=f"M{x:.1f} {y:.1f}{path}", stroke=color("lost"), stroke_width=2,
-                          fill="none")
-            yield label(mark.words, x + 12, y + 4, font_size=11)
+            yield from self._mark(mark, self.x(one.end), y)
+
+    def _mark(self, mark: Mark, x: float, y: float) -> Iterator[str]:
+        if mark.sign == "✕":
+            yield element("circle", cx=x, cy=y, r=8.5, fill="none", stroke=color("lost"), stroke_width=2)
+        yield label(self.scene.remark(mark), x + 12, y + 4, font_size=11)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import random
+import re
+import time
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import altair
 import pytest
 
-from deltanb.notebook import chart, text, units
-from deltanb.notebook.chart import SVG, TEXT, VEGALITE
+import deltanb as dn
+from deltanb.errors import ConcurrentDeleteReadException, InvalidTable, MissingDependency, VersionNotFound
+from deltanb.log.compaction import write_compaction
+from deltanb.log.delta_log import DeltaLog
+from deltanb.notebook import chart, html, layout, text, timeline_rows, units, views
+from deltanb.notebook.chart import NEUTRAL, SVG, TEXT, VEGALITE
 from deltanb.notebook.timeline import CommitTimeline, Mark, Track
-from tests.notebook.looks import ADDRESS, GOLDEN, MACHINE
+from deltanb.options import set_options
+from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from deltanb.transaction.journal import Attempt, LostRace
+from tests.notebook.looks import ADDRESS, GOLDEN, MACHINE, assert_consistent
 
 WRITERS = ("stream", "stream", "stream", "etl-a", "etl-b", "compactor", "analyst")
 DOES = {"stream": [("STREAMING UPDATE", "append")], "compactor": [("OPTIMIZE", "optimize")],
@@ -93,3 +104,377 @@ def test_golden(name: str, update_golden: bool) -> None:
 
 def test_the_same_timeline_is_the_same_output() -> None:
     assert forms(history(50)) == forms(history(50))
+
+
+def test_colours_can_be_left_out() -> None:
+    """Then shapes, dashes and words are what tells kinds apart, and always did."""
+    with set_options(colors="plain"):
+        _, spec, svg = forms(race())
+    used = set(re.findall(r"#[0-9a-f]{6}", json.dumps(spec)))
+    assert used == {NEUTRAL}
+    assert not any(color in svg for color in re.findall(r"--dnb-(?:append|lost):(#\w+)", html.stylesheet()))
+    shapes = find(spec, "shape")
+    assert any(shape == ["circle", "square", "triangle-up", "diamond"] for shape in ranges(shapes))
+
+
+def test_only_text_where_only_text_is_wanted() -> None:
+    with set_options(display="text"):
+        assert race()._repr_mimebundle_() == {TEXT: repr(race())}
+    assert set(race()._repr_mimebundle_(include=[SVG])) == {SVG}
+
+
+def find(node: Any, key: str) -> list[Any]:
+    """Every value under a key, however deep."""
+    if isinstance(node, dict):
+        below = [found for value in node.values() for found in find(value, key)]
+        return [node[key], *below] if key in node else below
+    return [found for value in node for found in find(value, key)] if isinstance(node, list) else []
+
+
+def ranges(shapes: list[Any]) -> list[Any]:
+    return [shape["scale"]["range"] for shape in shapes if isinstance(shape, dict)]
+
+
+def test_every_layer_of_the_lanes_has_the_window() -> None:
+    """A single layer without it, and Vega-Lite ignores the window in all of them."""
+    for timeline in (history(300), race().marked({4: "append"})):
+        lanes = timeline.spec["vconcat"][1]
+        scales = [layer["encoding"]["x"]["scale"] for layer in lanes["layer"]
+                  if "field" in layer["encoding"].get("x", {})]
+        assert len(scales) >= 6
+        assert all(scale == scales[0] for scale in scales)
+        assert scales[0]["domain"] == {"param": "window"}
+    (param,) = find(history(300).spec["vconcat"][0], "params")[0]
+    assert param["select"] == {**param["select"], "type": "interval", "encodings": ["x"]}
+    assert param["value"] == {"x": [239.5, 299.5]}
+
+
+def test_words_take_the_colour_of_the_theme() -> None:
+    for layer in history(300).spec["vconcat"][1]["layer"]:
+        if layer["mark"]["type"] == "text":
+            assert layer["mark"]["style"] == "guide-label"
+            assert not {"color", "fill"} & {*layer["mark"], *layer["encoding"]}
+
+
+def test_nothing_from_the_network_and_no_names() -> None:
+    _, spec, svg = forms(history(300))
+    said = json.dumps(spec) + svg
+    assert set(re.findall(r"https?://[^\"\s<]+", said)) == {chart.SCHEMA, "http://www.w3.org/2000/svg"}
+
+
+def test_the_sentence_is_the_name_of_the_svg_and_in_sight() -> None:
+    _, _, svg = forms(history(300))
+    sentence = ElementTree.fromstring(svg).get("aria-label")
+    assert sentence is not None
+    for part in sentence.split("; "):
+        assert part in words(svg)
+
+
+def test_what_stands_in_the_lanes_is_packed() -> None:
+    data = history(300).spec["datasets"]
+    places: dict[float, list[tuple[float, float]]] = {}
+    for line in data["tracks"]:
+        places.setdefault(line["y"], []).append((line["from"], line["v"]))
+    for row in places.values():
+        for (_, end), (start, _) in zip(sorted(row), sorted(row)[1:], strict=False):
+            assert end <= start
+    assert len(data["tracks"]) + len({(c["y"], c["v"]) for c in data["crosses"]}) >= layout.MAX_IN_LANES
+    assert min(line["v"] for line in data["tracks"]) > 90
+
+
+def test_a_lost_race_is_dashed_up_to_its_cross_and_solid_after() -> None:
+    data = race().spec["datasets"]
+    rows = {line["v"]: line["y"] for line in data["tracks"]}
+    lines = {line["v"]: line["from"] for line in data["tracks"]}
+    assert (lines[4], lines[2]) == (3, 1)
+    assert {"s": 1, "v": 3, "y": rows[4]} in data["dashed"]
+    assert {c["v"] for c in data["crosses"] if c["y"] == rows[4]} == {2, 3}
+    failed = next(c for c in data["crosses"] if "ConcurrentDeleteRead" in c["text"])
+    assert failed["v"] == 3 and failed["y"] not in rows.values()
+    told = {line["version"]: line["retries"] for line in data["tracks"]}
+    assert told == {"v0": "not seen", "v1": "0", "v2": "0", "v3": "1", "v4": "2"}
+
+
+def test_the_strip_has_a_cross_where_a_race_was_lost() -> None:
+    lost = race().spec["datasets"]["lost"]
+    assert [(place["a"], place["text"]) for place in lost] == [
+        (2.0, "3 races at v2"), (3.0, "2 races at v3")]
+
+
+def test_remarks_are_drawn_and_said() -> None:
+    plain, spec, svg = forms(race().marked({4: "append", 9: "no such version"}, "under Serializable"))
+    assert "✕ append; after losing v2, v3" in plain and plain.split("\n")[2] == "under Serializable"
+    assert [mark["words"] for mark in spec["datasets"]["marks"]] == ["✕ append"]
+    assert [place["a"] for place in spec["datasets"]["lost"]] == [2.0, 3.0, 4.0]
+    assert "✕ append" in words(svg) and "under Serializable" in words(svg)
+    twice = race().marked({4: "append"}, "a").marked({2: Mark("passes", "✓")})
+    assert {**twice.scene.marks} == {4: Mark("append"), 2: Mark("passes", "✓")}
+    assert twice.scene.title == "a"
+
+
+def test_many_remarks_keep_their_signs() -> None:
+    timeline = history(100)
+    spec = timeline.marked(dict.fromkeys(range(100), "append")).spec
+    assert {mark["words"] for mark in spec["datasets"]["marks"]} == {"✕"}
+    assert {mark["text"] for mark in spec["datasets"]["marks"]} == {"✕ append"}
+
+
+def test_altair_gets_a_chart_to_change() -> None:
+    drawn = race().chart
+    assert isinstance(drawn, altair.VConcatChart)
+    assert drawn.properties(title="mine").to_dict()["title"] == "mine"
+
+
+def test_without_altair_everything_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.split(".")[0] in ("altair", "pandas"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert set(race()._repr_mimebundle_()) == {TEXT, VEGALITE, SVG}
+    with pytest.raises(MissingDependency, match=r"deltanb\[notebook\]"):
+        race().chart  # noqa: B018
+
+
+# -- size --------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_ten_thousand_commits_stay_small() -> None:
+    """The worst there can be: every kind in every bar, everyone losing, long names."""
+    chance = random.Random(1)
+    tracks = [
+        Track(version, max(0, version - chance.randint(1, 9)), "WRITE OPERATION",
+              f"writer-number-{chance.randint(1, 30)}", chance.choice(timeline_rows.KINDS),
+              chance.randint(1, 900), chance.randint(1, 9000), 10**9, 10**8,
+              lost=tuple(range(version - 50, version)))
+        for version in range(50, 10_050)]
+    timeline = CommitTimeline(tracks, "a table with a long name")
+    plain, spec, svg = forms(timeline)
+    assert len(svg) < chart.MAX_BYTES
+    assert len({bar["v"] for bar in spec["datasets"]["bars"]}) == layout.MAX_BINS
+    assert plain.endswith("… 9\u00a0991 earlier")
+    assert "lanes hold the newest 200 transactions, from v9850" in json.dumps(spec)
+
+
+def test_ten_thousand_commits_are_read_and_drawn_in_time(tmp_path: Path) -> None:
+    folder = tmp_path / "orders" / "_delta_log"
+    folder.mkdir(parents=True)
+    for version in range(10_000):
+        info = {"commitInfo": {"operation": "WRITE", "readVersion": version - 1, "userName": "stream",
+                               "operationParameters": {"mode": "Append"}}}
+        lines = [info, {"add": {"path": f"p{version}", "partitionValues": {}, "size": 9,
+                                "modificationTime": 1, "dataChange": True}}]
+        if version == 0:
+            lines[1:1] = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+                          {"metaData": {"id": "1", "format": {"provider": "parquet", "options": {}},
+                                        "schemaString": '{"type":"struct","fields":[]}',
+                                        "partitionColumns": [], "configuration": {}}}]
+        body = "\n".join(json.dumps(line) for line in lines)
+        (folder / f"{version:020}.json").write_text(body + "\n")
+    table = dn.open(str(tmp_path / "orders"))
+    assert table.version == 9_999
+    start = time.perf_counter()
+    forms_of = table.timeline()._repr_mimebundle_()
+    assert time.perf_counter() - start < 2
+    assert set(forms_of) == {TEXT, VEGALITE, SVG}
+    assert forms_of[TEXT].startswith("Timeline orders  v0 to v9999  10\u00a0000 commits  1 writer\n")
+
+
+# -- short and broken histories ----------------------------------------------------------------
+
+
+def table_of(*commits: list[Any], name: str = "orders") -> TableBuilder:
+    table = TableBuilder(MemoryStore(f"memory:///{name}")).create("id long")
+    for actions in commits:
+        table.commit(*actions)
+    return table
+
+
+def info(**fields: Any) -> dict[str, Any]:
+    return {"commitInfo": fields}
+
+
+def test_no_table_and_one_commit_need_no_chart() -> None:
+    empty = CommitTimeline.of(DeltaLog.for_table(MemoryStore("memory:///ducks")))
+    assert repr(empty) == "Timeline ducks  no commits"
+    one = CommitTimeline.of(table_of().log)
+    assert repr(one).split("\n")[1:] == [
+        "* v0  not recorded  unknown writer  +0 −0  0 B",
+        "one transaction so far: a second one makes a timeline"]
+    for timeline in (empty, one):
+        assert_consistent(timeline)
+        assert views.fields(timeline).headings == ("Timeline",)
+
+
+def test_commits_that_were_cleaned_up(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "ducks", {"n": [1]})
+    for n in range(4):
+        table.append({"n": [n]})
+    table.log.checkpoint()
+    for version in range(3):
+        (tmp_path / "ducks" / "_delta_log" / f"{version:020}.json").unlink()
+    DeltaLog.clear_cache()
+    plain, spec, _ = forms(dn.open(str(tmp_path / "ducks")).timeline())
+    assert plain.startswith("Timeline ducks  v3 to v4  2 commits  1 writer\n* v4 ← v3  WRITE")
+    assert "* v3 ← v2" in plain
+    assert {line["from"] for line in spec["datasets"]["tracks"]} == {2, 3}
+    for version in (3, 4):
+        (tmp_path / "ducks" / "_delta_log" / f"{version:020}.json").unlink()
+    DeltaLog.clear_cache()
+    assert repr(dn.open(str(tmp_path / "ducks")).timeline()) == "Timeline ducks  no commits"
+
+
+def test_other_writers_say_less_or_say_it_differently() -> None:
+    table = table_of(
+        [info(operation="WRITE", operationParameters={"mode": "Append"}, readVersion="0", engineInfo=
+              "Apache-Spark/4.0.0 Delta-Lake/4.0.0", operationMetrics={"numFiles": "7"}), add("a", size=5)],
+        [info(operation="WRITE", engineInfo="delta-rs:py-1.1.4", operationMetrics={"num_added_files": 3},
+              operationParameters={"mode": "Overwrite"}), add("b", size=6), remove("a")],
+        [info(timestamp=5), remove("b")],
+        [add("c")],
+        [info(operation=None, userName="", readVersion=-1, operationParameters=None, txnId=3), add("d")],
+    )
+    timeline = CommitTimeline.of(table.log)
+    assert [(t.kind, t.writer, t.read_version, t.added, t.removed) for t in timeline.commits] == [
+        ("schema", "unknown writer", None, 0, 0), ("append", "Apache-Spark", 0, 1, 0),
+        ("rewrite", "delta-rs", None, 1, 1), ("delete", "unknown writer", None, 0, 1),
+        ("append", "unknown writer", None, 1, 0), ("append", "unknown writer", None, 1, 0)]
+    _, spec, _ = forms(timeline)
+    alone = next(line for line in spec["datasets"]["tracks"] if line["v"] == 3)
+    assert (alone["from"], alone["read version"]) == (3, "not recorded")
+
+
+def test_names_are_harmless() -> None:
+    nasty = '</script><b>"\\u202e\n& ' + "x" * 100
+    table = table_of([info(operation=nasty, userName=nasty, readVersion=0), add("a")], name="o<b>&")
+    _, _, svg = forms(CommitTimeline.of(table.log))
+    assert "<b>" not in svg and "\u202e" not in svg
+    assert max(map(len, words(svg))) < 250
+
+
+def test_a_damaged_commit_is_named() -> None:
+    table = table_of([add("a")])
+    table.store.put("_delta_log/00000000000000000001.json", b'{"commitInfo":{}}\n{"add":')
+    with pytest.raises(InvalidTable, match=r"0001\.json.*line 2"):
+        CommitTimeline.of(table.log, newest=1)
+
+
+# -- slices and attempts -----------------------------------------------------------------------
+
+
+def test_a_slice_of_versions() -> None:
+    table = table_of(*([add(name)] for name in "abcdef"))
+    of = CommitTimeline.of
+    assert [t.version for t in of(table.log, 2, 4).commits] == [2, 3, 4]
+    assert [t.version for t in of(table.log, 5).commits] == [5, 6]
+    assert [t.version for t in of(table.log, end=1).commits] == [0, 1]
+    assert [t.version for t in of(table.log, 4, 99, newest=5).commits] == [4, 5]
+    with pytest.raises(VersionNotFound, match="no versions from 4 to 2"):
+        of(table.log, 4, 2)
+    with pytest.raises(VersionNotFound, match="stands at version 6"):
+        of(table.log, 7)
+
+
+def test_a_table_at_a_version_knows_no_later_ones(tmp_path: Path) -> None:
+    table, _ = race_for_real(tmp_path)
+    past = table.as_of(2).timeline()
+    assert [t.version for t in past.commits] == [0, 1, 2]
+    assert [t.version for t in past.failed] == [2]
+    assert table.as_of(1).timeline().failed == []
+
+
+def race_for_real(tmp_path: Path) -> tuple[Any, list[Track]]:
+    table = dn.create(tmp_path / "ducks", {"n": [1, 2]})
+    loser, late = table.start_transaction(), table.start_transaction()
+    loser.read_whole_table()
+    table.append({"n": [3]})
+    table.delete("n = 1")
+    with pytest.raises(ConcurrentDeleteReadException):
+        loser.commit([], dn.Operation("DELETE", changes_data=True))
+    with set_options(user_name="Daisy"):
+        late = table.start_transaction()
+        table.append({"n": [5]})
+        late.commit(late.write_files({"n": [6]}), "WRITE")
+    return table, list(table.timeline().tracks)
+
+
+def test_lost_races_come_from_this_sessions_journal(tmp_path: Path) -> None:
+    table, tracks = race_for_real(tmp_path)
+    failed = [track for track in tracks if not track.is_committed]
+    assert [(t.read_version, t.version, t.reason, t.crosses[-1]) for t in failed] == [
+        (0, 2, "CONCURRENT_DELETE_READ", 2)]
+    assert [(t.version, t.read_version, t.lost) for t in tracks if t.writer == "Daisy"] == [
+        (3, 2, ()), (4, 2, (3,))]
+    plain, spec, svg = forms(table.timeline())
+    assert plain.split("\n")[1].endswith("1 transaction failed (attempts seen in this session)")
+    assert "after losing v3" in plain and "ConcurrentDeleteRead" in plain
+    assert "attempts seen in this session" in json.dumps(spec) and "attempts seen in this session" in svg
+    assert CommitTimeline.of(table.log, attempts=()).failed == []
+
+
+def attempt(**changes: Any) -> Attempt:
+    fields: dict[str, Any] = {"txn_id": "t", "writer": None, "operation": "WRITE", "read_version": 0,
+                              "isolation": "Serializable", "is_blind_append": True, "outcome": "committed",
+                              "version": 2, "lost": (LostRace(1, "WRITE", None),)}
+    return Attempt(**{**fields, **changes})
+
+
+def test_an_attempt_belongs_to_the_commit_of_its_transaction() -> None:
+    ours = Track(2, 1, "WRITE", "a", "append", txn_id="t")
+    theirs = Track(2, 1, "WRITE", "a", "append", txn_id="x")
+    assert timeline_rows.joined([ours], [attempt()])[0].lost == (1,)
+    assert timeline_rows.joined([ours], [attempt()])[0].start == 0
+    assert timeline_rows.joined([theirs], [attempt()])[0].lost is None
+    assert timeline_rows.joined([], [attempt()]) == []
+
+
+def test_an_attempt_that_met_nobody_ends_in_a_cross() -> None:
+    (alone,) = timeline_rows.joined([], [attempt(outcome="abandoned", version=1, lost=())])
+    assert (alone.crosses, alone.writer, alone.read_version) == ((1,), "deltanb", 0)
+    (first,) = timeline_rows.joined([], [attempt(outcome="failed", version=0, read_version=-1, lost=())])
+    assert (first.start, first.read_version) == (0, None)
+
+
+# -- the last commits in the view of a table ---------------------------------------------------
+
+
+def test_a_table_shows_how_much_its_last_commits_changed() -> None:
+    table = table_of([add("a"), add("b")], [add("c"), remove("a"), remove("b")], [info(operation="X")])
+    page = assert_consistent(dn.DeltaTable(table.log))
+    assert "·▇█· 0 to 3 files added and removed in each of the last 4 commits" in page.text
+    assert "Recent" not in repr(dn.DeltaTable(table.log))
+
+
+def test_the_last_commits_are_known_however_they_came(tmp_path: Path) -> None:
+    """Committed here, read one after the other, or followed; from a checkpoint on, only what came after."""
+    table = dn.create(tmp_path / "ducks", {"n": [1]})
+    for n in range(3):
+        table.append({"n": [n]})
+    table.delete("n = 0")
+    assert table.snapshot._state.recent == (1, 1, 1, 1, 1)
+    other = DeltaLog(table.log.store)
+    assert other.snapshot._state.recent == (1, 1, 1, 1, 1)
+    table.optimize()
+    assert other.update()._state.recent == table.snapshot._state.recent == (1, 1, 1, 1, 1, 4)
+    table.log.checkpoint()
+    table.append({"n": [5]})
+    assert DeltaLog(table.log.store).snapshot._state.recent == (1,)
+    assert "Recent" not in assert_consistent(dn.DeltaTable(DeltaLog(table.log.store))).text
+
+
+def test_a_compaction_tells_nothing_of_single_commits() -> None:
+    table = table_of([add("a")], [add("b")], [add("c")])
+    table.log.update()
+    write_compaction(table.log, 0, 2)
+    assert DeltaLog(table.store).snapshot._state.recent == (1,)
+
+
+def test_no_more_than_fifty_commits_are_remembered() -> None:
+    table = table_of(*([add(str(n))] for n in range(60)))
+    assert table.log.update()._state.recent == (1,) * 50
+    table.commit(add("x"), add("y"))
+    assert table.log.update()._state.recent == (*(1,) * 49, 2)
