@@ -155,16 +155,13 @@ class TimeTravel(Displayable):
             path = snapshot.log.path
             words = str(error).split("\n", 1)[0].replace(path, units.name_of(path))
             preview, note = pa.table({}), f"{type(error).__name__}: {words}"
-        info = tables._last_info(snapshot)
         columns = len(snapshot.schema.fields)
         state = "  ".join([units.count(snapshot.num_files, "file"), units.size(snapshot.size_in_bytes),
                            units.count(columns, "column")])
         return TimeFrame(
             self._table.log.path if snapshot.metadata.name is None else snapshot.metadata.name,
             self.versions, snapshot.version, snapshot.timestamp,
-            str((info or {}).get("operation") or "operation not recorded")
-            + (f" by {info['userName']}" if info and info.get("userName") else ""),
-            state, preview, note, start, found)
+            _commit(snapshot), state, preview, note, start, found)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         from deltanb.notebook import bundle
@@ -179,6 +176,21 @@ class TimeTravel(Displayable):
         if self._widget is None:
             self._widget = time_travel_widget.Panel(self)
         return {**forms, **self._widget.view()}
+
+
+def _commit(snapshot: Snapshot) -> str:
+    """What the version's commit says of itself; of one that a checkpoint stands for it is looked up."""
+    from deltanb.log import history
+
+    info = tables._last_info(snapshot)
+    if info is None:
+        try:
+            found = history.between(snapshot.log, snapshot.version, snapshot.version)
+        except DeltaError:
+            found = []
+        info = {"operation": found[0].operation, "userName": found[0].user_name} if found else {}
+    by = f" by {info['userName']}" if info.get("userName") else ""
+    return f"{info.get('operation') or 'operation not recorded'}{by}"
 
 
 def _preview(snapshot: Snapshot) -> pa.Table:

@@ -45,7 +45,7 @@ STEPS = st.lists(st.sampled_from(["append", "delete", "overwrite", "vacuum", "op
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, properties=st.sampled_from([{}, VECTORS]), parts=st.sampled_from([[], ["s"]]),
        data=st.data())
 def test_members_are_the_versions_that_can_be_read(

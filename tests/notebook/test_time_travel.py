@@ -134,6 +134,14 @@ def test_the_preview_is_the_first_rows_and_opens_no_more_files_than_it_takes() -
     assert len([name for name in opened if name.endswith(".parquet")]) <= 4
 
 
+def test_the_commit_of_a_version_that_a_checkpoint_stands_for_is_named() -> None:
+    table = dn.create(MemoryStore(), {"id": [1]})
+    table.append({"id": [2]})
+    table.log.checkpoint(1)
+    DeltaLog.clear_cache()
+    assert dn.open(table.log.store).time_travel().frame.commit == "WRITE by analyst"
+
+
 def test_one_version_and_no_rows() -> None:
     table = dn.create(MemoryStore(), "id long, name string")
     travel = table.time_travel()
