@@ -153,3 +153,14 @@ def test_a_long_history_is_shown_at_once() -> None:
     assert best < MAX_SECONDS
     assert len(forms["text/html"]) < 60_000
     assert_consistent(replay)
+
+
+def test_one_that_failed_and_would_have_passed_has_its_remark_too() -> None:
+    log = orders("Serializable")
+    with dn.teaching(seed=1):
+        lost(log)
+    shown = log.history().replay("WriteSerializable").timeline()
+    (line,) = [line for line in repr(shown).split("\n") if line.startswith("✕ v7")]
+    assert "✓ would have passed" in line
+    assert "✓ would have passed" in shown.svg
+    assert "would have passed" in str(shown.spec)
