@@ -52,8 +52,8 @@ class CommitTimeline(Displayable):
         known = {v: Mark(mark) if isinstance(mark, str) else mark for v, mark in (marks or {}).items()}
         order = sorted(tracks, key=lambda track: (track.version, track.is_committed))
         self.tracks: tuple[Track, ...] = tuple(order)
-        self.table = table
-        self.scene = Scene(table, self.tracks, known, title)
+        self.table = units.fit(units.clean(table), timeline_rows.MAX_NAME)
+        self.scene = Scene(self.table, self.tracks, known, title)
 
     @classmethod
     def of(

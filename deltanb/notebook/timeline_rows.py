@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 KINDS = ("append", "rewrite", "delete", "optimize", "schema")
 UNKNOWN_WRITER = "unknown writer"
+MAX_NAME = 60  # characters of an operation, a writer or a table: nobody reads more of them in a picture
 
 _KIND_OF = {
     "append": ("STREAMING UPDATE", "CREATE TABLE AS SELECT", "CONVERT", "CLONE", "COPY INTO"),
@@ -150,7 +151,7 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
             changes_data |= line.remove.dataChange is not False
         elif line.commitInfo is not None:
             info = line.commitInfo
-    operation = str(info.get("operation") or "not recorded")
+    operation = units.fit(units.clean(info.get("operation") or "not recorded"), MAX_NAME)
     return Track(
         version=version, read_version=_number(info.get("readVersion")), operation=operation,
         writer=writer_of(info.get("userName"), info.get("engineInfo")),
@@ -176,7 +177,7 @@ def writer_of(user: Any, engine: Any) -> str:
     ('delta-rs', 'unknown writer')
     """
     if user:
-        return units.clean(user)
+        return units.fit(units.clean(user), MAX_NAME)
     found = _ENGINE.match(str(engine or ""))
     return found[0] if found else UNKNOWN_WRITER
 

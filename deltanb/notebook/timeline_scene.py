@@ -16,6 +16,7 @@ from deltanb.notebook.timeline_rows import KINDS, Track
 SESSION = "attempts seen in this session"
 MAX_TEXT_ROWS = 10  # transactions named in the text form
 MAX_LABELLED = 12  # transactions up to which each one's doing stands beside its line
+MAX_LOST = 3  # versions of lost races named one by one on a line of text
 MAX_CROSSES = 600  # ✕ in the lanes: where everyone loses all the time, each line has its last ones
 MAX_WRITER = 18  # characters of a writer's name at its lane, or on a line of text
 LABEL_SHARE = 1 / 100  # of the window's width a character of a label takes: 6.4 of 640 pixels
@@ -110,7 +111,10 @@ class Scene:
 
     def note(self, track: Track) -> str:
         """What became of it, where that is more than a commit."""
-        lost = ", ".join(f"v{version}" for version in track.lost or ())
+        races = track.lost or ()
+        lost = ", ".join(f"v{version}" for version in races)
+        if len(races) > MAX_LOST:
+            lost = f"{units.count(len(races), 'race')}, v{races[0]} to v{races[-1]}"
         if track.is_committed:
             return f"after losing {lost}" if lost else ""
         end = reason(track) or track.outcome
