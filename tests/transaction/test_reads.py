@@ -7,7 +7,7 @@ import pytest
 from deltanb.actions import AddFile, Metadata, Protocol
 from deltanb.errors import ConcurrentAppendException
 from deltanb.log.delta_log import DeltaLog
-from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction.operations import Operation
 
 PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
@@ -54,3 +54,15 @@ def test_dropping_a_feature_protects_the_winners_before_it() -> None:
     assert version == wanted + 2
     written = [a for a in log.read_commit(version) if isinstance(a, Metadata)]
     assert [m.configuration[PROTECTED_BEFORE] for m in written] == [str(version)]
+
+
+def test_partitions_without_files_are_looked_up_too() -> None:
+    """Whatever the versions before left behind: an empty answer is an answer, and is remembered."""
+    builder = TableBuilder(MemoryStore()).create("id long, part integer", partition_by=["part"])
+    builder.commit(add("part=1/a", {"part": "1"})).commit(remove("part=1/a"), add("part=2/b", {"part": "2"}))
+    for log in (builder.log, builder.commit(remove("part=2/b")).log):
+        log.update()
+        txn = log.start_transaction()
+        new = AddFile("part=3/c", {"part": "3"}, 1, 1)
+        assert list(txn.filter_files_in_partitions_of([new])) == []
+        assert [scan.text for scan in txn.reads.scans] == ["part <=> '3'"]
