@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltanb.actions import (
     AddCDCFile,
@@ -83,7 +84,7 @@ class VacuumResult(Displayable):
     @property
     def size_in_bytes(self) -> int:
         """Their sizes together."""
-        return sum(self.files["size"].to_pylist())
+        return pc.sum(self.files["size"]).as_py() or 0
 
 
 def vacuum(

@@ -9,13 +9,15 @@ conflict is drawn (``conflict_forms``).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 from deltanb.notebook import actions, units
 from deltanb.notebook.model import Inline, Span, View, code, muted, ok, plain, spans, warn
+from deltanb.notebook.text import MAX_LINES
+from deltanb.options import options
 
 MAX_LOOK = 2_000  # actions of one commit looked at; the counts are of all of them
 SIGNS = {"passed": "✓", "failed": "✕", "not reached": "–", "does not apply": "–"}
@@ -53,7 +55,7 @@ class ConflictView(View):
     columns: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     total: int = 0
-    """Rows there are; ``rows`` holds those looked at."""
+    """Rows there are; ``rows`` holds the first of them, as many as are shown."""
     met: int = 0
     """Rows in which the two sides meet."""
     advice: tuple[Inline, ...] = ()
@@ -72,10 +74,11 @@ def fields(conflict: Any) -> ConflictView:
         columns: tuple[str, ...] = ("field", *_before_and_after(conflict), "your transaction")
         arrow = " → " if columns[1] == "before" else " against "
         rows = [_change(change, arrow) for change in conflict.changes]
+        total, met = len(rows), sum(row.is_met for row in rows)
     else:
         overlap = "Overlap"
         columns = ("what you read / wrote", "overlap", f"what version {conflict.version} changed")
-        rows = _rows(conflict)
+        rows, total, met = _rows(conflict, max(options.max_rows, MAX_LINES))
     return ConflictView(
         kind=exception_name(conflict),
         lines=(_sentence(conflict),),
@@ -84,8 +87,8 @@ def fields(conflict: Any) -> ConflictView:
         overlap=overlap,
         columns=columns,
         rows=tuple(rows),
-        total=len(rows) + (0 if conflict.changes else _not_looked_at(conflict)),
-        met=sum(row.is_met for row in rows) + max(0, len(conflict.files) - MAX_LOOK),
+        total=total,
+        met=met,
         advice=tuple(marked_up(line) for line in conflict.advice),
     )
 
@@ -271,27 +274,32 @@ def _value(value: Any) -> Inline:
     return muted("not set") if value is None else code(units.value_of(value))
 
 
-def _rows(conflict: Any) -> list[Row]:
-    """What met first, then the rest of both sides; of huge commits only the beginning."""
+def _rows(conflict: Any, limit: int) -> tuple[list[Row], int, int]:
+    """What met first, then the rest of both sides: ``limit`` rows, how many there are, how many met."""
     met = _met_actions(conflict)[:MAX_LOOK]
     met_keys = {_key(action) for action in met}
     met_files = {path for name, path in met_keys if name == "RemoveFile"}
     mine = conflict.your_actions[:MAX_LOOK]
     removed = {action.path for action in mine if type(action).__name__ == "RemoveFile"}
     read = dict.fromkeys(conflict.read_files[:MAX_LOOK])
-    rows = _once([_met(conflict, action, read, removed) for action in met])
-    yours: list[Inline] = []
-    if exception_name(conflict) != "ConcurrentAppend":
-        yours += [["read ", code(p)] for p in conflict.predicates if not _is_whole(p)]
-    yours += [_your_file(path, True, path in removed) for path in read if path not in met_files]
     said = {("RemoveFile", path) for path in (*read, *met_files)}
-    yours += [action_line(action) for action in mine
-              if _is_shown(action) and _key(action) not in said]
-    theirs = [action_line(action) for action in conflict.winner_actions[:MAX_LOOK]
+    predicates = [] if exception_name(conflict) == "ConcurrentAppend" else conflict.predicates
+    yours: list[tuple[Callable[[Any], Inline], Any]] = [
+        *((lambda p: ["read ", code(p)], p) for p in predicates if not _is_whole(p)),
+        *((lambda path: _your_file(path, True, path in removed), path)
+          for path in read if path not in met_files),
+        *((action_line, action) for action in mine if _is_shown(action) and _key(action) not in said),
+    ]
+    theirs = [action for action in conflict.winner_actions[:MAX_LOOK]
               if _is_shown(action) and _key(action) not in met_keys]
-    for left, right in zip_longest(yours, theirs, fillvalue=""):
+    rows = _once([_met(conflict, action, read, removed) for action in met[:limit]])
+    rest = limit - len(rows)
+    for mine_too, action in zip_longest(yours[:rest], theirs[:rest]):
+        left = mine_too[0](mine_too[1]) if mine_too is not None else ""
+        right = action_line(action) if action is not None else ""
         rows.append(Row((left, "", right), False, right or left))
-    return rows
+    total = len(met) + max(len(yours), len(theirs)) + _not_looked_at(conflict)
+    return rows, total, len(met) + max(0, len(conflict.files) - MAX_LOOK)
 
 
 def _met_actions(conflict: Any) -> Sequence[Any]:

@@ -13,6 +13,7 @@ from deltanb.notebook.model import Inline, Section, Table, View, code, muted, ok
 from deltanb.options import options
 
 COLUMNS = ("file", "size", "last modified")
+MAX_SORTED = 10_000  # files of one size that are ordered by name, in some milliseconds
 
 
 def view(result: Any) -> View:
@@ -31,8 +32,24 @@ def view(result: Any) -> View:
 
 
 def _files(result: Any) -> Section:
-    shown = result.files.sort_by([("size", "descending"), ("path", "ascending")])
+    few = min(result.num_files, max(1, options.max_rows))
+    order = [("size", "descending"), ("path", "ascending")]
+    shown = result.files.take(_largest(result.files["size"].to_numpy(), few)).sort_by(order)
     rows = tuple((code(row["path"]), units.size(row["size"]), units.time(row["modification_time"]))
-                 for row in shown.slice(0, options.max_rows).to_pylist())
+                 for row in shown.slice(0, few).to_pylist())
     table = Table(COLUMNS, rows, result.num_files, "file", COLUMNS[:2])
     return Section("Files", f"largest {rows[0][1]}", table, is_open=True, text_rows=True)
+
+
+def _largest(sizes: Any, few: int) -> Any:
+    """Where the largest ``few`` are, with others of the same size as the last: sorting all takes too long.
+
+    >>> import numpy
+    >>> _largest(numpy.array([3, 9, 4, 9, 4]), 3).tolist()
+    [1, 3, 2, 4]
+    """
+    import numpy
+
+    least = numpy.partition(sizes, len(sizes) - few)[len(sizes) - few]
+    more, same = numpy.flatnonzero(sizes > least), numpy.flatnonzero(sizes == least)
+    return numpy.concatenate([more, same[:MAX_SORTED]])
