@@ -95,6 +95,14 @@ def test_asks_a_question_and_ends_with_two_things_to_try(notebook: Any) -> None:
     assert len(re.findall(r"^\d\. ", last.source, re.MULTILINE)) == 2
 
 
+def test_stores_pictures_of_widgets_and_no_widgets(notebook: Any) -> None:
+    for cell in code_cells(notebook):
+        for output in cell.outputs:
+            data = output.get("data", {"text/plain": ""})
+            assert "application/vnd.jupyter.widget-view+json" not in data, cell.source
+            assert "text/plain" in data, cell.source
+
+
 def test_carries_nothing_of_the_machine_that_ran_it(notebook: Any) -> None:
     assert set(notebook.metadata) <= {"kernelspec", "language_info"}
     assert notebook.metadata.kernelspec.name == "python3"
