@@ -15,6 +15,8 @@ from deltanb.notebook.timeline_rows import KINDS, Track
 
 SESSION = "attempts seen in this session"
 MAX_TEXT_ROWS = 10  # transactions named in the text form
+MAX_OPERATION = 22  # characters of an operation beside a line
+LOG_FROM = 50  # times the usual bar that the tallest one is: beside it the usual ones would vanish
 MAX_LABELLED = 12  # transactions up to which each one's doing stands beside its line
 MAX_LOST = 3  # versions of lost races named one by one on a line of text
 MAX_CROSSES = 600  # ✕ in the lanes: where everyone loses all the time, each line has its last ones
@@ -144,6 +146,12 @@ class Scene:
         return layout.bars(counts, self.first, self.bin, KINDS)
 
     @cached_property
+    def is_log(self) -> bool:
+        """Whether the strip's bars grow by the order of their size."""
+        ends = sorted(max(bar.high, -bar.low) for bar in self.bars if bar.low != bar.high)
+        return bool(ends) and ends[-1] > LOG_FROM * ends[len(ends) // 2]
+
+    @cached_property
     def lost(self) -> list[tuple[int, int, int]]:
         """The strip's ✕: (first version, last version, races lost there)."""
         places = [at for track in self.tracks for at in track.crosses]
@@ -233,7 +241,8 @@ class Scene:
 
     def label(self, track: Track) -> str:
         """What stands beside its line, where there is room."""
-        return f"{track.operation} {files(track)}" if track.added or track.removed else track.operation
+        operation = units.fit(track.operation, MAX_OPERATION)
+        return f"{operation} {files(track)}" if track.added or track.removed else operation
 
     @cached_property
     def kinds(self) -> list[str]:

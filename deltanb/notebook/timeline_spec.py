@@ -21,7 +21,6 @@ from deltanb.notebook.timeline_scene import MAX_WRITER, Scene, files, reason
 WIDTH = 640  # pixels; with the writers' names, what a cell of JupyterLab has beside an open side bar
 STRIP = 64
 ROW = 17
-SYMLOG_FROM = 100  # files in one bar from which small bars would vanish beside it
 SHAPES = {"append": "circle", "rewrite": "square", "delete": "triangle-down",
           "optimize": "triangle-up", "schema": "diamond"}  # fmt: skip
 CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
@@ -56,12 +55,11 @@ def _color(scene: Scene) -> dict[str, Any]:
 
 
 def _strip(scene: Scene) -> dict[str, Any]:
-    tall = max((max(bar.high, -bar.low) for bar in scene.bars), default=0)
     x = {"field": "a", "type": "quantitative", "title": None,
          "axis": {"format": "d", "tickMinStep": 1},
          "scale": {"domain": list(scene.domain), "nice": False, "zero": False}}
     y = {"field": "y", "type": "quantitative", "title": "files + −",
-         "scale": {"type": "symlog" if tall > SYMLOG_FROM else "linear"},
+         "scale": {"type": "symlog" if scene.is_log else "linear"},
          "axis": {"tickCount": 3, "format": "d", "tickMinStep": 1}}
     told = [{"field": "first", "title": "from version"}, {"field": "last", "title": "to version"},
             {"field": "kind"}, {"field": "files"}]

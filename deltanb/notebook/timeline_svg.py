@@ -14,7 +14,7 @@ from deltanb.notebook import layout, units
 from deltanb.notebook.chart import NEUTRAL, color, element, label, line, picture
 from deltanb.notebook.timeline_rows import Track
 from deltanb.notebook.timeline_scene import MAX_WRITER, Mark, Scene
-from deltanb.notebook.timeline_spec import BAR, ROW, STRIP, SYMLOG_FROM, WIDTH
+from deltanb.notebook.timeline_spec import BAR, ROW, STRIP, WIDTH
 
 LEFT, RIGHT = 132, 24  # pixels beside the plot: writers' names, half a sign
 LINE = 17  # pixels a line of words takes
@@ -89,7 +89,6 @@ class _Strip:
         self.scene, self.top, self.bottom = scene, top + 12, top + 12 + STRIP
         self.high = max((bar.high for bar in scene.bars), default=0)
         self.low = min((bar.low for bar in scene.bars), default=0)
-        self.is_log = max(self.high, -self.low) > SYMLOG_FROM
         self.x = _scale(*scene.domain)
 
     def y(self, files: float) -> float:
@@ -97,7 +96,7 @@ class _Strip:
         return self.top + (high - self._size(files)) / (high - low) * STRIP
 
     def _size(self, files: float) -> float:
-        return math.copysign(math.log1p(abs(files)), files) if self.is_log else files
+        return math.copysign(math.log1p(abs(files)), files) if self.scene.is_log else files
 
     def draw(self) -> Iterator[str]:
         scene = self.scene

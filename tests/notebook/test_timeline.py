@@ -208,6 +208,18 @@ def test_the_strip_has_a_cross_where_a_race_was_lost() -> None:
         (2.0, "3 races at v2"), (3.0, "2 races at v3")]
 
 
+def test_one_huge_commit_leaves_the_others_in_sight() -> None:
+    usual = [Track(n, n - 1, "WRITE", "a", "append", 2) for n in range(1, 9)]
+    huge = Track(9, 8, "OPTIMIZE", "a", "optimize", 1, 2_000)
+    for tracks, scale in ((usual, "linear"), ([*usual, huge], "symlog")):
+        _, spec, svg = forms(CommitTimeline(tracks, "ducks"))
+        assert find(spec["vconcat"][0], "y")[0]["scale"]["type"] == scale
+        blue = f'stroke="{chart.color("append")}" fill="none" stroke-width="40"'
+        (path,) = re.findall(rf'<path d="([^"]*)" {blue}', svg)
+        low, high = re.findall(r"[\d.]+ ([\d.]+)V([\d.]+)", path)[0]
+        assert float(low) - float(high) > 4
+
+
 def test_remarks_are_drawn_and_said() -> None:
     plain, spec, svg = forms(race().marked({4: "append", 9: "no such version"}, "under Serializable"))
     assert "✕ append; after losing v2, v3" in plain and plain.split("\n")[2] == "under Serializable"
