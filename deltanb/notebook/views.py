@@ -60,6 +60,11 @@ def entry_of(obj: Any) -> Entry:
     raise LookupError(f"there is no view of {type(obj).__name__}")
 
 
+def names() -> tuple[str, ...]:
+    """The names of the classes that have a view."""
+    return tuple(_ENTRIES)
+
+
 def is_known(cls: type) -> bool:
     """Whether objects of the class have a view."""
     return any(base.__name__ in _ENTRIES for base in cls.__mro__)

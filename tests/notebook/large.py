@@ -1,0 +1,129 @@
+"""A table with very many files, without any data, and one of every kind of object that is shown of it.
+
+Its first files stand in a checkpoint; after it come real commits, among them one that loses a race.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import deltanb as dn
+from deltanb import errors
+from deltanb.actions import AddFile
+from deltanb.commands.rows import CommandResult
+from deltanb.commands.vacuum import FILES, VacuumResult
+from deltanb.table import DeltaTable
+from deltanb.testing import TableBuilder
+from deltanb.transaction.operations import Operation
+
+DAYS = 20
+WINNERS_FILES = 3_000  # files that a winner adds where somebody reads
+TIME = 1_772_442_862_000
+STATS = '{"numRecords":120,"minValues":{"id":1},"maxValues":{"id":9},"nullCount":{"id":0}}'
+_STRINGS = pa.map_(pa.string(), pa.string())
+_ADD = pa.struct([("path", pa.string()), ("partitionValues", _STRINGS), ("size", pa.int64()),
+                  ("modificationTime", pa.int64()), ("dataChange", pa.bool_()), ("stats", pa.string())])
+
+
+def file(name: str, day: int) -> AddFile:
+    return AddFile(f"day={day}/{name}.parquet", {"day": str(day)}, 4100, TIME, stats=STATS)
+
+
+def make(folder: Path, files: int) -> Path:
+    """A table of so many files; its only data is its log."""
+    made = TableBuilder(folder).create("id long, qty integer, day integer", partition_by=["day"])
+    made.commit({"commitInfo": {"operation": "WRITE", "timestamp": TIME, "readVersion": 0}})
+    head = (folder / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    protocol, metadata = (next(json.loads(line)[key] for line in head if key in line)
+                          for key in ("protocol", "metaData"))
+    metadata = {**metadata, "configuration": [], "format": {"provider": "parquet", "options": []}}
+    numbers = pa.array(range(files), pa.int64())
+    day = pc.cast(pc.subtract(numbers, pc.multiply(pc.divide(numbers, DAYS), DAYS)), pa.string())
+    number = pc.utf8_lpad(pc.cast(numbers, pa.string()), 8, "0")
+    path = pc.binary_join_element_wise("day=", day, "/part-", number, ".parquet", "")
+    values = pa.MapArray.from_arrays(pa.array(range(files + 1), pa.int32()), pa.repeat("day", files), day)
+    size, time = pc.add(numbers, 4000), pa.repeat(TIME, files)
+    columns = [path, values, size, time, pa.repeat(True, files), pa.repeat(STATS, files)]
+    adds = pa.StructArray.from_arrays(columns, fields=list(_ADD))
+    few = pa.table({"protocol": [protocol, None], "metaData": [None, metadata]})
+    name = folder / "_delta_log" / f"{1:020}.checkpoint.parquet"
+    few = few.append_column("add", pa.nulls(2, _ADD))
+    types = few.schema.field("metaData").type
+    types = pa.struct([f.with_type(_STRINGS) if f.name == "configuration" else
+                       f.with_type(pa.struct([("provider", pa.string()), ("options", _STRINGS)]))
+                       if f.name == "format" else f for f in types])
+    schema = pa.schema([few.schema.field("protocol"), ("metaData", types), ("add", _ADD)])
+    with pq.ParquetWriter(name, schema) as writer:
+        writer.write_table(pa.Table.from_pylist(few.to_pylist(), schema))
+        nulls = [pa.nulls(files, schema.field(at).type) for at in range(2)]
+        writer.write_table(pa.table([*nulls, adds], schema=schema))
+    hint = {"version": 1, "size": files + 2}
+    (folder / "_delta_log" / "_last_checkpoint").write_text(json.dumps(hint))
+    return folder
+
+
+def commits(table: DeltaTable) -> Any:
+    """Eight commits more, and the transaction that lost a race to one of them and ended."""
+    for at in range(6):
+        with dn.set_options(user_name=f"writer {at % 3}"):
+            table.log.start_transaction().commit(
+                [file(f"more-{at}", at)], Operation("WRITE", {"mode": "Append"}))
+    lost = table.start_transaction()
+    read = lost.filter_files("day = 3")
+    table.log.start_transaction().commit(
+        [file(f"won-{at}", 3) for at in range(WINNERS_FILES)], Operation("MERGE"))
+    removes = [file.remove() for _, file in zip(range(WINNERS_FILES), read, strict=False)]
+    try:
+        lost.commit(removes, Operation("DELETE", {"predicate": ["day = 3"]}))
+    except errors.ConcurrentAppendException:
+        return lost
+    raise AssertionError("the race was not lost")
+
+
+KINDS = (
+    "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
+    "Conflict", "Operation", "Action", "History", "HistoryEntry", "CommitTimeline", "CommitStepper",
+    "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
+    "VacuumResult", "CommandResult",
+)
+"""Names of the objects: that of the view, and of what state."""
+
+
+def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
+    """How to get one of every kind of object, by the name of its view."""
+    lost = commits(table)
+    reader = table.start_transaction()
+    reader.read_whole_table()
+    reader.filter_files()
+    snapshot = table.snapshot
+    gone = snapshot.files.select(["path", "size"])
+    vacuumed = gone.append_column("modification_time", pa.repeat(TIME, len(gone))).cast(FILES)
+    stepper = table.start_transaction().stepper([file("mine", 1)], "WRITE")
+    travel = table.time_travel()
+    metrics = {f"num{at}Bytes": 10**at for at in range(12)}
+    made: dict[str, Callable[[], Any]] = {
+        "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
+        "OptimisticTransaction": lambda: reader,
+        "OptimisticTransaction, failed": lambda: lost,
+        "Conflict": lambda: lost.conflict,
+        "Operation": lambda: Operation("WRITE", {f"key{at}": "x" * 400 for at in range(1000)}),
+        "Action": lambda: file("a", 1).replace(tags={f"key{at}": "x" * 40 for at in range(1000)}),
+        "History": table.history, "HistoryEntry": lambda: table.history()[0],
+        "CommitTimeline": table.timeline,
+        "CommitStepper": lambda: stepper, "StepFrame": lambda: stepper.frame,
+        "Replay": lambda: table.history().replay(isolation="WriteSerializable"),
+        "Explanation": lambda: dn.explain_conflict(reader),
+        "TableDiff": lambda: snapshot - table.as_of(0).snapshot,
+        "TimeTravel": lambda: travel, "TimeFrame": lambda: travel.frame, "Versions": table.versions,
+        "VacuumResult": lambda: VacuumResult("orders", vacuumed, TIME, 9, 3),
+        "CommandResult": lambda: CommandResult("OPTIMIZE", 7, "arrow", metrics),
+    }
+    assert tuple(made) == KINDS
+    return made
