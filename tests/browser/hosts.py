@@ -25,6 +25,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
 
 PATIENCE = 40  # seconds that any one thing may take on a machine that does much else
+LAST_WORDS = 10  # seconds that the server has to end by itself
 TOKEN = "secret"
 APPS = {"lab": "lab/tree", "notebook": "notebooks"}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
@@ -96,9 +97,10 @@ class Server:
         self.end_kernels()
         self._process.terminate()
         try:
-            self._process.wait(timeout=PATIENCE)
-        finally:
+            self._process.wait(timeout=LAST_WORDS)
+        except subprocess.TimeoutExpired:  # a kernel that does not end holds it; kernels follow their server
             self._process.kill()
+            self._process.wait(timeout=PATIENCE)
 
     def _set(self, name: str, value: dict[str, Any]) -> None:
         path = self._settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
@@ -147,16 +149,13 @@ class Reader:
         route.abort()
 
     def open(self, path: str, app: str = "lab") -> Any:
-        """The page of a notebook, once it has its first cell."""
+        """The page of a notebook, once its kernel waits: what is to run earlier is dropped."""
         assert self.server is not None
         page = self.context.new_page()
         page.goto(f"{self.server.url}/{APPS[app]}/{path}?reset&token={TOKEN}")
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
-        return page
-
-    def wait_for_kernel(self, page: Any) -> None:
-        """Until the notebook's kernel is there, connected and idle: what runs earlier is dropped."""
         page.wait_for_function(KERNEL_WAITS)
+        return page
 
     def run(self, path: str, app: str = "lab", is_failing: bool = False) -> Any:
         """The page of a notebook whose cells have all run, by *Run All Cells* as a person would.
@@ -164,7 +163,6 @@ class Reader:
         ``is_failing``: its last cell ends with an error.
         """
         page = self.open(path, app)
-        self.wait_for_kernel(page)
         page.locator(".lm-MenuBar-itemLabel", has_text=re.compile("^Run$")).click()
         page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Run All Cells$")).click()
         page.wait_for_function(ALL_RUN_OR_ONE_FAILED)

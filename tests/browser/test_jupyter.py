@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
+import deltanb as dn
 from deltanb.notebook import bundle
+from deltanb.testing import MemoryStore
 from tests.browser.hosts import Reader, Server, outputs, prompts, shown
 from tests.notebook import samples
 
@@ -23,8 +25,18 @@ read = yours.filter_files("day = 1")
 table.append({"day": [1], "qty": [5]})
 table"""
 COMMIT = "yours.commit([file.remove() for file in read], dn.Operation('DELETE', {'predicate': ['day = 1']}))"
+SVG, TEXT = "image/svg+xml", "text/plain"
 GROUND = "node => getComputedStyle(node).backgroundColor"
 COLOURS = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
+
+
+def commits() -> dn.DeltaTable:
+    """A table of four commits, in this process."""
+    dn.teaching(seed=1)
+    table = dn.create(MemoryStore("memory:///lake/orders"), {"day": [1]})
+    for n in range(3):
+        table.append({"day": [n]})
+    return table
 
 
 def test_conflict_below_the_failing_cell(
@@ -43,19 +55,25 @@ def test_conflict_below_the_failing_cell(
 
 
 def test_untrusted_notebook_keeps_the_text(reader: Reader, server: Server, picture: Picture) -> None:
-    found = samples.append()
-    cell = shown(bundle.mimebundle(found))
+    found, table = samples.append(), commits()
+    timeline = table.timeline()
+    drawing = {SVG: timeline.svg, TEXT: repr(timeline)}
+    cell = shown(bundle.mimebundle(found), timeline._repr_mimebundle_(), drawing)
     page = reader.open(server.write("untrusted", cell, trusted=False))
     text = page.locator(".dnb-text")
     expect(text).to_be_visible()
     assert text.inner_text() == bundle.text(found)
     assert not page.locator(".dnb-rich").is_visible()
+    expect(page.locator(".vega-embed canvas")).to_be_visible()  # data alone, so it is drawn all the same
+    assert outputs(page).nth(2).inner_text().strip() == repr(timeline)  # no SVG without trust
     picture(page)
 
 
 def test_trusted_notebook_shows_the_rich_form(reader: Reader, server: Server) -> None:
-    page = reader.open(server.write("trusted", shown(bundle.mimebundle(samples.append()))))
+    drawing = {SVG: commits().timeline().svg, TEXT: "the timeline"}
+    page = reader.open(server.write("trusted", shown(bundle.mimebundle(samples.append()), drawing)))
     expect(page.locator(".dnb-rich")).to_be_visible()
+    expect(page.locator(".jp-RenderedSVG svg, .jp-RenderedSVG img")).to_be_visible()
     assert not page.locator(".dnb-text").is_visible()
 
 
@@ -65,7 +83,6 @@ from deltanb.notebook.progress import progress
 line = progress("looking for rows", total=2, patience=0)
 done = line.__enter__()"""
     page = reader.open(server.write("progress", begin, "line.__exit__(None, None, None)"))
-    reader.wait_for_kernel(page)
     prompts(page).first.click()
     page.keyboard.press("Shift+Enter")
     expect(outputs(page)).to_have_text("looking for rows: 0 of 2")

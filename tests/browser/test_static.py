@@ -7,52 +7,83 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nbconvert import HTMLExporter
 from nbformat.v4 import new_notebook
 
+import deltanb as dn
 from deltanb.notebook import bundle
+from deltanb.testing import MemoryStore
 from tests.browser.hosts import KERNEL, Reader, shown
 from tests.notebook import samples
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+Open = Callable[..., Any]
+WIDGET = "application/vnd.jupyter.widget-view+json"
+GROUND = "node => getComputedStyle(node).backgroundColor"
+COLOURS = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
 
 
 @pytest.fixture
-def open_page(offline: Reader, tmp_path: Path) -> Callable[..., Any]:
+def open_page(offline: Reader, tmp_path: Path) -> Open:
     """Make a page of a notebook's cells with nbconvert, and open it."""
-    from nbconvert import HTMLExporter
 
     def made(*cells: Any, name: str, theme: str = "light") -> Any:
         notebook = new_notebook(cells=list(cells), metadata=KERNEL)
         path = tmp_path / f"{name}.html"
         path.write_text(HTMLExporter(theme=theme).from_notebook_node(notebook)[0], "utf-8")
         page = offline.context.new_page()
-        page.goto(path.as_uri())
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
         return page
 
     return made
 
 
-def outside_requests(offline: Reader, open_page: Callable[..., Any], *cells: Any) -> tuple[set, set]:
-    """What nbconvert's own page asks for with no output in it, and what it asks for with these."""
+@pytest.fixture
+def cells() -> list[Any]:
+    """A view, a chart and two widgets, as a notebook stores them that was run without a page."""
+    dn.teaching(seed=1)
+    store = MemoryStore("memory:///lake/orders")
+    table = dn.create(store, {"day": [1, 2], "qty": [2, 4]}, partition_by="day")
+    for n in range(4):
+        with dn.set_options(user_name=("etl-a", "etl-b")[n % 2]):
+            table.append({"day": [n], "qty": [n]})
+    txn = table.start_transaction()
+    stepper = txn.stepper(txn.write_files({"day": [1], "qty": [7]}), "WRITE")
+    stepper.advance()
+    pictures = (samples.append(), table.timeline(), stepper, table.time_travel())
+    return [shown(picture._repr_mimebundle_()) for picture in pictures]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_static_page_shows_every_picture(
+    open_page: Open, cells: list[Any], theme: str, picture: Callable[..., bytes]
+) -> None:
+    assert [WIDGET in cell.outputs[0].data for cell in cells] == [False, False, True, True]
+    page = open_page(*cells, name="all", theme=theme)
+    rich = page.locator(".dnb-rich")
+    assert rich.count() == 3
+    for at, words in enumerate(("ConcurrentAppend", "Commit, step 1", "Time travel")):
+        assert rich.nth(at).is_visible() and words in rich.nth(at).inner_text()
+        assert rich.nth(at).evaluate(GROUND) == COLOURS[theme]
+    assert not any(text.is_visible() for text in page.locator(".dnb-text").all())
+    drawing = page.locator("img[src^='data:image/svg+xml']")
+    assert drawing.count() == 1 and drawing.is_visible()
+    assert drawing.evaluate("image => image.complete && image.naturalHeight") > 100
+    picture(page)
+    picture(drawing, "timeline")
+
+
+def test_outputs_ask_for_nothing_outside(offline: Reader, open_page: Open, cells: list[Any]) -> None:
+    """nbconvert's page loads scripts of its own (for mathematics); ours adds none to them."""
     open_page(name="empty").close()
     alone = set(offline.refused)
     offline.refused.clear()
     open_page(*cells, name="all").close()
-    return alone, set(offline.refused)
+    assert alone, "without any request of nbconvert's own this test would see nothing"
+    assert set(offline.refused) == alone
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_static_page(open_page: Callable[..., Any], theme: str, picture: Callable[..., bytes]) -> None:
-    page = open_page(shown(bundle.mimebundle(samples.append())), name="conflict", theme=theme)
-    rich = page.locator(".dnb-rich")
-    assert rich.is_visible() and not page.locator(".dnb-text").is_visible()
-    ground = rich.evaluate("node => getComputedStyle(node).backgroundColor")
-    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}[theme]
-    picture(page)
-
-
-def test_outputs_ask_for_nothing_outside(offline: Reader, open_page: Callable[..., Any]) -> None:
-    alone, ours = outside_requests(
-        offline, open_page, shown(bundle.mimebundle(samples.append())))
-    assert alone, "nbconvert's page loads scripts of its own; without any this test sees nothing"
-    assert ours == alone
+def test_without_styles_the_text_is_there(open_page: Open) -> None:
+    page = open_page(shown(bundle.mimebundle(samples.append())), name="plain")
+    page.evaluate("document.querySelectorAll('.dnb style').forEach(sheet => sheet.remove())")
+    assert page.locator(".dnb-text").is_visible() and not page.locator(".dnb-rich").is_visible()

@@ -112,9 +112,9 @@ def test_commit_is_stepped_to_its_end_with_a_winner_in_between(lesson: Lesson, p
     picture(rich, "rival")
     step.focus()
     for _ in range(MAX_STEPS):
-        if step.is_disabled():
-            break
         before = heading.inner_text()
+        if "is yours" in before:
+            break
         page.keyboard.press("Space")
         expect(heading).not_to_have_text(before)
     expect(heading).to_contain_text("version 14 is yours")
