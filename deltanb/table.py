@@ -245,12 +245,15 @@ class DeltaTable(Displayable):
 
         return versions(self.log, self._version)
 
-    def time_travel(self, version: int | str | dt.datetime | None = None) -> TimeTravel:
+    def time_travel(
+        self, version: int | str | dt.datetime | None = None, keys: str | Sequence[str] | None = None,
+    ) -> TimeTravel:
         """A slider over the versions that can be read, two handles to compare, and the rows there:
-        :class:`~deltanb.notebook.time_travel.TimeTravel`, at the newest version or a given one."""
+        :class:`~deltanb.notebook.time_travel.TimeTravel`, at the newest version or a given one.
+        ``keys`` are columns that tell which row is which where two versions are compared."""
         from deltanb.notebook.time_travel import TimeTravel
 
-        return TimeTravel(self, version)
+        return TimeTravel(self, version, keys)
 
     def diff(
         self, start: int | str | dt.datetime | DeltaTable,

@@ -60,7 +60,7 @@ def _rows(diff: Any) -> Section:
     total = rows.num_added + rows.num_removed + rows.num_changed
     cells = tuple(row_cells(rows, names))
     columns = ("change", *names)
-    table = Table(columns, cells, total, "row", columns[: MAX_TEXT_COLUMNS + 1])
+    table = Table(columns, cells, total, "row", ("change", *_text_columns(rows, names)))
     return Section("Rows", summary, table if cells else None, is_open=True, text_rows=True)
 
 
@@ -129,6 +129,15 @@ def _shown_columns(rows: Any) -> tuple[list[str], int]:
     first = [*rows.key, *changed_columns(rows, options.max_rows)]
     names = list(dict.fromkeys([*first, *rows.after.schema.names]))
     return names[:MAX_COLUMNS], max(0, len(names) - MAX_COLUMNS)
+
+
+def _text_columns(rows: Any, names: Sequence[str]) -> list[str]:
+    """Of the columns shown, those that the text has room for: however long the key, one that changed."""
+    first = names[:MAX_TEXT_COLUMNS]
+    changed = changed_columns(rows, options.max_rows)
+    if not changed or not {*first}.isdisjoint(changed):
+        return list(first)
+    return [*first[:-1], changed[0]]
 
 
 def row_cells(rows: Any, names: Sequence[str]) -> Iterable[tuple[Inline, ...]]:

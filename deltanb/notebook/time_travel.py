@@ -11,7 +11,7 @@ Rows are read when one moves, in the process; looking at what was read reads not
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,8 @@ class TimeTravel(Displayable):
 
     In a notebook it is shown with a slider over the versions that can be read and a box for a version or
     a time; elsewhere as the frame alone. In code it moves by :meth:`at` and :meth:`compare`.
+    ``keys`` are columns that tell which row is which when two versions are compared, as of
+    :func:`deltanb.commands.diff.diff`.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"id": [1], "name": ["Donald"]})
@@ -74,8 +76,11 @@ class TimeTravel(Displayable):
     1
     """
 
-    def __init__(self, table: DeltaTable, moment: Moment | None = None) -> None:
+    def __init__(
+        self, table: DeltaTable, moment: Moment | None = None, keys: str | Sequence[str] | None = None,
+    ) -> None:
         self._table = table
+        self.keys = keys
         self._listeners: list[Callable[[], None]] = []
         self._widget: Any = None
         self.versions: Versions = table.versions()
@@ -99,11 +104,15 @@ class TimeTravel(Displayable):
         return self._show(self._frame(snapshot))
 
     def compare(self, start: Moment, end: Moment) -> TimeFrame:
-        """Go to two versions or times, and show what differs; arguments and errors as of :meth:`at`."""
+        """Go to two versions or times, and show what differs; arguments and errors as of :meth:`at`.
+
+        Raises:
+            InvalidArgument: ``keys`` that are no columns at ``end``, or that several rows share.
+        """
         from deltanb.commands.diff import diff as compared
 
         before, after = self._snapshot(start), self._snapshot(end)
-        found = compared(self._table.log, before, after)
+        found = compared(self._table.log, before, after, keys=self.keys)
         return self._show(self._frame(after, before.version, found))
 
     @property

@@ -103,6 +103,15 @@ def test_wide_rows_show_their_key_and_what_changed_first() -> None:
     assert "0.5 → 9.0" in text
 
 
+def test_the_text_has_what_changed_however_long_the_key() -> None:
+    keys = {f"k{at}": [1, 2] for at in range(diff.MAX_TEXT_COLUMNS + 1)}
+    table = dn.create(MemoryStore(), {**keys, "late": [-3, 7]})
+    table.update({"late": "0"}, where="k0 = 1")
+    found = table.diff(0, keys=list(keys))
+    assert_consistent(found)
+    assert "-3 → 0" in text_of(found)
+
+
 @pytest.mark.parametrize("rows", [1, 3000])
 def test_many_rows_keep_to_the_limits(rows: int) -> None:
     table = dn.create(MemoryStore(), {"id": list(range(rows)), "text": ["x" * 3000] * rows})

@@ -70,6 +70,23 @@ def test_at_and_compare_give_the_frame_and_stay_there(half_gone: Any) -> None:
     assert travel.at(stamp.isoformat()).version == 6
 
 
+def test_keys_tell_which_row_is_which_by_handle_and_in_code() -> None:
+    table = dn.create(MemoryStore("memory:///lake/trips"), {
+        "day": [1, 1, 2, 2], "duck": ["Huey", "Dewey", "Huey", "Dewey"], "late": [7, 7, 7, 7]})
+    table.update({"late": "0"}, where="day = 2 AND duck = 'Huey'")
+    alone = table.time_travel().compare(0, 1).diff.rows
+    assert (alone.num_changed, alone.num_added, alone.num_removed) == (0, 1, 1)
+    travel = table.time_travel(keys=["day", "duck"])
+    rows = travel.compare(0, 1).diff.rows
+    assert (rows.num_changed, rows.num_added, rows.num_removed) == (1, 0, 0)
+    panel = Panel(travel)
+    panel.two.value = (0, 0)
+    panel.two.value = (0, 1)
+    assert (travel.frame.diff.rows.num_changed, "~ changed" in panel.picture.value) == (1, True)
+    with pytest.raises(InvalidArgument, match="no column 'nephew'"):
+        table.time_travel(keys="nephew").compare(0, 1)
+
+
 def test_what_cannot_be_read_is_refused_with_the_reason_and_one_stays(tmp_path: Path) -> None:
     table = ducks(dn.log.store.LocalStore(tmp_path / "ducks"))
     travel = table.time_travel(5)
