@@ -22,11 +22,12 @@ from deltanb.spark.session import MIN_JAVA
 
 if sys.version_info >= (3, 11):
     import tomllib
-else:  # the pins are for the Python that runtime.txt names
+else:
     tomllib = None
 
 ROOT = Path(__file__).resolve().parent.parent
 BINDER = ROOT / "binder"
+PYTHON = (3, 11)
 TUTORIAL = "01-first-commit.ipynb"  # needs no Java
 MAX_MEMORY = 1_000_000_000
 """Bytes of a tutorial's kernel: Binder gives 2 GB, and JupyterLab, a second kernel and the page cache of
@@ -64,6 +65,10 @@ def test_what_the_tutorials_need_is_pinned_to_a_version_that_the_project_takes()
     for need in map(Requirement, wanted):
         (pin,) = pins()[need.name.lower()].specifier
         assert pin.operator == "==" and need.specifier.contains(pin.version), need
+
+
+def test_python_is_the_one_the_pins_are_for() -> None:
+    assert lines("runtime.txt") == ["python-" + ".".join(map(str, PYTHON))]
 
 
 def test_java_is_of_the_system_and_new_enough() -> None:
@@ -110,9 +115,8 @@ class Image:
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """What Binder builds: checkout, Python, packages, ``postBuild``; but for what apt brings."""
-    python = shutil.which(lines("runtime.txt")[0].replace("-", ""))
-    if python is None and sys.version_info < (3, 11):
-        pytest.skip("the versions in requirements.txt want Python 3.11")
+    if sys.version_info < PYTHON:
+        pytest.skip(f"the versions in requirements.txt are for {lines('runtime.txt')[0]} and newer")
     made = Image(tmp_path_factory.mktemp("binder"))
     for name in ("checkout", "home", "tmp"):
         (made.folder / name).mkdir()
@@ -122,7 +126,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_*"))
         else:
             shutil.copy(source, target)
-    made.run(python or sys.executable, "-m", "venv", str(made.folder / "venv"))
+    made.run(sys.executable, "-m", "venv", str(made.folder / "venv"))
     cache = {} if "PIP_CACHE_DIR" in os.environ else {"PIP_CACHE_DIR": pip_cache()}
     made.run("pip", "install", "-q", "-r", "binder/requirements.txt", **cache)
     made.run("binder/postBuild")
