@@ -27,6 +27,10 @@ CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
 WORDS = {"type": "text", "style": "guide-label", "filled": False, "strokeWidth": 0, "baseline": "middle"}
 """Words in the colour of the host's theme: an unfilled text is given none of its own."""
 BAR = 40  # pixels a bar is wide at most
+WHOLE: dict[str, Any] = {
+    "format": "d", "tickMinStep": 1, "labelExpr": "datum.value % 1 ? '' : datum.label",
+    "tickOpacity": {"condition": {"test": "datum.value % 1 === 0", "value": 1}, "value": 0}}
+"""Versions and files are whole numbers: on an axis of one or two, the smallest step alone leaves halves."""
 X = {"type": "quantitative", "scale": {"domain": {"param": "window"}, "nice": False, "zero": False}}
 
 
@@ -56,11 +60,11 @@ def _color(scene: Scene) -> dict[str, Any]:
 
 def _strip(scene: Scene) -> dict[str, Any]:
     x = {"field": "a", "type": "quantitative", "title": None,
-         "axis": {"format": "d", "tickMinStep": 1},
+         "axis": WHOLE,
          "scale": {"domain": list(scene.domain), "nice": False, "zero": False}}
     y = {"field": "y", "type": "quantitative", "title": "files + −",
          "scale": {"type": "symlog" if scene.is_log else "linear"},
-         "axis": {"tickCount": 3, "format": "d", "tickMinStep": 1}}
+         "axis": {**WHOLE, "tickCount": 3}}
     told = [{"field": "first", "title": "from version"}, {"field": "last", "title": "to version"},
             {"field": "kind"}, {"field": "files"}]
     select = {"type": "interval", "encodings": ["x"],
@@ -112,8 +116,7 @@ def _lanes(scene: Scene) -> dict[str, Any]:
     title = "version: a line leads from the version read to the version committed"
     if scene.losses:
         title += "; dashed up to ✕, a race lost"
-    x: dict[str, Any] = {**X, "field": "v", "title": title,
-                         "axis": {"format": "d", "tickMinStep": 1}}
+    x: dict[str, Any] = {**X, "field": "v", "title": title, "axis": WHOLE}
     y = {"field": "y", "type": "quantitative", "axis": None,
          "scale": {"domain": [-0.6, lanes.height - 0.4], "reverse": True, "nice": False, "zero": False}}
     told = [{"field": name} for name in
