@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import deltanb as dn
 from deltanb.notebook import bundle
 from deltanb.testing import MemoryStore
-from tests.browser.hosts import Reader, Server, outputs, prompts, shown
+from tests.browser.hosts import DONE, Reader, Server, outputs, prompts, shown
 from tests.notebook import samples
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -26,6 +26,8 @@ table.append({"day": [1], "qty": [5]})
 table"""
 COMMIT = "yours.commit([file.remove() for file in read], dn.Operation('DELETE', {'predicate': ['day = 1']}))"
 SVG, TEXT = "image/svg+xml", "text/plain"
+COMMITS = 10_000
+MAX_DRAWN, SLACK = 2, 4  # seconds from the key to the picture; and what a machine that does much else takes
 GROUND = "node => getComputedStyle(node).backgroundColor"
 COLOURS = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
 
@@ -88,3 +90,23 @@ done = line.__enter__()"""
     expect(outputs(page)).to_have_text("looking for rows: 0 of 2")
     page.keyboard.press("Shift+Enter")
     expect(page.get_by_text("looking for rows:")).to_have_count(0)
+
+
+def test_ten_thousand_commits_are_drawn(reader: Reader, server: Server, picture: Picture) -> None:
+    make = f"""\
+from deltanb.notebook.timeline import CommitTimeline, Track
+kinds = ("append", "rewrite", "delete", "optimize")
+tracks = [Track(v, max(0, v - 1 - v % 4), "WRITE", f"writer {{v % 7}}", kinds[v % 4])
+          for v in range({COMMITS})]
+timeline = CommitTimeline(tracks, "orders")"""
+    page = reader.open(server.write("many", make, "timeline"))
+    prompts(page).first.click()
+    page.keyboard.press("Shift+Enter")
+    expect(prompts(page).first).to_have_text(DONE)
+    start = page.evaluate("performance.now()")
+    page.keyboard.press("Shift+Enter")
+    expect(page.locator(".vega-embed canvas")).to_be_visible()
+    took = (page.evaluate("performance.now()") - start) / 1000
+    print(f"drawn after {took:.1f} s")
+    assert took <= MAX_DRAWN * SLACK
+    picture(page)
