@@ -18,6 +18,7 @@ from deltanb.options import options
 
 AS_RECORDED = "as recorded"
 NO_BREAK = "\u00a0"
+MAX_UNBROKEN = 24  # characters of a writer's name that stay on one line
 FIRST_ROWS = 3  # versions that surely have room in the text form
 MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
 
@@ -94,7 +95,7 @@ def _sections(replay: Any) -> list[Section]:
 
 def _cells(row: Any) -> tuple[Inline, ...]:
     read = "–" if row.read_version is None else f"v{row.read_version}"
-    return (_name(row), read, Span(row.operation, "fixed"), row.writer or muted("–"),
+    return (_name(row), read, Span(row.operation, "fixed"), _writer(row),
             *(_answer(answer) for answer in row.answers), row.reads or muted("–"))
 
 
@@ -102,6 +103,13 @@ def _name(row: Any) -> Inline:
     if row.version is None:
         return Span(f"failed at v{row.wanted}", "fixed")
     return f"v{row.version}" + ("*" if row.is_assumed else "")
+
+
+def _writer(row: Any) -> Inline:
+    name = row.writer or ""
+    if not name:
+        return muted("–")
+    return Span(name, "fixed") if len(name) <= MAX_UNBROKEN else str(name)
 
 
 def _answer(answer: Any) -> Inline:
@@ -167,7 +175,7 @@ def _explained(explained: Any) -> list[Section]:
         order = list(explained.rows)
         if any(row.rule for row in order[FIRST_ROWS:]):  # the one that counts must be in sight
             order.sort(key=lambda row: not row.rule)
-        rows = tuple((f"v{row.version}", Span(row.operation, "fixed"), row.writer or muted("–"),
+        rows = tuple((f"v{row.version}", Span(row.operation, "fixed"), _writer(row),
                       counted(row.actions), _verdict(row)) for row in order[: options.max_rows])
         table = Table(("version", "operation", "writer", "changes", "verdict"), rows,
                       len(explained.rows), "version")

@@ -46,6 +46,7 @@ MAX_COMMITS = 1_000  # parsed commits kept: more than any transaction is behind,
 FEW_FILES = 1_000  # in a table this small, finding the files read again costs next to nothing
 MAX_WALK = 100  # commits walked from one version to the next; beyond, a checkpoint is nearer
 WHOLE = "reads not recorded: taken as the whole table"
+LAYOUT = "the files it lays out anew"
 _SPARK_ID = re.compile(r"#\d+L?\b")  # Spark writes predicates with the ids of its columns: month#12
 _REPLACES_ALL = REPLACE_TABLE | {"TRUNCATE", "CLONE", "RESTORE"}
 
@@ -197,14 +198,16 @@ def _reads(
     commit: Winner, actions: Sequence[Action], snapshot: Snapshot, attempt: Attempt | None,
     with_files: bool,
 ) -> Told:
+    files = [a for a in actions if isinstance(a, FileAction)]
+    is_layout = bool(files) and not any(a.data_change for a in files)
     if attempt is not None:
-        return _as_in_journal(snapshot, attempt, with_files)
+        reads, words = _as_in_journal(snapshot, attempt, with_files)
+        return reads, words or (LAYOUT if is_layout else "nothing"), False
     app_ids = frozenset(a.app_id for a in actions if isinstance(a, SetTransaction))
     if commit.is_blind_append:
         return Reads(app_ids=app_ids), "nothing: a blind append", False
-    files = [a for a in actions if isinstance(a, FileAction)]
-    if files and not any(a.data_change for a in files):
-        return Reads(files=(_paths(files),), app_ids=app_ids), "the files it lays out anew", False
+    if is_layout:
+        return Reads(files=(_paths(files),), app_ids=app_ids), LAYOUT, False
     scans, words, is_assumed = _scans(commit, snapshot)
     if scans is None:
         return Reads((Scan(),), whole_table=True, app_ids=app_ids), WHOLE, True
@@ -213,11 +216,11 @@ def _reads(
                  app_ids=app_ids), words, is_assumed
 
 
-def _as_in_journal(snapshot: Snapshot, attempt: Attempt, with_files: bool) -> Told:
+def _as_in_journal(snapshot: Snapshot, attempt: Attempt, with_files: bool) -> tuple[Reads, str]:
     found = [_found(snapshot, scan, with_files) for scan in attempt.scans]
     reads = Reads(tuple(scan for scan, _ in found), tuple(t for _, t in found if t is not None),
                   attempt.read_whole_table, attempt.app_ids)
-    return reads, " OR ".join(attempt.reads) or "nothing", False
+    return reads, " OR ".join(attempt.reads)
 
 
 def _found(snapshot: Snapshot, scan: Scan, with_files: bool) -> tuple[Scan, pa.Table | None]:

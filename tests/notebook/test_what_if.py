@@ -76,6 +76,11 @@ def test_the_grid(update_golden: bool) -> None:
         assert words in page.text
 
 
+def test_names_of_writers_stay_on_one_line() -> None:
+    page = bundle.mimebundle(replayed())["text/html"]
+    assert '<span class="dnb-fixed">etl-b</span>' in page
+
+
 def test_rules_left_out_are_named(update_golden: bool) -> None:
     replay = orders().history().replay(without="append")
     assert_golden(replay, "what_if_without", update_golden)

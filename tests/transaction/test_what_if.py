@@ -385,6 +385,16 @@ def test_blind_appends_and_new_layouts_read_no_rows() -> None:
     assert row.reads == "the files it lays out anew"
 
 
+def test_this_session_says_the_same_of_a_layout_as_the_log_does() -> None:
+    log = new_log("Serializable")
+    actions, operation = optimize(log.start_transaction(), 1, "laid")
+    txn = log.start_transaction()  # reads nothing itself, as OPTIMIZE does
+    TableBuilder(log.store, 1).commit(info("WRITE", 1, True), add("part=1/y", {"part": "1"}))
+    assert txn.commit(actions, operation) == 3
+    (row,) = log.history().replay().rows
+    assert (row.reads, row.is_assumed) == ("the files it lays out anew", False)
+
+
 def test_a_layout_whose_files_went_meanwhile_conflicts_at_every_level() -> None:
     log = new_log("Serializable")
     builder = TableBuilder(log.store, 1)
