@@ -14,8 +14,10 @@ What it does not know: commits of other processes, how an attempt is drawn.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MAX_ATTEMPTS = 10_000  # transactions a table's journal keeps: some MB, and more than any picture shows
-MAX_KEPT_READS = 10_000  # files a failed transaction may have read to be kept whole: some MB of Arrow
+MAX_KEPT = 20_000
+"""Files, partitions and texts of scans that a journal keeps, of all its attempts together: some 20 MB."""
+TEXT_OF_A_FILE = 500  # characters of a scan's text that take as much as a file and its action
+NOT_KEPT = "what is no longer kept"
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,8 @@ class Attempt:
     on the way, in order. ``reads`` are its scans in words; ``scans`` have them as they were asked, without
     the parts that conflicts are judged by, which its read version tells again. ``newest`` is the last
     version that this process had committed when it ended. ``prepared`` is the whole transaction where it
-    failed and its reads are few enough to keep; it can be held against other rules later.
+    failed; it can be held against other rules later. Beyond :data:`MAX_KEPT` the oldest attempts lose
+    ``prepared`` and ``scans``; ``is_whole`` is False then.
     """
 
     txn_id: str
@@ -69,19 +75,41 @@ class Attempt:
     changes_data: bool = False
     newest: int = -1
     prepared: CurrentTransaction | None = None
+    is_whole: bool = True
 
     @property
     def tries(self) -> int:
         """How often it tried to put a version."""
         return len(self.lost) + (self.outcome == "committed")
 
+    @property
+    def weight(self) -> int:
+        """How much it holds, counted in files."""
+        found = sum(1 + len(scan.partitions or ()) + len(text) // TEXT_OF_A_FILE
+                    for scan, text in zip(self.scans, self.reads, strict=False))
+        if self.prepared is not None:
+            found += len(self.prepared.actions) + sum(t.num_rows for t in self.prepared.reads.files)
+        return found
+
 
 class Journal(deque[Attempt]):
-    """The attempts on one table, in the order in which they ended; the oldest give way."""
+    """The attempts on one table, in the order in which they ended; the oldest give way.
+
+    Threads may record attempts while others go through it: these see it as it was when they began.
+    """
 
     def __init__(self) -> None:
         super().__init__(maxlen=MAX_ATTEMPTS)
+        self._lock = threading.Lock()
         self._newest = -1
+        self._recorded = self._weight = 0
+        self._weights: deque[tuple[int, int]] = deque()
+        """Of the attempts that hold something, the oldest first: its place among all ever recorded, and its
+        weight."""
+
+    def __iter__(self) -> Iterator[Attempt]:
+        with self._lock:
+            return iter(list(super().__iter__()))
 
     def record(self, txn: OptimisticTransaction) -> None:
         """Keep what became of a transaction that has tried to commit."""
@@ -94,22 +122,36 @@ class Journal(deque[Attempt]):
             last = txn.committed.version
         elif txn.conflict is not None:
             last = txn.conflict.version
-        read = sum(files.num_rows for files in current.reads.files)
-        keep = txn.status == "failed" and read <= MAX_KEPT_READS
-        if txn.committed is not None:
-            self._newest = max(self._newest, last)
-        self.append(Attempt(
-            txn_id=current.txn_id, writer=current.commit_info.user_name,
-            operation=current.operation.name, isolation=current.isolation,
-            is_blind_append=current.is_blind_append, read_version=current.read_version,
-            outcome=txn.status, version=last, lost=lost,
-            kind=getattr(txn.error, "kind", None),
-            reads=tuple(scan.text for scan in current.reads.scans),
-            scans=tuple(Scan(scan.sql, partitions=scan.partitions) for scan in current.reads.scans),
-            read_whole_table=current.reads.whole_table, app_ids=current.reads.app_ids,
-            changes_data=bool(current.operation.changes_data), newest=self._newest,
-            prepared=current if keep else None,
-        ))
+        with self._lock:
+            if txn.committed is not None:
+                self._newest = max(self._newest, last)
+            self._keep(Attempt(
+                txn_id=current.txn_id, writer=current.commit_info.user_name,
+                operation=current.operation.name, isolation=current.isolation,
+                is_blind_append=current.is_blind_append, read_version=current.read_version,
+                outcome=txn.status, version=last, lost=lost,
+                kind=getattr(txn.error, "kind", None),
+                reads=tuple(scan.text for scan in current.reads.scans),
+                scans=tuple(Scan(scan.sql, partitions=scan.partitions) for scan in current.reads.scans),
+                read_whole_table=current.reads.whole_table, app_ids=current.reads.app_ids,
+                changes_data=bool(current.operation.changes_data), newest=self._newest,
+                prepared=current.having(_lines=None) if txn.status == "failed" else None,
+            ))
+
+    def _keep(self, attempt: Attempt) -> None:
+        """Append it; where the attempts hold too much, the oldest are lightened until they do not."""
+        self.append(attempt)
+        self._recorded += 1
+        if weight := attempt.weight:
+            self._weights.append((self._recorded, weight))
+            self._weight += weight
+        while self._weight > MAX_KEPT:
+            place, weight = self._weights.popleft()
+            self._weight -= weight
+            at = len(self) - 1 - (self._recorded - place)
+            if at >= 0:  # it is not gone as a whole
+                self[at] = replace(
+                    self[at], reads=(NOT_KEPT,), scans=(), prepared=None, is_whole=False)
 
 
 _journals: WeakKeyDictionary[DeltaLog, Journal] = WeakKeyDictionary()

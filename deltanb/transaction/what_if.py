@@ -34,7 +34,7 @@ from deltanb.transaction.current import (
     WRITE_SERIALIZABLE,
     CurrentTransaction,
 )
-from deltanb.transaction.journal import MAX_KEPT_READS, Attempt, journal_of
+from deltanb.transaction.journal import Attempt, journal_of
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.prepare import isolation_of
 from deltanb.transaction.recorded import Recorder
@@ -222,7 +222,8 @@ def replay(
     held, left_out = _rules(rules, without)
     levels = _levels(isolation, is_plain=rules is None and not without)
     recorder, journal = Recorder(log), list(journal_of(log))  # it brings the log up to date
-    committed = {attempt.txn_id: attempt for attempt in journal if attempt.outcome == "committed"}
+    committed = {attempt.txn_id: attempt for attempt in journal
+                 if attempt.outcome == "committed" and attempt.is_whole}
     rows: list[Replayed] = []
     for entry in sorted(history, key=_read_version):
         row = _commit(recorder, entry, committed.get(str(entry.txn_id)), levels, held)
@@ -304,7 +305,7 @@ def _lost(
     """A commit that failed in this session, against the winner it met and those known by then."""
     winners = range(attempt.read_version + 1, max(attempt.version, attempt.newest) + 1)
     if attempt.prepared is None:
-        unknown = f"it read more than {MAX_KEPT_READS} files, which are not kept of one that fails"
+        unknown = "what it read and wrote was too much to be kept"
         answers: tuple[Answer, ...] = (Answer(unknown=unknown),) * len(levels)
     else:
         try:

@@ -11,6 +11,7 @@ from deltanb.options import set_options
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction import journal
 from deltanb.transaction.journal import LostRace, journal_of
+from deltanb.transaction.operations import Operation
 
 RIVAL = ({"commitInfo": {"operation": "MERGE", "userName": "etl", "txnId": "rival"}},
          add("rival", {"part": "2"}))
@@ -34,19 +35,66 @@ def test_a_commit_that_lost_on_the_way_says_to_whom() -> None:
     assert attempt.is_blind_append and attempt.prepared is None
 
 
-def test_a_failed_one_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit, is_kept in ((10, True), (0, False)):
-        monkeypatch.setattr(journal, "MAX_KEPT_READS", limit)
-        log = log_with(Lose(RIVAL))
+def fail_one(log: DeltaLog, *predicates: str) -> ConcurrentAppendException:
+    """A transaction that reads, and fails at what a rival appended."""
+    txn = log.start_transaction()
+    txn.filter_files(*predicates)
+    log.store.script.append(Lose(RIVAL))  # type: ignore[attr-defined]
+    with pytest.raises(ConcurrentAppendException) as caught:
+        txn.commit([FILE])
+    return caught.value
+
+
+def test_a_failed_one_is_kept_whole() -> None:
+    log = log_with()
+    error = fail_one(log)
+    (attempt,) = journal_of(log)
+    assert (attempt.outcome, attempt.version, attempt.tries) == ("failed", 2, 1)
+    assert attempt.kind == error.kind
+    assert attempt.prepared is not None and list(attempt.prepared.actions) == [FILE]
+    assert not attempt.is_blind_append
+
+
+def test_a_journal_keeps_so_much_of_failed_ones_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each weighs 4, for its scan, its action, and two files that it read; the first had one to read."""
+    monkeypatch.setattr(journal, "MAX_KEPT", 8)
+    log = log_with()
+    for _ in range(4):
+        fail_one(log)
+    kept = list(journal_of(log))
+    assert [attempt.weight for attempt in kept] == [0, 0, 4, 4]
+    assert [attempt.prepared is not None for attempt in kept] == [False, False, True, True]
+    assert [attempt.is_whole for attempt in kept] == [False, False, True, True]
+    assert kept[0].reads == (journal.NOT_KEPT,)
+    rows = [row for row in log.history().replay("SnapshotIsolation").rows if row.version is None]
+    assert [bool(row.answers[0].unknown) for row in rows] == [True, True, False, False]
+
+
+def test_a_journal_keeps_so_many_partitions_and_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What committed is told by the log where the journal let go of it."""
+    monkeypatch.setattr(journal, "MAX_KEPT", 4)
+    monkeypatch.setattr(journal, "MAX_ATTEMPTS", 3)
+    log = log_with()
+    many = f"part IN ({', '.join(['3'] * 1000)})"
+    for turn in range(5):
         txn = log.start_transaction()
-        txn.filter_files()
-        with pytest.raises(ConcurrentAppendException) as caught:
-            txn.commit([FILE])
-        (attempt,) = journal_of(log)
-        assert (attempt.outcome, attempt.version, attempt.tries) == ("failed", 2, 1)
-        assert attempt.kind == caught.value.kind
-        assert (attempt.prepared is txn.prepared) is is_kept
-        assert not attempt.is_blind_append
+        log.start_transaction().commit([FILE.replace(path=f"part=1/other{turn}")])
+        txn.filter_files(many)
+        gone = [FILE.replace(path=f"part=2/{turn}", partition_values={"part": "2"})]
+        txn.commit(gone, Operation("DELETE", {"predicate": ["part = 3"]}))
+    last = journal_of(log)[-1]
+    assert last.weight == 0 and not last.is_whole
+    row = log.history().replay("Serializable").rows[-1]
+    assert (row.reads, row.answers[0].passed) == ("part = 3", True)
+    assert len(journal_of(log)) == 3
+
+
+def test_a_journal_is_read_while_others_write_it() -> None:
+    log = log_with()
+    log.start_transaction().commit([FILE])
+    for attempt in journal_of(log):
+        log.start_transaction().commit([FILE.replace(path=attempt.txn_id)])
+    assert len(journal_of(log)) == 2
 
 
 def test_steps_that_are_given_up_are_abandoned_and_refused_ones_leave_no_trace() -> None:
