@@ -101,7 +101,15 @@ def file_name(path: str, keep: int = KEEP_FILE_NAME) -> str:
     >>> file_name("day=2026-03-02/part-0131.parquet"), file_name("a%20b.parquet")
     ('part-0131.parquet', 'a b.parquet')
     """
-    name = name_of(unquote(path))
+    return shortened(name_of(unquote(path)), keep)
+
+
+def shortened(name: str, keep: int = KEEP_FILE_NAME) -> str:
+    """A name, or its two ends with ``…`` between.
+
+    >>> shortened("abcdefgh", 5), shortened("abc", 5)
+    ('abc…h', 'abc')
+    """
     if len(name) <= keep:
         return name
     tail = keep // 2 - 1

@@ -35,10 +35,20 @@ def _files(result: Any) -> Section:
     few = min(result.num_files, max(1, options.max_rows))
     order = [("size", "descending"), ("path", "ascending")]
     shown = result.files.take(_largest(result.files["size"].to_numpy(), few)).sort_by(order)
-    rows = tuple((code(row["path"]), units.size(row["size"]), units.time(row["modification_time"]))
+    rows = tuple((code(_path(row["path"])), units.size(row["size"]), units.time(row["modification_time"]))
                  for row in shown.slice(0, few).to_pylist())
     table = Table(COLUMNS, rows, result.num_files, "file", COLUMNS[:2])
     return Section("Files", f"largest {rows[0][1]}", table, is_open=True, text_rows=True)
+
+
+def _path(path: str) -> str:
+    """A path below the table whose file's name is cut in its middle: what tells files apart stays.
+
+    >>> _path("day=1/part-00000-5ec0a000-0000-4000-8000-000000000000-c000.snappy.parquet")
+    'day=1/part-00000-5ec0a0…0.snappy.parquet'
+    """
+    folder, slash, name = path.rpartition("/")
+    return folder + slash + units.shortened(name)
 
 
 def _largest(sizes: Any, few: int) -> Any:
