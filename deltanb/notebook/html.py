@@ -180,7 +180,7 @@ def table(table: Table, name: str, share: float) -> Markup:
         tag(
             "table",
             tag("caption", caption),
-            tag("thead", tag("tr", [tag("th", name, scope="col") for name in table.columns])),
+            tag("thead", tag("tr", [tag("th", clean(name), scope="col") for name in table.columns])),
             tag("tbody", [_row(row, at in table.marked) for at, row in enumerate(rows)]),
         ),
         cls="dnb-scroll",

@@ -22,6 +22,7 @@ from typing import Any
 from deltanb.errors import InvalidArgument
 from deltanb.notebook.chart import NEUTRAL, chart_bundle, color, element, label, line, picture
 from deltanb.notebook.text import clamp, columns
+from deltanb.notebook.units import clean
 
 WIDTH, HEIGHT = 560, 320  # pixels of the plot: as wide as a cell of JupyterLab beside its file browser
 LEFT, TOP, RIGHT, BELOW = 66, 62, 70, 54  # pixels around it: titles, numbers, the half of a name
@@ -73,7 +74,7 @@ class Lines:
     def __init__(
         self, rows: Iterable[Mapping[str, Any]], *, line: str, step: str, x: str, y: str
     ) -> None:
-        self.line, self.step, self.x, self.y = line, step, x, y
+        self.line, self.step, self.x, self.y = map(clean, (line, step, x, y))
         self.points = tuple(_point(row, line, step, x, y) for row in rows)
         self.names = tuple(dict.fromkeys(point.line for point in self.points))
         if not self.points:
@@ -253,7 +254,7 @@ def _point(row: Mapping[str, Any], line: str, step: str, x: str, y: str) -> Poin
         value = row[key]
         if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
             raise InvalidArgument(f"{key}={value!r} of {row[line]} must be a finite number from 0 on")
-    return Point(str(row[line]), str(row[step]), float(row[x]), float(row[y]))
+    return Point(clean(row[line]), clean(row[step]), float(row[x]), float(row[y]))
 
 
 def _scaled(

@@ -137,7 +137,7 @@ def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
                          f"v{step.version} is your own commit", at=TAKEN)
         case Lost():
             writer, operation = _writer(step.winner), step.winner.operation
-            who = f"{writer} {operation}".strip()
+            who = units.clean(f"{writer} {operation}".strip())
             frame = _boxed(frame, Box(step.version, "other", writer or operation))
             frame = _last_try(frame, outcome="lost", winner=who, verdict="checking …")
             return _told(frame, f"lost: v{step.version} exists ({who})",
@@ -272,6 +272,7 @@ def _last_try(frame: StepFrame, **changes: Any) -> StepFrame:
 
 def _boxed(frame: StepFrame, box: Box) -> StepFrame:
     """The frame with one more version in its log; versions that no shown attempt tried give way."""
+    box = replace(box, note=units.fit(units.clean(box.note), MAX_WRITER))
     keep = {attempt.version for attempt in frame.tries}
     kept = [b for b in frame.boxes if b.version != box.version]
     boxes = sorted([*kept, box], key=lambda b: b.version)

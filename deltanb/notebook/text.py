@@ -58,15 +58,14 @@ def _section(section: Section, indent: int, room: int) -> list[str]:
 
 def rows(table: Table, room: int) -> list[str]:
     """A table in ``room`` lines: column names, rows, and one line for what is left out."""
-    names = table.text_columns or table.columns
-    at = [table.columns.index(name) for name in names]
-    left_columns = [name for name in table.columns if name not in names]
+    at = _places(table)
+    left_columns = [clean(name) for i, name in enumerate(table.columns) if i not in at]
     shown = min(len(table.rows), max(0, room - 1))
     if shown < table.total or left_columns:
         shown = min(shown, max(0, room - 2))
     if room < 2 or not table.total:
         return []
-    cells = [list(names)]
+    cells = [[clean(table.columns[i]) for i in at]]
     cells += [[plain(row[i]) for i in at] for row in table.rows[:shown]]
     lines = columns(cells)
     rest = []
@@ -75,6 +74,14 @@ def rows(table: Table, room: int) -> list[str]:
     if left_columns:
         rest.append(f"not shown here: {', '.join(left_columns)}")
     return [*lines, "… " + "; ".join(rest)] if rest else lines
+
+
+def _places(table: Table) -> list[int]:
+    """Where the columns of the text form are; a second one of the same name is the next of that name."""
+    at: list[int] = []
+    for name in table.text_columns or table.columns:
+        at.append(next(i for i, known in enumerate(table.columns) if known == name and i not in at))
+    return at
 
 
 def columns(cells: Sequence[Sequence[str]], max_width: int = MAX_COLUMNS) -> list[str]:

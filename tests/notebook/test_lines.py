@@ -137,3 +137,12 @@ def test_refuses_what_it_cannot_draw(measured: Any, message: str) -> None:
 def test_a_row_without_a_key_is_named() -> None:
     with pytest.raises(InvalidArgument, match="no 'speed'; it has 'policy'"):
         Lines([{"policy": "a", "writers": 1, "retries": 1}], **KEYS)
+
+
+def test_control_characters_in_names_and_keys_are_written_out() -> None:
+    bad = "a\n\x1b\u202e"
+    keys = {key: bad + name for key, name in KEYS.items()}
+    measured = [{keys["line"]: bad, keys["step"]: bad, keys["x"]: 1, keys["y"]: 2}]
+    said = repr(Lines(measured, **keys))
+    assert len(said.split("\n")) == 3
+    assert all(character.isprintable() for character in said.replace("\n", ""))

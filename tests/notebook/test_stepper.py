@@ -290,6 +290,18 @@ def test_a_rival_may_be_any_commit_to_the_table() -> None:
     assert [entry.user_name for entry in stepper.txn.log.history()][:3] == ["etl-b", "etl-b", "analyst"]
 
 
+def test_the_name_of_a_rival_stays_on_its_line() -> None:
+    stepper = stepper_of(orders())
+    stepper.step()
+    stepper.rival("append here", "a\n\x1b" + "x" * 500)
+    stepper.run()
+    for shown in (stepper, *stepper.frames):
+        said = repr(shown)
+        assert all(character.isprintable() for character in said.replace("\n", ""))
+        assert len(said.split("\n")) <= 12
+    assert len(stepper.frames[2].boxes[-1].note) <= 24
+
+
 def test_a_rival_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="no rival 'append'; there are 'append here'"):
         stepper_of(orders()).rival("append")

@@ -166,6 +166,22 @@ def test_names_cannot_break_out() -> None:
 # -- transactions ----------------------------------------------------------------------------------
 
 
+def test_columns_of_any_name_are_shown_and_stay_on_their_line() -> None:
+    """A diff has a column "change" of its own, a table may have one, too."""
+    bad = "a\n\x1b\u202e"
+    table = deltanb.create(MemoryStore("memory:///ducks"), {"change": [1], bad: ["x"]},
+                           properties={"delta.columnMapping.mode": "name"})
+    table.append({"change": [7], bad: ["y"]})
+    for shown in (table.diff(0), table.time_travel()):
+        said = repr(shown)
+        assert all(character.isprintable() for character in said.replace("\n", ""))
+        assert len(said.split("\n")) <= text.MAX_LINES
+        assert "\x1b" not in json.dumps(bundle.mimebundle(shown)["text/html"], ensure_ascii=False)
+    lines = [line.split() for line in repr(table.diff(0)).split("\n")]
+    assert ["change", "change", "a\\n\\x1b\\u202e"] in lines
+    assert ["+", "added", "7", "y"] in lines
+
+
 def test_open_transaction(update_golden: bool) -> None:
     log = orders()
     txn = log.start_transaction()
