@@ -351,3 +351,40 @@ def test_a_lesson_is_the_same_at_every_run() -> None:
     assert "ann committed v1, ben failed (ConcurrentAppend), cid committed v2" in race
     assert conflict.startswith("✕ ConcurrentAppend: your DELETE read files where month = 1")
     assert "WriteSerializable: 1 that failed would have passed" in replay
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("work", [
+    append(1), lambda t: t.update({"name": "'Gus'"}, where="name = 'Donald'"),
+    lambda t: t.overwrite({"name": ["Gus"], "month": [1]}),
+    lambda t: t.merge({"name": ["Gus"], "month": [9]}, "t.name = s.name", target_alias="t",
+                      source_alias="s").when_not_matched_insert_all().execute(),
+], ids=["append", "update", "overwrite", "merge"])
+def test_a_writer_that_is_stopped_leaves_no_files(work: Writer) -> None:
+    from deltanb import racing
+
+    table = ducks()
+    names = sorted(status.name for status in table.log.store.list_all(""))
+    runner = racing._Runner("ann", work, table)
+    runner.advance()
+    assert sorted(status.name for status in table.log.store.list_all("")) != names
+    runner.stop()
+    assert isinstance(runner.outcome, racing._Stopped)
+    assert sorted(status.name for status in table.log.store.list_all("")) == names
+
+
+def test_files_of_a_stopped_writer_stay_where_its_commit_may_have_landed() -> None:
+    """Its put landed, the answer was lost, and it waits before looking what is there."""
+    from deltanb import racing
+
+    table = ducks(ScriptedStore(MemoryStore("memory:///ducks")))
+    table.log.store.script.append(LoseResponse())  # type: ignore[attr-defined]
+    runner = racing._Runner("ann", append(1), table)
+    runner.advance()
+    runner.advance()
+    runner.stop()
+    assert isinstance(runner.outcome, racing._Stopped)
+    assert table.to_arrow().num_rows == 3
+    assert table.version == 1

@@ -212,7 +212,7 @@ def commit_rewrite(
     except CommitOutcomeUnknown:  # the files may belong to the table
         raise
     except BaseException:
-        if txn.status in ("open", "failed"):
+        if txn.has_surely_not_landed:
             txn.discard_written()
         raise
 

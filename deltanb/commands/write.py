@@ -177,7 +177,7 @@ def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], int]) -> in
     except CommitOutcomeUnknown:
         raise
     except BaseException:
-        if txn.status in ("open", "failed"):
+        if txn.has_surely_not_landed:
             txn.discard_written()
         raise
 

@@ -40,7 +40,7 @@ from deltanb.transaction.rebase import (
     in_commit_timestamps,
     parse_high_water_mark,
 )
-from deltanb.transaction.steps import Committed, Lost, Step
+from deltanb.transaction.steps import Committed, Lost, PutIfAbsent, Step
 
 if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
@@ -89,6 +89,8 @@ class OptimisticTransaction(Displayable):
         """The races lost on the way, in order."""
         self.step: Step | None = None
         """The step of the commit it stands at."""
+        self.may_have_landed = False
+        """Whether a put went unanswered, so that nobody knows whether its version is this commit."""
         self.has_written = False
         """Whether :meth:`write_files` was called; the metadata is fixed from then on."""
         self.written: list[AddFile] = []
@@ -358,6 +360,8 @@ class OptimisticTransaction(Displayable):
                 step = steps.send(reply)
                 self._note(step)
                 reply = yield step
+                if isinstance(step, PutIfAbsent):
+                    self.may_have_landed = reply is not False
         except StopIteration as stop:
             done: Committed = stop.value
             return done
@@ -378,6 +382,7 @@ class OptimisticTransaction(Displayable):
         algorithm.log_step(step, f"{self.log.path}/_delta_log")
         match step:
             case Lost():
+                self.may_have_landed = False  # the version is someone else's
                 self.attempts.append(step)
             case Committed():
                 self.status, self.committed = "committed", step
@@ -416,14 +421,20 @@ class OptimisticTransaction(Displayable):
         every = [*post_commit.builtin_hooks(committed, snapshot), *self._hooks]
         post_commit.run_hooks(every, committed, snapshot)
 
+    @property
+    def has_surely_not_landed(self) -> bool:
+        """Whether the files it wrote are no part of the table, whatever happens."""
+        return self.status not in ("committed", "committing") and not self.may_have_landed
+
     def discard_written(self) -> None:
         """Delete the files this transaction wrote; for a command that is refused in the end.
 
         Raises:
-            IllegalStateError: the transaction committed; its files belong to the table.
+            IllegalStateError: the transaction committed, or may have; its files may belong to the table.
         """
-        if self.status in ("committed", "committing"):
-            raise IllegalStateError(f"the transaction is {self.status}; its files stay")
+        if not self.has_surely_not_landed:
+            state = "may have landed" if self.may_have_landed else f"is {self.status}"
+            raise IllegalStateError(f"the transaction {state}; its files stay")
         from deltanb.actions import decode_path
 
         for add in self.written:
