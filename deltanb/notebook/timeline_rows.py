@@ -213,19 +213,22 @@ def kind_of(
 def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]:
     """Commits with the races that attempts tell of, and the attempts that came to nothing, by version.
 
-    An attempt belongs to a commit of its version unless the commit names another transaction.
+    An attempt belongs to the commit that names its transaction, be it that it never heard of it; else to
+    one of its version that names none.
     """
     found = {track.version: track for track in commits}
+    landed = {track.txn_id: track.version for track in found.values() if track.txn_id is not None}
     failed = []
     for attempt in attempts:
         lost = tuple(race.version for race in attempt.lost)
-        if attempt.outcome != "committed":
+        if attempt.outcome != "committed" and attempt.txn_id not in landed:
             failed.append(_failed(attempt, lost))
             continue
-        track = found.get(attempt.version)
+        version = landed.get(attempt.txn_id, attempt.version)
+        track = found.get(version)
         if track is not None and track.txn_id in (None, attempt.txn_id):
             read = attempt.read_version if attempt.read_version >= 0 else None
-            found[attempt.version] = replace(track, lost=lost, read_version=read)
+            found[version] = replace(track, lost=lost, read_version=read)
     return sorted([*found.values(), *failed], key=lambda track: (track.version, track.is_committed))
 
 

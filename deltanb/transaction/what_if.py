@@ -436,7 +436,7 @@ def explain_conflict(
     Raises:
         InvalidArgument: a version that is not after the one read.
         VersionNotFound: no such version, or a commit on the way is gone.
-        IllegalStateError: the transaction has ended.
+        IllegalStateError: the transaction has ended, or has landed without knowing it.
         InvalidTransaction: the actions are none that may be committed.
 
     >>> import deltanb as dn
@@ -509,4 +509,8 @@ def _winners(txn: OptimisticTransaction, newest: int) -> Iterator[Winner]:
                 f"table {txn.table}: the commit of version {version} was cleaned up, so it cannot be said "
                 "whether it matters; start a new transaction",
                 version=version, earliest=None, latest=newest)
+        if winner.commit_info.txn_id == txn.txn_id:  # the answer to its put was lost
+            raise IllegalStateError(
+                f"the transaction on table {txn.table} has landed as version {version}; there is nothing "
+                "left to explain")
         yield winner

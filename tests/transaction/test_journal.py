@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from deltanb.actions import AddFile
-from deltanb.errors import ConcurrentAppendException
+from deltanb.errors import ConcurrentAppendException, IllegalStateError
 from deltanb.log.delta_log import DeltaLog
+from deltanb.notebook.timeline import CommitTimeline
 from deltanb.options import set_options
-from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add
+from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction import journal
 from deltanb.transaction.journal import LostRace, journal_of
 from deltanb.transaction.operations import Operation
+from deltanb.transaction.steps import ReadWinner
+from deltanb.transaction.what_if import explain_conflict
 
 RIVAL = ({"commitInfo": {"operation": "MERGE", "userName": "etl", "txnId": "rival"}},
          add("rival", {"part": "2"}))
@@ -106,6 +109,23 @@ def test_steps_that_are_given_up_are_abandoned_and_refused_ones_leave_no_trace()
     with pytest.raises(Exception, match="commit"):
         log.start_transaction().commit(["no action"])  # type: ignore[list-item]
     assert len(journal_of(log)) == 1
+
+
+def test_a_commit_whose_answer_was_lost_has_landed_whoever_gave_it_up() -> None:
+    log = log_with(LoseResponse())
+    txn = log.start_transaction()
+    stepper = txn.stepper([FILE], "WRITE")
+    while not isinstance(txn.step, ReadWinner):
+        stepper.advance()
+    with pytest.raises(IllegalStateError, match="has landed as version 2"):
+        explain_conflict(txn)
+    stepper.close()
+    (attempt,) = journal_of(log)
+    assert attempt.outcome == "abandoned"
+    timeline = CommitTimeline.of(log)
+    assert timeline.failed == [] and [track.lost for track in timeline.commits] == [None, None, ()]
+    with pytest.raises(IllegalStateError, match="may have landed; its files stay"):
+        txn.discard_written()
 
 
 def test_journals_are_by_table_and_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
