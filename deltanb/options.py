@@ -80,6 +80,10 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InvalidArgument(f"option {name}={value!r} must be an integer >= {least}")
+        for name in ("user_name", "user_metadata"):
+            value = getattr(self, name)
+            if not isinstance(value, str | None):
+                raise InvalidArgument(f"option {name}={value!r} must be a text or None")
         for name in ("clock", "new_id"):
             if not callable(getattr(self, name)):
                 raise InvalidArgument(f"option {name} must be callable")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from operator import index
@@ -93,7 +93,7 @@ def diff(
     after = (newest or log.update()) if end is None else _snapshot(log, end)
     before = _snapshot(log, start)
     found = compare(before, after)
-    wanted = None if keys is None else _known((keys,) if isinstance(keys, str) else keys, before, after)
+    wanted = None if keys is None else _known(keys, before, after)
     return replace(found, rows=_rows(before, after, found.files, wanted, max_rows))
 
 
@@ -112,10 +112,12 @@ def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | DeltaTable | Snap
     return log.snapshot_at(index(moment))  # type: ignore[arg-type]
 
 
-def _known(keys: Sequence[str], before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+def _known(keys: str | Sequence[str], before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """The columns by the names they have in the version after."""
+    if not isinstance(keys, Iterable):
+        raise InvalidArgument(f"keys={keys!r} is neither a column's name nor a list of them")
     names = []
-    for key in keys:
+    for key in (keys,) if isinstance(keys, str) else keys:
         field = after.schema.get(key) if isinstance(key, str) else None
         if field is None:
             raise InvalidArgument(

@@ -67,7 +67,7 @@ def refusal(txn: OptimisticTransaction, kind: str) -> str | None:
     Raises:
         InvalidArgument: there is no such kind.
     """
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidArgument(f"there is no rival {kind!r}; there are {', '.join(map(repr, KINDS))}")
     if txn.read_version < 0:
         return "there is no table yet"
@@ -93,7 +93,7 @@ def win(txn: OptimisticTransaction, kind: str, writer: str = WRITER) -> Win:
         writer: the user name the commit is recorded under.
 
     Raises:
-        InvalidArgument: there is no such kind.
+        InvalidArgument: there is no such kind, or the user name is no text.
         IllegalStateError: a rival of this kind has nothing to do here; the reason is in the message.
 
     >>> import deltanb as dn

@@ -181,7 +181,7 @@ def _parameters(info: CommitInfo) -> dict[str, Any]:
 
 
 def _value(text: Any) -> Any:
-    if not isinstance(text, str) or text[:1] not in ("[", "{", '"', "t", "f"):
+    if not isinstance(text, str) or text[:1] not in ("[", "{", '"', "t", "f", "n"):
         return text
     try:
         return json.loads(text)

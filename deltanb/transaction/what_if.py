@@ -239,10 +239,18 @@ def replay(
     return found
 
 
+def _several(argument: str, given: Any) -> list[Any]:
+    if isinstance(given, str | Rule):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(f"{argument}={given!r} is neither a name nor a list of names")
+    return list(given)
+
+
 def _levels(isolation: Any, is_plain: bool) -> tuple[str | None, ...]:
     if isolation is None:
         return LEVELS if is_plain else (None,)
-    wanted = [isolation] if isinstance(isolation, str) else list(isolation)
+    wanted = _several("isolation", isolation)
     for level in wanted:
         if level not in LEVELS:
             raise InvalidArgument(f"isolation={level!r} is none of {', '.join(LEVELS)}")
@@ -258,13 +266,12 @@ def _rules(rules: Any, without: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]
     def known(name: Any) -> Rule:
         if isinstance(name, Rule):
             return name
-        if name not in names:
+        if not isinstance(name, str) or name not in names:
             raise InvalidArgument(f"there is no rule {name!r}; there are {', '.join(names)}")
         return names[name]
 
-    chosen = RULES if rules is None else tuple(
-        known(rule) for rule in ([rules] if isinstance(rules, str | Rule) else rules))
-    left = {known(name).name for name in ([without] if isinstance(without, str) else without)}
+    chosen = RULES if rules is None else tuple(map(known, _several("rules", rules)))
+    left = {known(name).name for name in _several("without", without)}
     held = tuple(rule for rule in chosen if rule.name not in left)
     return held, tuple(name for name in names if name not in {rule.name for rule in held})
 
@@ -434,7 +441,7 @@ def explain_conflict(
             written; where there are none either, what it has read is judged, as if it changed data.
 
     Raises:
-        InvalidArgument: a version that is not after the one read.
+        InvalidArgument: a version that is not after the one read, or actions that are no list.
         VersionNotFound: no such version, or a commit on the way is gone.
         IllegalStateError: the transaction has ended, or has landed without knowing it.
         InvalidTransaction: the actions are none that may be committed.
@@ -454,6 +461,8 @@ def explain_conflict(
         raise IllegalStateError(
             f"the transaction on table {txn.table} is {txn.status}; there is nothing left to explain"
             + ("" if txn.conflict is None else ", its .conflict says why"))
+    if not isinstance(actions, Iterable):
+        raise InvalidArgument(f"actions={actions!r} must be a list of actions")
     current, is_empty = _as_it_stands(txn, tuple(actions), operation)
     newest = _last_version(txn, version)
     rows, error = [], None

@@ -273,6 +273,8 @@ def test_moments_are_versions_times_and_tables() -> None:
         table.diff(True)
     with pytest.raises(InvalidArgument, match="max_rows"):
         table.diff(0, max_rows=-1)
+    with pytest.raises(InvalidArgument, match="keys=3 is neither a column's name nor a list"):
+        table.diff(0, keys=3)
 
 
 def test_backwards_is_the_reverse() -> None:

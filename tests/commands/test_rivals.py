@@ -177,3 +177,12 @@ def test_many_files_are_looked_at_here_and_there(monkeypatch: pytest.MonkeyPatch
     txn = reading(table, "part < 6")
     assert "elsewhere, in part=" in rivals.win(txn, "append elsewhere").did
     assert rivals.win(txn, "append here").version == 2
+
+
+@pytest.mark.parametrize("writer", [5, b"x", ["ann"]])
+def test_a_writer_without_a_name_of_text_is_refused_and_writes_nothing(writer: Any) -> None:
+    table = dn.create(MemoryStore("memory:///ducks"), {"id": [1]})
+    names = [status.name for status in table.log.store.list_all("")]
+    with pytest.raises(InvalidArgument, match="user_name"):
+        rivals.win(table.start_transaction(), "append here", writer)
+    assert [status.name for status in table.log.store.list_all("")] == names

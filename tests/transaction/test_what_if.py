@@ -347,6 +347,7 @@ GONE = remove("part=1/a", partitionValues={"part": "1"})
     ("DELETE", {"predicate": ["part = 1", "id > 3"]}, "", "part = 1 AND id > 3"),
     ("DELETE", {"predicate": '["true"]'}, "append", "true"),
     ("DELETE", {}, "append", "everything"),
+    ("DELETE", {"predicate": "null"}, "append", "everything"),
     ("UPDATE", {"predicate": "(part#5L = 1)"}, "", "(part = 1)"),
     ("UPDATE", {}, "append", "everything"),
     ("MERGE", {"predicate": '["part = 1"]'}, "", "part = 1"),
@@ -460,6 +461,10 @@ def test_a_failure_that_no_rule_decides_is_not_replayed() -> None:
     ({"isolation": []}, "names no level"),
     ({"rules": ["appendix"]}, "no rule 'appendix'; there are protocol, metadata"),
     ({"without": "appendix"}, "no rule 'appendix'"),
+    ({"isolation": 3}, "isolation=3 is neither a name nor a list"),
+    ({"rules": 3}, "rules=3 is neither a name nor a list"),
+    ({"rules": [["append"]]}, r"no rule \['append'\]"),
+    ({"without": None}, "without=None is neither a name nor a list"),
 ])
 def test_mistakes_are_named(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
