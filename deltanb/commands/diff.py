@@ -97,6 +97,20 @@ def diff(
     return replace(found, rows=_rows(before, after, found.files, wanted, max_rows))
 
 
+def in_short(error: DeltaError, root: str) -> str:
+    """The first line of an error, without the folders of this machine: a picture should not name them.
+
+    >>> in_short(DeltaError("v1 of /lake/ducks lacks file:/pond/a.parquet", path="file:/pond/a.parquet"),
+    ...          "/lake/ducks")
+    'v1 of ducks lacks a.parquet'
+    """
+    words = str(error).split("\n", 1)[0]
+    for path in (root, *(getattr(error, name, None) for name in ("path", "file"))):
+        if isinstance(path, str) and (path.startswith("/") or ":/" in path):
+            words = words.replace(path, path.rstrip("/").rsplit("/", 1)[-1] or path)
+    return words
+
+
 def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | DeltaTable | Snapshot) -> Snapshot:
     if isinstance(moment, Snapshot):
         return moment
@@ -153,9 +167,7 @@ def _rows(
         read = [_read(before, _listed(files.removed) + masked[0], tracked[0] if by_id else ()),
                 _read(after, _listed(files.added) + masked[1], tracked[1] if by_id else ())]
     except DeltaError as error:
-        path = after.log.path  # of this machine, which the picture of a diff should not name
-        reason = str(error).split("\n", 1)[0].replace(path, path.rstrip("/").rsplit("/", 1)[-1])
-        return _estimated(after, files, reason)
+        return _estimated(after, files, in_short(error, after.log.path))
     ids = [table.column(len(table.schema) - 1) for table in read] if by_id else None
     if by_id:
         read = [table.select(range(table.num_columns - 1)) for table in read]

@@ -161,8 +161,9 @@ class TimeTravel(Displayable):
         except DeltaError as error:
             import pyarrow as pa
 
-            path = snapshot.log.path
-            words = str(error).split("\n", 1)[0].replace(path, units.name_of(path))
+            from deltanb.commands.diff import in_short
+
+            words = in_short(error, snapshot.log.path)
             preview, note = pa.table({}), f"{type(error).__name__}: {words}"
         columns = len(snapshot.schema.fields)
         state = "  ".join([units.count(snapshot.num_files, "file"), units.size(snapshot.size_in_bytes),

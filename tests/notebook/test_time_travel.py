@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -317,6 +318,18 @@ def test_a_file_that_goes_while_one_looks_is_said_in_the_frame(tmp_path: Path) -
     panel.one.value = 0
     assert "DataFileNotFound" in panel.picture.value
     assert_consistent(travel.frame)
+
+
+def test_files_that_are_gone_elsewhere_are_named_without_their_folder(tmp_path: Path) -> None:
+    source = dn.create(tmp_path / "source", {"id": [1]})
+    clone = source.clone(tmp_path / "clone")
+    clone.append({"id": [2]})
+    shutil.rmtree(tmp_path / "source")
+    travel = clone.time_travel()
+    for said in (repr(travel), repr(clone.diff(1, 0)), repr(clone.diff(0)), travel.frame.note,
+                 bundle.mimebundle(travel.frame)["text/html"]):
+        assert str(tmp_path) not in said
+    assert "DataFileNotFound: version 1 of clone names the data file 'part-" in travel.frame.note
 
 
 def test_the_slider_of_a_long_history_is_bounded() -> None:
