@@ -21,6 +21,7 @@ MAX_LABELLED = 12  # transactions up to which each one's doing stands beside its
 MAX_LOST = 3  # versions of lost races named one by one on a line of text
 MAX_CROSSES = 600  # ✕ in the lanes: where everyone loses all the time, each line has its last ones
 MAX_WRITER = 18  # characters of a writer's name at its lane, or on a line of text
+MAX_MARGIN = 0.4  # of the window's width: what the words of remarks get at its end
 LABEL_SHARE = 1 / 100  # of the window's width a character of a label takes: 6.4 of 640 pixels
 
 
@@ -165,8 +166,17 @@ class Scene:
 
     @cached_property
     def domain(self) -> tuple[float, float]:
-        """From the first version any line starts at to the last one, with half a version around."""
-        return min(self.first, *(track.start for track in self.shown)) - 0.5, self.last + 0.5
+        """From the first version any line starts at to the last one, with half a version around, and as
+        much more at the end as the words of remarks take."""
+        low = min(self.first, *(track.start for track in self.shown)) - 0.5
+        high = self.last + 0.5
+        for track in self.shown:
+            mark = self.mark(track)
+            if mark is not None:
+                share = min(MAX_MARGIN, (len(self.remark(mark)) + 2) * LABEL_SHARE)
+                whole = (track.version - share * low) / (1 - share)  # at its end where all is in view
+                high = max(high, min(whole, track.version + share * (layout.WINDOW + 1)))
+        return low, high
 
     @cached_property
     def window(self) -> tuple[float, float]:

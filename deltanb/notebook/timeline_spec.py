@@ -55,12 +55,21 @@ def _color(scene: Scene) -> dict[str, Any]:
     return {"field": "kind", "type": "nominal", "scale": scale, "title": None}
 
 
+def _versions(scene: Scene) -> dict[str, Any]:
+    """The axis of versions: what is beyond the last one is room for words, and no version."""
+    if scene.domain[1] < scene.last + 1:
+        return WHOLE
+    none = f"datum.value % 1 || datum.value > {scene.last}"
+    return {**WHOLE, "labelExpr": f"{none} ? '' : datum.label",
+            "tickOpacity": {"condition": {"test": none, "value": 0}, "value": 1}}
+
+
 # -- the strip ---------------------------------------------------------------------------------
 
 
 def _strip(scene: Scene) -> dict[str, Any]:
     x = {"field": "a", "type": "quantitative", "title": None,
-         "axis": WHOLE,
+         "axis": _versions(scene),
          "scale": {"domain": list(scene.domain), "nice": False, "zero": False}}
     y = {"field": "y", "type": "quantitative", "title": "files + −",
          "scale": {"type": "symlog" if scene.is_log else "linear"},
@@ -116,7 +125,7 @@ def _lanes(scene: Scene) -> dict[str, Any]:
     title = "version: a line leads from the version read to the version committed"
     if scene.losses:
         title += "; dashed up to ✕, a race lost"
-    x: dict[str, Any] = {**X, "field": "v", "title": title, "axis": WHOLE}
+    x: dict[str, Any] = {**X, "field": "v", "title": title, "axis": _versions(scene)}
     y = {"field": "y", "type": "quantitative", "axis": None,
          "scale": {"domain": [-0.6, lanes.height - 0.4], "reverse": True, "nice": False, "zero": False}}
     told = [{"field": name} for name in

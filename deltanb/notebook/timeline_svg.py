@@ -72,9 +72,9 @@ def _scale(low: float, high: float) -> Place:
     return lambda value: LEFT + (value - low) / (high - low) * WIDTH
 
 
-def _axis(first: float, last: float, x: Place, y: float) -> Iterator[str]:
+def _axis(scene: Scene, low: float, x: Place, y: float) -> Iterator[str]:
     yield line(f"M{LEFT} {y:.1f}h{WIDTH}")
-    for at in layout.ticks(first, last, MAX_TICKS):
+    for at in layout.ticks(low, scene.last, MAX_TICKS):
         yield line(f"M{x(at):.1f} {y:.1f}v4")
         yield label(at, x(at), y + 17, muted=True, text_anchor="middle")
 
@@ -114,7 +114,7 @@ class _Strip:
         yield from self._numbers()
         for first, last, _ in scene.lost:
             yield _cross(self.x((first + last) / 2), self.top - 7, 1.6)
-        yield from _axis(*scene.domain, self.x, self.bottom)
+        yield from _axis(scene, scene.domain[0], self.x, self.bottom)
 
     def _bar(self, bar: layout.Bar) -> str:
         x, low, high = self.x((bar.first + bar.last) / 2), self.y(bar.low), self.y(bar.high)
@@ -169,7 +169,7 @@ class _Lanes:
         for one in self.lines:
             yield from self._track(one)
         yield line(f"M{LEFT} {self.top:.1f}V{self.bottom:.1f}")
-        yield from _axis(self.low, self.high, self.x, self.bottom)
+        yield from _axis(self.scene, self.low, self.x, self.bottom)
         said = "version: a line leads from the version read to the version committed"
         if self.scene.losses:
             said += "; dashed up to ✕, a race lost"

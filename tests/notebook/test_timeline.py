@@ -231,6 +231,20 @@ def test_remarks_are_drawn_and_said() -> None:
     assert twice.scene.title == "a"
 
 
+@pytest.mark.parametrize("commits", [2, 7, 90])
+def test_the_words_of_a_remark_on_the_last_commit_have_room(commits: int) -> None:
+    timeline = history(commits)
+    words = "dep_delay and arr_delay are integers"
+    scene = timeline.marked({timeline.commits[-1].version: Mark(words, "✓")}).scene
+    low, high = scene.window
+    assert scene.last + len(words) * (high - low) / 100 <= high
+    assert high - low <= 2 * max(commits, 60)
+    plain, spec, svg = forms(timeline.marked({scene.last: Mark(words, "✓")}))
+    hidden = f"datum.value > {scene.last}"
+    assert all(f"|| {hidden} ? ''" in json.dumps(part) for part in spec["vconcat"])
+    assert f">{scene.last + 1}<" not in svg
+
+
 def test_many_remarks_keep_their_signs() -> None:
     timeline = history(100)
     spec = timeline.marked(dict.fromkeys(range(100), "append")).spec
