@@ -25,6 +25,7 @@ from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 
 Work = Callable[[DeltaTable], Any]
 SERIAL = "serial"
+GRACE = 10.0  # seconds that an interrupted race waits for the writer that runs: nobody else can stop it
 
 
 def race(
@@ -56,7 +57,8 @@ def race(
         IllegalStateError: the table stands at a version, so nobody can write to it.
 
     A writer must not hold a lock that another one wants while it commits; commits of threads that a
-    writer starts are not stopped. Ctrl+C ends the race: writers that wait write nothing more.
+    writer starts are not stopped. Ctrl+C ends the race: writers that wait write nothing more, and the one
+    that runs is waited for up to its next step of I/O, ten seconds at most.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
@@ -192,7 +194,12 @@ class _Runner:
         self._is_running = True
         try:
             self._resume()
-            self._back.acquire()
+            try:
+                self._back.acquire()
+            except BaseException:  # it must not go on under the settings of others, nor change them
+                self._is_stopped = True
+                self._is_running = not self._back.acquire(timeout=GRACE)
+                raise
             self._is_running = False
             if self.done:
                 self._thread.join()

@@ -252,7 +252,9 @@ def race_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("race: ")]
 
 
-def test_an_interrupt_ends_the_race_and_nothing_more_is_written() -> None:
+def test_an_interrupt_ends_the_race_and_nothing_more_is_written(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second writer's turn is interrupted; the first, who waits before her put, writes nothing."""
     table = ducks()
     seen: list[BaseException] = []
@@ -272,6 +274,7 @@ def test_an_interrupt_ends_the_race_and_nothing_more_is_written() -> None:
 
     from deltanb import racing
 
+    monkeypatch.setattr(racing, "GRACE", 0)
     runners = [racing._Runner("ann", waits, table), racing._Runner("ben", append(1), table)]
     runners[1]._back = Interrupted(0)
     before = dict(vars(options))
@@ -285,6 +288,37 @@ def test_an_interrupt_ends_the_race_and_nothing_more_is_written() -> None:
         runner._thread.join(60)
     assert table.version == 0
     assert [a.outcome for a in dn.transaction.journal.journal_of(table.log)].count("abandoned") >= 2
+    assert race_threads() == []
+
+
+def test_settings_of_a_writer_that_ran_when_the_race_was_interrupted_are_gone() -> None:
+    """The interrupt comes while it holds a setting, which it gives back before it can be stopped."""
+    table = ducks()
+    is_interrupted = threading.Event()
+
+    def busy(table: DeltaTable) -> None:
+        with set_options(user_name="busy bee"):
+            is_interrupted.wait(60)
+        append(1)(table)
+
+    class InterruptedOnce(threading.Semaphore):
+        def acquire(self, *args: Any, **kwargs: Any) -> bool:
+            if not is_interrupted.is_set():
+                is_interrupted.set()
+                raise KeyboardInterrupt
+            return super().acquire(*args, **kwargs)
+
+    from deltanb import racing
+
+    runner = racing._Runner("ann", busy, table)
+    runner._back = InterruptedOnce(0)
+    before = dict(vars(options))
+    with pytest.raises(KeyboardInterrupt):
+        racing._run([runner], [0])
+    assert isinstance(runner.outcome, racing._Stopped)
+    assert dict(vars(options)) == before
+    assert table.version == 0
+    runner._thread.join(60)
     assert race_threads() == []
 
 
