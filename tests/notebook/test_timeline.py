@@ -239,7 +239,7 @@ def test_the_words_of_a_remark_on_the_last_commit_have_room(commits: int) -> Non
     low, high = scene.window
     assert scene.last + len(words) * (high - low) / 100 <= high
     assert high - low <= 2 * max(commits, 60)
-    plain, spec, svg = forms(timeline.marked({scene.last: Mark(words, "✓")}))
+    _, spec, svg = forms(timeline.marked({scene.last: Mark(words, "✓")}))
     hidden = f"datum.value > {scene.last}"
     assert all(f"|| {hidden} ? ''" in json.dumps(part) for part in spec["vconcat"])
     assert f">{scene.last + 1}<" not in svg
@@ -282,13 +282,14 @@ def test_ten_thousand_commits_stay_small() -> None:
     tracks = [
         Track(version, max(0, version - chance.randint(1, 9)), "WRITE OPERATION",
               f"writer-number-{chance.randint(1, 30)}", chance.choice(timeline_rows.KINDS),
-              chance.randint(1, 900), chance.randint(1, 9000), 10**9, 10**8,
+              chance.randint(1, 10**6), chance.randint(1, 10**6), 10**9, 10**8,
               lost=tuple(range(version - 50, version)))
         for version in range(50, 10_050)]
     timeline = CommitTimeline(tracks, "a table with a long name")
     plain, spec, svg = forms(timeline)
     assert len(svg) < chart.MAX_BYTES
-    assert len({bar["v"] for bar in spec["datasets"]["bars"]}) == layout.MAX_BINS
+    assert len(json.dumps(spec)) < chart.MAX_BYTES
+    assert 0.9 * layout.MAX_BARS < len(spec["datasets"]["bars"]) <= layout.MAX_BARS
     assert plain.endswith("… 9\u00a0991 earlier")
     assert "lanes hold the newest 200 transactions, from v9850" in json.dumps(spec)
 
