@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_BINS = 400  # bars of a strip: fewer than two pixels each say nothing, and 10,000 are 7 MB of JSON
+MAX_BARS = 2_500  # of all kinds, up and down: some 140 kB of JSON where they count millions of files
 MAX_IN_LANES = 200  # transactions in lanes: what a reader can follow, and some 60 kB of JSON
 MAX_LANES = 12  # writers with a lane of their own; what remains shares one
 SPARKS = "▁▂▃▄▅▆▇█"

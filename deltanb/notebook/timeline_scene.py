@@ -138,7 +138,11 @@ class Scene:
     @cached_property
     def bin(self) -> int:
         """Versions a bar of the strip stands for."""
-        return layout.bin_width(self.first, self.last)
+        width = layout.bin_width(self.first, self.last)
+        if width == 1:
+            return width
+        each = 2 * len(self.kinds)  # bars a bin may have: of each kind one up, one down
+        return layout.bin_width(self.first, self.last, min(layout.MAX_BINS, layout.MAX_BARS // max(1, each)))
 
     @cached_property
     def bars(self) -> list[layout.Bar]:
