@@ -233,10 +233,11 @@ class DeltaTable(Displayable):
         columns: Sequence[str] | None = None, where: str | None = None, spark: Any = None,
     ) -> Any:
         """As :meth:`changes`, as a Spark DataFrame; the rows are read in this process first."""
+        from deltanb.spark.columns import arrow_frame
         from deltanb.spark.session import spark as start_session
 
         session = start_session() if spark is None else spark
-        return session.createDataFrame(self.changes(start, end, columns, where))
+        return arrow_frame(session, self.changes(start, end, columns, where))
 
     def versions(self) -> Versions:
         """Which versions can still be read, and what the others lack:

@@ -40,7 +40,7 @@ from deltanb.log.column_values import GENERATION, KEYS
 from deltanb.log.replay import files_table
 from deltanb.log.schema import StructField, StructType, to_arrow
 from deltanb.spark.checks import refused
-from deltanb.spark.columns import column, converted, loses, spark_schema, spark_type
+from deltanb.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
 from deltanb.spark.read import PATH, ROW, read_rows
 from deltanb.spark.rows import rules, stored
 from deltanb.spark.session import spark as start_session
@@ -95,7 +95,7 @@ class SparkMerge:
             table = source.table
             table = table.append_column(_NUMBER, pa.array(range(table.num_rows), pa.int64()))
             schema = spark_schema(source.schema).add(_NUMBER, "long")
-            return self.session.createDataFrame(table, schema)  # type: ignore[arg-type]
+            return arrow_frame(self.session, table, schema)
         frame = source.frame
         if frame is None:
             from deltanb.spark.read import read_table

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -25,7 +26,7 @@ from deltanb.log.schema import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FIELD_ID = "parquet.field.id"  # the key by which Spark takes a column's Parquet field id
 
@@ -39,6 +40,16 @@ def column(name: str) -> Column:
 
 
 # ---------------------------------------------------------------------------- types
+
+
+def arrow_frame(session: SparkSession, rows: pa.Table, schema: T.StructType | None = None) -> DataFrame:
+    """Arrow rows as a DataFrame, all of them.
+
+    Spark takes an empty batch for the end of its partition and leaves out what follows (4.0 to 4.2):
+    a filtered table has such batches.
+    """
+    whole = pa.Table.from_batches([b for b in rows.to_batches() if b.num_rows], rows.schema)
+    return session.createDataFrame(whole, schema)  # type: ignore[arg-type]
 
 
 def spark_schema(schema: StructType, mode: str = "none", *, ids: bool = False) -> T.StructType:

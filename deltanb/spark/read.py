@@ -46,7 +46,7 @@ from deltanb.errors import (
 )
 from deltanb.log import partitions
 from deltanb.log.schema import StructField, StructType
-from deltanb.spark.columns import column, renamed, spark_schema, spark_type
+from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, spark_type
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
 from deltanb.spark.session import spark as start_session
 
@@ -272,7 +272,7 @@ class _Reader:
             paths = pa.array([_unread(place)] * rows.num_rows, pa.string())
             rows = rows.add_column(rows.num_columns - 1, PATH, paths)
             rows = rows.rename_columns([*rows.schema.names[:-1], ROW])
-            tables.append(self.session.createDataFrame(rows, schema))  # type: ignore[arg-type]
+            tables.append(arrow_frame(self.session, rows, schema))
         return reduce(lambda one, other: one.union(other), tables)
 
     # -- choice ---------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class _Reader:
         names = [f.name for f in self.scan.fields]
         rows = in_process.read_table(self.snapshot, files, columns=names)
         schema = spark_schema(StructType(self.scan.fields))
-        return self.session.createDataFrame(rows, schema)  # type: ignore[arg-type]
+        return arrow_frame(self.session, rows, schema)
 
     # -- parts of plans -------------------------------------------------------------------------
 
@@ -385,7 +385,7 @@ class _Reader:
             T.StructField(PATH, T.StringType()), T.StructField(_KNOWN, T.BooleanType()),
             *(T.StructField(name, spark_type(f.type))
               for name, f in zip(names, self.wanted_values, strict=True))])
-        known = self.session.createDataFrame(entries, schema)  # type: ignore[arg-type]
+        known = arrow_frame(self.session, entries, schema)
         frame = self._read_places(group)
         frame = frame.join(known.hint("broadcast"), PATH, "left")
         return frame, {f.name: _guarded(column(name), spark_type(f.type))
@@ -403,7 +403,7 @@ class _Reader:
         schema = T.StructType([
             T.StructField(PATH, T.StringType()), T.StructField(_CHUNK, T.LongType()),
             T.StructField(_BITS, T.ArrayType(T.LongType()))])
-        return self.session.createDataFrame(pa.concat_tables(tables), schema)  # type: ignore[arg-type]
+        return arrow_frame(self.session, pa.concat_tables(tables), schema)
 
     def _logical(
         self, frame: DataFrame, values: Mapping[str, Column], more: Sequence[str] = ()

@@ -158,6 +158,14 @@ def test_frames_and_tables_as_sources(tmp_path: Path, spark: Any) -> None:
     assert len(rows(table)) == 3
 
 
+def test_no_row_of_a_filtered_source_is_left_out(tmp_path: Path) -> None:
+    table = create(tmp_path / "t", {"id": [0], "v": ["old"]})
+    source = pa.table({"id": pa.chunked_array([[], [], [0, 1], [], [2]], pa.int64()), "v": ["new", "b", "c"]})
+    (merge(table, source).when_matched_update_all().when_not_matched_insert_all().execute(engine="spark"))
+    assert sorted(table.to_arrow().to_pylist(), key=str) == [
+        {"id": 0, "v": "new"}, {"id": 1, "v": "b"}, {"id": 2, "v": "c"}]
+
+
 def test_what_is_refused_leaves_nothing(tmp_path: Path) -> None:
     table = create(tmp_path / "t", {"id": [1, 2], "n": [1, 2]},
                    properties={"delta.constraints.small": "n < 100"})

@@ -33,6 +33,7 @@ from deltanb.log.schema import (
 )
 from deltanb.log.store import LocalStore
 from deltanb.spark import read as spark_read
+from deltanb.spark.columns import arrow_frame
 
 pytestmark = pytest.mark.spark
 
@@ -424,3 +425,13 @@ def test_filters_and_columns_reach_the_scan(spark, tmp_path, capsys):
     plan = capsys.readouterr().out
     assert "GreaterThan(id,0)" in plan
     assert "ReadSchema: struct<s:string,id:bigint>" in plan, "t is not read"
+
+
+GAPS = ([[], [1, 2]], [[], [], [1, 2], [], [3]], [list(range(20_000)), [], [5]], [[], []], [[1], [2]])
+
+
+@pytest.mark.parametrize("chunks", GAPS)
+def test_arrow_rows_become_a_frame_whole_whatever_batches_are_empty(spark, chunks) -> None:
+    rows = pa.table({"id": pa.chunked_array(chunks, pa.int64())})
+    frame = arrow_frame(spark, rows)
+    assert sorted(row.id for row in frame.collect()) == sorted(rows["id"].to_pylist())
