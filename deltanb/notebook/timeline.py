@@ -150,7 +150,7 @@ def view(timeline: Any) -> View:
     """The view of a :class:`CommitTimeline`: a line each for the newest transactions."""
     scene = timeline.scene
     if not scene.tracks:
-        return View("Timeline", scene.table, ("no commits",))
+        return View("Timeline", scene.table, ("no commits",), tuple(filter(None, (scene.title,))))
     writers = len({track.writer for track in scene.commits})
     marks = [scene.versions, units.count(len(scene.commits), "commit"), units.count(writers, "writer")]
     lines = [*filter(None, (scene.losses, scene.title)), *scene.rows]

@@ -256,10 +256,10 @@ def bounds(log: DeltaLog, start: Any, end: Any, newest: int) -> tuple[int, int]:
     """
     first = 0 if start is None else _version(log, start)
     last = newest if end is None else _version(log, end)
-    if first > newest or last < first:
+    if first < 0 or first > newest or last < first:
         raise VersionNotFound(
             f"{log.path} has no versions from {first} to {last}: this table stands at version {newest}; "
-            "give a start that is not after the end",
+            "give a start from 0 on that is not after the end",
             version=first, earliest=0, latest=newest)
     return first, min(last, newest)
 

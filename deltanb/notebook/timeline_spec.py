@@ -165,7 +165,9 @@ def _lanes(scene: Scene) -> dict[str, Any]:
                             x={"value": WIDTH / 2}, text={"field": "text"}))
     if scene.has_labels:
         align = {"expr": "datum.right ? 'left' : 'right'"}
-        layers.append(layer("labels", {**WORDS, "align": align, "dy": -12, "clip": False}, x=x,
+        # Outside the window with its dot: a label that lay over the names would move the whole chart.
+        opacity = {"expr": "window.a && (datum.v < window.a[0] || datum.v > window.a[1]) ? 0 : 1"}
+        layers.append(layer("labels", {**WORDS, "align": align, "dy": -12, "opacity": opacity}, x=x,
                             text={"field": "label"}))
     return {"width": WIDTH, "height": height, "encoding": {"y": y}, "layer": layers}
 
@@ -181,7 +183,8 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
                  for first, last, races in scene.lost],
         "names": [{"y": lane.middle, "name": units.fit(lane.name, MAX_WRITER)}
                   for lane in scene.lanes.lanes],
-        "edges": [{"y": lane.first - 0.5} for lane in scene.lanes.lanes[1:]],
+        "edges": [{"y": lane.first - (0.6 if scene.has_labels else 0.5)}  # clear of the label below
+                  for lane in scene.lanes.lanes[1:]],
         "ends": [{"v": low, "y": 0}, {"v": high, "y": 0}],
         "older": [{"v": low, "to": scene.shown[0].version - 0.5, "y": (scene.lanes.height - 1) / 2,
                    "text": scene.older}],

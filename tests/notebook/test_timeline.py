@@ -156,6 +156,13 @@ def test_every_layer_of_the_lanes_has_the_window() -> None:
     assert param["value"] == {"x": [239.5, 299.5]}
 
 
+def test_labels_stay_within_the_lanes() -> None:
+    """One that lies over the names of the writers moves the chart: its title leaves the cell."""
+    (labels,) = (layer for layer in race().spec["vconcat"][1]["layer"] if layer["data"]["name"] == "labels")
+    assert labels["mark"]["clip"] is True
+    assert "datum.v < window.a[0]" in labels["mark"]["opacity"]["expr"]
+
+
 def test_words_take_the_colour_of_the_theme() -> None:
     for layer in history(300).spec["vconcat"][1]["layer"]:
         if layer["mark"]["type"] == "text":
@@ -438,6 +445,8 @@ def test_a_slice_of_versions() -> None:
         of(table.log, 4, 2)
     with pytest.raises(VersionNotFound, match="stands at version 6"):
         of(table.log, 7)
+    with pytest.raises(VersionNotFound, match="no versions from -1 to 6.* a start from 0 on"):
+        of(table.log, -1)
 
 
 def test_a_slice_between_times() -> None:
