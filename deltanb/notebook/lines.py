@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltanb.errors import InvalidArgument
-from deltanb.notebook.chart import NEUTRAL, chart_bundle, color, element, label, line, picture
+from deltanb.notebook.chart import chart_bundle, color, element, label, line, picture
 from deltanb.notebook.text import clamp, columns
 from deltanb.notebook.units import clean
 
@@ -271,7 +271,8 @@ def _axis(field: str, title: str, values: Sequence[float]) -> dict[str, Any]:
 
 def _words(field: str, where: str, **mark: Any) -> dict[str, Any]:
     return {"transform": [{"filter": where}], "encoding": {"text": {"field": field}},
-            "mark": {"type": "text", "color": NEUTRAL, "baseline": "alphabetic", **mark}}
+            "mark": {"type": "text", "style": "guide-label", "filled": False, "strokeWidth": 0,
+                     "baseline": "alphabetic", **mark}}
 
 
 def _drawn(dots: Sequence[tuple[float, float]], look: tuple[Any, ...]) -> list[str]:

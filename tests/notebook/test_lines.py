@@ -72,6 +72,12 @@ def test_chart_draws_each_line_by_shape_dash_and_name_too() -> None:
     assert json.loads(json.dumps(sample().spec())) == sample().spec()
 
 
+def test_words_take_the_colour_of_the_theme() -> None:
+    said = [layer["mark"] for layer in sample().spec()["layer"] if layer["mark"]["type"] == "text"]
+    assert said
+    assert all(mark["style"] == "guide-label" and "color" not in mark for mark in said)
+
+
 def test_numbers_stand_at_points_and_never_on_each_other() -> None:
     lines = Lines(rows(*(("a", n, n / 150, 10) for n in range(150))), **KEYS)
     shown = [value for value in lines.spec()["data"]["values"] if value["side"] != "none"]
