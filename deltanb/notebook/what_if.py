@@ -185,14 +185,24 @@ def _explained(explained: Any) -> list[Section]:
         lines = tuple((_check(check), check.note or muted("–")) for check in explained.checks)
         checked = Table(("check", "note"), lines, len(lines), "check")
         states = Counter(check.state for check in explained.checks)
-        words = "  ".join(f"{SIGNS[state]} {states[state]} {state}" for state in SIGNS if states[state])
+        words = "  ".join(f"{SIGNS[state]} {_how_many(states[state], state)}"
+                          for state in SIGNS if states[state])
         sections.append(Section("Checks", words, checked))
     if explained.conflict is not None and explained.conflict.advice:
         first, *more = explained.conflict.advice
         unfolded = Table(("advice",), tuple((conflict.marked_up(line),) for line in (first, *more)),
-                         1 + len(more), "piece of advice", limit=None)
+                         1 + len(more), "way", limit=None)
         sections.append(Section(conflict.ADVICE, conflict.marked_up(first), unfolded if more else None))
     return sections
+
+
+def _how_many(n: int, state: str) -> str:
+    """A number with its state.
+
+    >>> _how_many(1, "does not apply"), _how_many(2, "does not apply")
+    ('1 does not apply', '2 do not apply')
+    """
+    return f"{n} {state if n == 1 else state.replace('does', 'do', 1)}"
 
 
 def _verdict(row: Any) -> Inline:
