@@ -53,7 +53,7 @@ def race(
         for a writer without a commit), or the exception that the writer ended with.
 
     Raises:
-        InvalidArgument: no writers, one that cannot be called, or an order that names none of them.
+        InvalidArgument: no table, no writers, one that cannot be called, or an order that names none.
         IllegalStateError: the table stands at a version, so nobody can write to it.
 
     A writer must not hold a lock that another one wants while it commits; commits of threads that a
@@ -69,6 +69,10 @@ def race(
     >>> result.outcomes["ann"], type(result.outcomes["ben"]).__name__
     (1, 'ConcurrentAppendException')
     """
+    if not isinstance(table, DeltaTable):
+        raise InvalidArgument(
+            f"a race is run on a table, found {type(table).__name__}; write it like "
+            "dn.race(dn.open(path), writers)")
     log = table._writable("race")
     runners = [_Runner(name, work, table) for name, work in _named(writers).items()]
     turns = _turns(order, [runner.name for runner in runners])

@@ -331,6 +331,16 @@ def test_no_thread_stays_behind_and_nobody_watches() -> None:
 # -- refused ---------------------------------------------------------------------------------------
 
 
+def test_a_race_needs_a_table() -> None:
+    with pytest.raises(InvalidArgument, match=r"run on a table, found str; .*dn\.open\(path\)"):
+        dn.race("ducks", {"ann": append(1)})  # type: ignore[arg-type]
+
+
+def test_writers_that_failed_are_seen_where_nothing_was_committed() -> None:
+    race = dn.race(ducks(), {"ann": lambda table: table.no_such_thing()})
+    assert repr(race) == "Timeline ducks  no commits\nann failed (AttributeError)"
+
+
 @pytest.mark.parametrize(("writers", "order", "says"), [
     ([], None, "one at least"),
     ({}, None, "one at least"),

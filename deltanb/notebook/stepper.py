@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.commands import rivals
 from deltanb.display import Displayable
-from deltanb.errors import DeltaError, IllegalStateError
+from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument
 from deltanb.notebook import bundle, stepper_frames, units
 from deltanb.notebook.stepper_frames import StepFrame
 from deltanb.notebook.text import MAX_COLUMNS
@@ -154,6 +154,7 @@ class CommitStepper(Displayable):
             writer: the user name the commit is recorded under.
 
         Raises:
+            InvalidArgument: there is no such rival, or its name is no text.
             IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
         """
         return _printed(self.let_win(kind, writer))
@@ -230,6 +231,8 @@ class CommitStepper(Displayable):
         if self.is_done:
             raise IllegalStateError(
                 f"table {self.txn.table}: no rival can win any more: {_in_short(self._frames[-1])}")
+        if not writer or not isinstance(writer, str):
+            raise InvalidArgument(f"a rival's name is a text, found {writer!r}")
         log = self.txn.log
         before = log.update().version
         if callable(kind):

@@ -441,7 +441,8 @@ def explain_conflict(
             written; where there are none either, what it has read is judged, as if it changed data.
 
     Raises:
-        InvalidArgument: a version that is not after the one read, or actions that are no list.
+        InvalidArgument: no transaction, a version that is not after the one read, or actions that are no
+            list.
         VersionNotFound: no such version, or a commit on the way is gone.
         IllegalStateError: the transaction has ended, or has landed without knowing it.
         InvalidTransaction: the actions are none that may be committed.
@@ -457,6 +458,10 @@ def explain_conflict(
     >>> explain_conflict(txn).conflict.rule, txn.status
     ('append', 'open')
     """
+    if not hasattr(txn, "read_version"):
+        raise InvalidArgument(
+            f"explain_conflict takes a transaction, found {type(txn).__name__}; write it like "
+            "dn.explain_conflict(table.start_transaction())")
     if txn.status not in ("open", "committing"):
         raise IllegalStateError(
             f"the transaction on table {txn.table} is {txn.status}; there is nothing left to explain"

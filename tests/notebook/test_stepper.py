@@ -305,6 +305,9 @@ def test_the_name_of_a_rival_stays_on_its_line() -> None:
 def test_a_rival_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="no rival 'append'; there are 'append here'"):
         stepper_of(orders()).rival("append")
+    for name in ("", 5, None):
+        with pytest.raises(InvalidArgument, match=f"a rival's name is a text, found {name!r}"):
+            stepper_of(orders()).rival("append here", name)  # type: ignore[arg-type]
 
 
 def test_an_answer_that_was_lost_is_found_again() -> None:

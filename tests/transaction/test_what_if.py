@@ -523,6 +523,12 @@ def test_a_stepping_transaction_is_explained_too() -> None:
         explain_conflict(txn)
 
 
+def test_what_is_no_transaction_cannot_be_explained() -> None:
+    for thing in (None, "x", new_log("Serializable")):
+        with pytest.raises(InvalidArgument, match=f"takes a transaction, found {type(thing).__name__}"):
+            explain_conflict(thing)  # type: ignore[arg-type]
+
+
 def test_explaining_at_the_wrong_moment_says_so() -> None:
     log = new_log("Serializable")
     txn = log.start_transaction()
