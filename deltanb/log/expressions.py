@@ -10,8 +10,9 @@ What it does not know: SQL, schemas, files. Every node is typed; operands alread
 from __future__ import annotations
 
 import math
+import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -35,6 +36,8 @@ from deltanb.log.coercion import (
 
 Compile = Callable[["Expression"], pc.Expression]
 
+MAX_CHAIN = 250
+"""Terms that Arrow is given in one chain of AND or OR: a kilobyte of its stack each, of half a megabyte."""
 NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 # At most 18 digits always fit a bigint; longer texts read as NULL rather than fail a scan.
@@ -80,6 +83,14 @@ class Unsupported(Exception):
 def boolean(op: str, *args: Expression, extra: Any = None) -> Call:
     """A call that yields a boolean."""
     return Call(op, args, pa.bool_(), extra)
+
+
+def joined(op: str, terms: Sequence[Expression]) -> Expression:
+    """AND or OR of terms: in pairs, those in pairs, …, so that no walk runs deep, however many they are."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = (len(terms) + 1) // 2
+    return boolean(op, joined(op, terms[:middle]), joined(op, terms[middle:]))
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
@@ -171,19 +182,26 @@ def compile_expression(
 
     if as_filter and isinstance(expression, Call):
         if expression.op in ("and", "or"):
-            parts = [compile_expression(arg, column, as_filter=True) for arg in expression.args]
-            return reduce(lambda a, b: a & b if expression.op == "and" else a | b, parts)
+            return _chain(expression, lambda arg: compile_expression(arg, column, as_filter=True))
         if expression.op == "in" and not t.is_floating(expression.args[0].type):
             return run(expression.args[0]).isin(value_set(expression))
     return run(expression)
 
 
-def _and(node: Call, run: Compile) -> pc.Expression:
-    return reduce(lambda a, b: a & b, map(run, node.args))
+def _chain(node: Call, run: Compile) -> pc.Expression:
+    """AND or OR. Arrow makes one chain of all that is joined alike and walks it a call a term, so the
+    halves of a long one are negated twice: that keeps them apart."""
+    op, join = node.op, operator.and_ if node.op == "and" else operator.or_
+    if len(node.args) > 2:
+        return run(joined(op, node.args))
+    is_long = _terms(op, node) > MAX_CHAIN
+    return reduce(join, [~~run(arg) if is_long and _terms(op, arg) > 1 else run(arg) for arg in node.args])
 
 
-def _or(node: Call, run: Compile) -> pc.Expression:
-    return reduce(lambda a, b: a | b, map(run, node.args))
+def _terms(op: str, node: Expression) -> int:
+    if isinstance(node, Call) and node.op == op:
+        return sum(_terms(op, arg) for arg in node.args)
+    return 1
 
 
 def _comparison(node: Call, run: Compile) -> pc.Expression:
@@ -246,8 +264,7 @@ def value_set(node: Call) -> pa.Array:
 def _in(node: Call, run: Compile) -> pc.Expression:
     value = node.args[0]
     if t.is_floating(value.type):
-        equals = [_comparison(boolean("eq", value, item), run) for item in node.args[1:]]
-        return reduce(lambda a, b: a | b, equals)
+        return run(joined("or", [boolean("eq", value, item) for item in node.args[1:]]))
     operand = run(value)
     found = operand.isin(value_set(node))
     if any(isinstance(item, Literal) and item.value is None for item in node.args[1:]):
@@ -420,8 +437,8 @@ def _where(value: pc.Expression, pattern: str) -> pc.Expression:
 
 
 _OPERATIONS: dict[str, Callable[[Call, Compile], pc.Expression]] = {
-    "and": _and,
-    "or": _or,
+    "and": _chain,
+    "or": _chain,
     "not": lambda node, run: ~run(node.args[0]),
     **dict.fromkeys(NEGATED, _comparison),
     "null_safe_eq": _null_safe_equal,

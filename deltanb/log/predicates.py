@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_SUGGESTIONS = 3  # closest column names in an error
 MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
+MAX_QUOTED = 60  # characters of a predicate in an error that is about its length
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,10 @@ def parse(sql: str | Predicate, schema: StructType | pa.Schema) -> Predicate:
 def _parse(sql: str, schema: StructType) -> Predicate:
     from deltanb.log.resolution import Resolver
 
-    expression = Resolver(sql, schema).condition(syntax(sql))
+    try:
+        expression = Resolver(sql, schema).condition(syntax(sql))
+    except RecursionError:
+        raise _too_deep(sql) from None
     return Predicate(sql, expression)
 
 
@@ -249,6 +253,8 @@ def syntax(sql: str) -> sqlglot.Expression:
         trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
     except SqlglotError as error:
         raise _syntax_error(sql, error) from None
+    except RecursionError:
+        raise _too_deep(sql) from None
     if len(trees) != 1:
         what = "is empty" if not trees else "holds several statements"
         raise InvalidPredicate(f"the predicate {sql!r} {what}; write one condition",
@@ -276,6 +282,13 @@ def _joined_quotes(tokens: list[Token]) -> list[Token]:
         else:
             joined.append(token)
     return joined
+
+
+def _too_deep(sql: str) -> UnsupportedPredicate:
+    return UnsupportedPredicate(
+        f"the predicate {sql[:MAX_QUOTED]!r}…, {len(sql):,} characters long, is nested too deeply; write an "
+        "IN list, or terms joined by AND or OR without brackets around each: of these there may be thousands",
+        predicate=sql)
 
 
 def _syntax_error(sql: str, error: SqlglotError) -> InvalidPredicate:

@@ -24,6 +24,7 @@ from deltanb.log.expressions import (
     Expression,
     Literal,
     boolean,
+    joined,
     like,
     negate,
 )
@@ -535,8 +536,7 @@ def _null_safe_eq(self: Resolver, node: exp.Binary) -> Expression:
 
 
 def _junction(operation: str) -> Callable[[Resolver, Any], Expression]:
-    return lambda self, node: boolean(operation, self.condition(node.this),
-                                      self.condition(node.expression))
+    return lambda self, node: joined(operation, [self.condition(n) for n in node.flatten(unnest=False)])
 
 
 def _pair(name: str) -> Callable[[Resolver, Any], Expression]:

@@ -1,0 +1,85 @@
+"""Conditions of thousands of terms, as programs write them: understood, run, held in conflicts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import deltanb as dn
+from deltanb.errors import ConcurrentAppendException, UnsupportedPredicate
+from deltanb.log import predicates
+from deltanb.log.expressions import MAX_CHAIN
+
+TERMS = 2_000
+SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.float64())])
+TABLE = pa.table({"id": [1, TERMS - 1, TERMS, None], "x": [1.0, TERMS - 1.0, float(TERMS), None]})
+EQUAL = " OR ".join(f"id = {n}" for n in range(TERMS))
+APART = " AND ".join(f"id <> {n}" for n in range(TERMS))
+
+
+def in_small_stack(work: Callable[[], object]) -> object:
+    """Run in a thread with a stack of half a megabyte: what threads have on macOS."""
+    before, answers = threading.stack_size(512 * 1024), []
+    try:
+        thread = threading.Thread(target=lambda: answers.append(work()))
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    return answers[0]
+
+
+@pytest.mark.parametrize("terms", [MAX_CHAIN - 1, MAX_CHAIN + 1, TERMS])
+def test_rows_of_long_chains(terms: int) -> None:
+    equal = predicates.parse(" OR ".join(f"id = {n}" for n in range(terms)), SCHEMA)
+    apart = predicates.parse(" AND ".join(f"id <> {n}" for n in range(terms)), SCHEMA)
+    inside = [n for n in (1, TERMS - 1, TERMS) if n < terms]
+    outside = [n for n in (1, TERMS - 1, TERMS) if n >= terms]
+
+    def rows(predicate: predicates.Predicate) -> list[int]:
+        found: list[int] = predicates.filter_table(TABLE, predicate)["id"].to_pylist()
+        return found
+
+    assert in_small_stack(lambda: rows(equal)) == inside
+    assert in_small_stack(lambda: rows(apart)) == outside
+    assert len(apart.conjuncts()) == terms
+    assert apart.conjuncts()[-1].sql == f"id <> {terms - 1}"
+
+
+def test_null_stays_null_in_a_long_chain() -> None:
+    """NOT of it is neither true: three values, as in a short one."""
+    for sql in (f"NOT ({EQUAL})", f"NOT ({APART})", f"({EQUAL}) IS TRUE"):
+        rows = predicates.filter_table(TABLE, sql)["id"].to_pylist()
+        assert rows == ([1, TERMS - 1] if "<>" in sql or "IS TRUE" in sql else [TERMS])
+
+
+def test_a_long_list_of_doubles() -> None:
+    listed = f"x IN ({', '.join(f'{n}.0D' for n in range(TERMS))})"
+    assert predicates.filter_table(TABLE, listed)["id"].to_pylist() == [1, TERMS - 1]
+
+
+@pytest.mark.parametrize(("sql", "met", "left"), [(EQUAL, 1, 2 * TERMS), (APART, 2 * TERMS, 1)])
+def test_files_rows_and_conflicts_by_long_conditions(sql: str, met: int, left: int, tmp_path: Path) -> None:
+    table = dn.create(tmp_path, {"id": [1, 2 * TERMS], "x": [0.0, 0.0]}, partition_by=["id"],
+                      properties={"delta.isolationLevel": "Serializable"})
+    assert table.snapshot.files_for_scan(sql).num_rows == 1
+    txn = table.start_transaction()
+    removed = [file.remove() for file in txn.filter_files(sql)]
+    for winner in (left, met):
+        assert dn.explain_conflict(txn).ok
+        table.append({"id": [winner], "x": [1.0]})
+    assert dn.explain_conflict(txn).conflict.rule == "append"
+    with pytest.raises(ConcurrentAppendException):
+        txn.commit(removed, "DELETE")
+    table.delete(sql)
+    assert table.to_arrow()["id"].to_pylist() == [left, left]
+
+
+@pytest.mark.parametrize("sql", ["(" * 5_000 + "id = 1" + ")" * 5_000, " + ".join(["id"] * 5_000) + " = 1"])
+def test_what_is_nested_too_deeply_says_so(sql: str) -> None:
+    with pytest.raises(UnsupportedPredicate, match="characters long, is nested too deeply; write an IN "):
+        predicates.parse(sql, SCHEMA)
