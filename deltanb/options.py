@@ -16,8 +16,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from random import Random
 from typing import Any, Literal
@@ -112,15 +112,27 @@ def set_options(**changes: Any) -> Any:
         Options(**{**{n: getattr(options, n) for n in known}, **changes})
         for name, value in changes.items():
             setattr(options, name, value)
-    return _restore(before)
+    return Changed(before)
 
 
-@contextmanager
-def _restore(before: dict[str, Any]) -> Iterator[Options]:
-    try:
-        yield options
-    finally:
-        for name, value in before.items():
+class Changed(AbstractContextManager[Options]):
+    """Settings that were changed; at the end of a block they are what they were.
+
+    >>> set_options(max_rows=options.max_rows)
+    settings changed: max_rows
+    """
+
+    def __init__(self, before: dict[str, Any]) -> None:
+        self._before = before
+
+    def __repr__(self) -> str:
+        return f"settings changed: {', '.join(self._before) or 'none'}"
+
+    def __enter__(self) -> Options:
+        return options
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.items():
             setattr(options, name, value)
 
 
