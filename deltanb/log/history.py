@@ -119,6 +119,17 @@ class History(Displayable, list[HistoryEntry]):
         return replay(self, isolation, rules, without)
 
 
+def whole_number(value: Any) -> int | None:
+    """A version or time of commitInfo, which some writers set as text; negative ones mean none.
+
+    >>> whole_number("3"), whole_number(3), whole_number(-1), whole_number("x"), whole_number(True)
+    (3, 3, None, None, None)
+    """
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
 # Field of HistoryEntry -> name in commitInfo.
 _WIRE = {
     "operation": "operation", "operation_parameters": "operationParameters",

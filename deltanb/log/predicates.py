@@ -226,16 +226,27 @@ def parse_understood(sql: str, schema: StructType) -> list[Predicate]:
     Raises:
         InvalidPredicate: as :func:`parse`.
     """
+    return parse_parts(sql, schema)[0]
+
+
+def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str]]:
+    """The parts of a condition as of :func:`parse_understood`, and the texts of those that are not in the
+    evaluated subset.
+
+    Raises:
+        InvalidPredicate: as :func:`parse`.
+    """
     syntax(sql)
-    found = []
+    found, left_out = [], []
     for text in _split(sql):
         try:
             part = parse(text, schema)
             part.to_expression()
         except UnsupportedPredicate:
+            left_out.append(text)
             continue
         found.append(part)
-    return found
+    return found, left_out
 
 
 # ---------------------------------------------------------------------------- syntax

@@ -19,6 +19,7 @@ import msgspec
 
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, VersionNotFound
+from deltanb.log.history import whole_number
 from deltanb.log.replay import explain
 from deltanb.log.segment import LOG_FOLDER, commit_name, version_of
 from deltanb.notebook import units
@@ -153,19 +154,13 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
             info = line.commitInfo
     operation = units.fit(units.clean(info.get("operation") or "not recorded"), MAX_NAME)
     return Track(
-        version=version, read_version=_number(info.get("readVersion")), operation=operation,
+        version=version, read_version=whole_number(info.get("readVersion")), operation=operation,
         writer=writer_of(info.get("userName"), info.get("engineInfo")),
         kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
         added=added, removed=removed, written=written, gone=gone,
-        time=_number(info.get("inCommitTimestamp")) or _number(info.get("timestamp")),
+        time=whole_number(info.get("inCommitTimestamp")) or whole_number(info.get("timestamp")),
         txn_id=info.get("txnId"),
     )
-
-
-def _number(value: Any) -> int | None:
-    """A number that some writers set as text; negative ones mean none."""
-    value = units.parsed(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def writer_of(user: Any, engine: Any) -> str:

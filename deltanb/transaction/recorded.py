@@ -266,7 +266,7 @@ def _scans(commit: Winner, snapshot: Snapshot) -> tuple[list[Scan] | None, str, 
 def _by_condition(
     name: str, parameters: Mapping[str, Any], snapshot: Snapshot
 ) -> tuple[list[Scan] | None, str, bool]:
-    from deltanb.log.predicates import parse_understood
+    from deltanb.log.predicates import parse_parts
 
     given = parameters.get("predicate")
     texts = [_SPARK_ID.sub("", str(text)) for text in (given if isinstance(given, list) else [given])
@@ -274,15 +274,19 @@ def _by_condition(
     if name == "MERGE" and parameters.get("notMatchedBySourcePredicates"):
         return [Scan()], "everything: it looks for rows without a source", False
     understood: list[str] = []
-    is_whole = True
+    left_out: list[str] = []
+    is_known = True
     for text in texts:
         try:
-            parts = parse_understood(text, snapshot.schema)
+            parts, others = parse_parts(text, snapshot.schema)
         except (InvalidPredicate, UnsupportedPredicate):
-            parts, is_whole = [], False
+            parts, others, is_known = [], [], False
         understood += [part.sql for part in parts]
+        left_out += others
     words = " AND ".join(understood) or "everything"
-    if not is_whole:
+    if left_out:
+        words += f" (not counted: {' AND '.join(left_out)})"
+    if not is_known:
         words += f" (more of its {name} condition cannot be told without its source)" \
             if name == "MERGE" else f" (its {name} condition is not understood)"
-    return [Scan(tuple(understood))], words, not is_whole
+    return [Scan(tuple(understood))], words, bool(left_out) or not is_known

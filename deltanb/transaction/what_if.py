@@ -27,6 +27,7 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.log import properties
+from deltanb.log.history import whole_number
 from deltanb.transaction.conflicts import Check, Conflict
 from deltanb.transaction.current import (
     SERIALIZABLE,
@@ -277,7 +278,8 @@ def _rules(rules: Any, without: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]
 
 
 def _read_version(entry: HistoryEntry) -> int:
-    return entry.read_version if isinstance(entry.read_version, int) else -1
+    read = whole_number(entry.read_version)
+    return -1 if read is None else read
 
 
 def _commit(
@@ -285,13 +287,12 @@ def _commit(
     levels: Sequence[str | None], rules: Sequence[Rule],
 ) -> Replayed | None:
     """One recorded commit; None where nobody came before it."""
-    read, version = entry.read_version, entry.version
-    is_known = isinstance(read, int) and not isinstance(read, bool)
-    if version == 0 or (is_known and read >= version - 1):
+    read, version = whole_number(entry.read_version), entry.version
+    if version == 0 or (read is not None and read >= version - 1):
         return None
     about = {"version": version, "wanted": version, "operation": str(entry.operation or "TRANSACTION"),
              "writer": entry.user_name, "txn_id": entry.txn_id}
-    if not is_known or read < 0:
+    if read is None:
         reason = Answer(unknown="the version it read is not recorded")
         return Replayed(**about, read_version=None, winners=0, answers=(reason,) * len(levels))
     winners = range(read + 1, version)

@@ -376,6 +376,30 @@ def test_what_is_not_told_is_taken_as_the_whole_table_and_said() -> None:
     assert row.answers[0].rule == "append" and row.is_assumed and "not understood" in row.reads
 
 
+@pytest.mark.parametrize(("predicate", "fires", "reads"), [
+    ("id IN (SELECT id FROM other)", "append", "everything (not counted: id IN (SELECT id FROM other))"),
+    ("part = 1 AND soundex(id) = 'x' AND id > 3", "",
+     "part = 1 AND id > 3 (not counted: soundex(id) = 'x')"),
+])
+def test_a_part_that_cannot_be_evaluated_is_named_and_its_reads_are_assumed(
+    predicate: str, fires: str, reads: str
+) -> None:
+    row = elsewhere("DELETE", GONE, predicate=json.dumps([predicate]))
+    assert (row.answers[0].rule, row.reads, row.is_assumed) == (fires, reads, True)
+
+
+def test_a_version_that_was_read_may_be_written_as_text() -> None:
+    log = new_log("WriteSerializable")
+    builder = TableBuilder(log.store, 1)
+    builder.commit(info("WRITE", 1, True), add("part=2/new", {"part": "2"}))
+    delete = info("DELETE", 1, False, predicate='["part = 2"]')
+    delete["commitInfo"]["readVersion"] = "1"
+    builder.commit(delete, GONE)
+    (row,) = log.history().replay("Serializable").rows
+    assert (row.version, row.read_version, row.answers[0].rule) == (3, 1, "append")
+    assert log.history()[0].read_version == "1"
+
+
 def test_blind_appends_and_new_layouts_read_no_rows() -> None:
     new = add("part=2/other", {"part": "2"})
     assert elsewhere("WRITE", new, blind=True).answers[0].passed
