@@ -79,6 +79,18 @@ def test_signs_stand_out(scheme: str, name: str) -> None:
     assert contrast(palette[name], palette["bg"]) >= SIGN_CONTRAST
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("ground", ["bg", "soft"])
+@pytest.mark.parametrize("name", ["append", "rewrite", "delete", "optimize"])
+def test_words_in_the_colour_of_a_sign_can_be_read(scheme: str, name: str, ground: str) -> None:
+    palette = colors(scheme)
+    mix = rf"color-mix\(in srgb, ?var\(--dnb-{name}\) (\d+)%, ?var\(--dnb-ink\)"
+    (share,) = re.findall(mix, html.stylesheet())
+    both = [[int(palette[one][i : i + 2], 16) for i in (1, 3, 5)] for one in (name, "ink")]
+    mixed = [round((a * int(share) + b * (100 - int(share))) / 100) for a, b in zip(*both, strict=True)]
+    assert contrast("#" + "".join(f"{channel:02x}" for channel in mixed), palette[ground]) >= TEXT_CONTRAST
+
+
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_the_palette_can_be_told_apart(sight: str) -> None:
     palette = colors("light")
