@@ -168,7 +168,21 @@ class DeltaTable(Displayable):
 
     def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:
         """Who committed what upon which version, and who lost, as a chart with a text beside it:
-        :class:`~deltanb.notebook.timeline.CommitTimeline`, from version ``start`` to ``end``."""
+        :class:`~deltanb.notebook.timeline.CommitTimeline`.
+
+        Args:
+            start, end: versions, both included, or times for the versions of these times; all unless given.
+
+        Raises:
+            VersionNotFound: the table has no such versions.
+            InvalidArgument: neither a version nor a time.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("pond", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
+        >>> _ = table.delete("nephews = 0")
+        >>> [(commit.version, commit.operation) for commit in table.timeline(start=1).commits]
+        [(1, 'DELETE')]
+        """
         from deltanb.notebook.timeline import CommitTimeline
 
         return CommitTimeline.of(self.log, start, end, newest=self._version)
