@@ -79,6 +79,9 @@ class CommitTimeline(Displayable):
             return cls((), name, **settings)
         first, last = timeline_rows.bounds(log, start, end, at)
         commits = timeline_rows.read(log, first, last)
+        if start is not None or not commits:
+            said = (timeline_rows.gone(log, first, last), settings.get("title"))
+            settings["title"] = "; ".join(filter(None, said))
         open_end = newest is None and last == at  # who lost to nobody wanted the version after the last
         tried = [attempt for attempt in (journal_of(log) if attempts is None else attempts)
                  if first <= attempt.version <= last + open_end]

@@ -50,7 +50,8 @@ class Track:
 
     ``lost`` are the versions of races it lost, ``None`` where nobody in this process saw them: a Delta
     log does not record them. ``outcome`` is ``committed``, ``failed`` or ``abandoned``; ``reason`` the code
-    of the error it failed with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes.
+    of the error it failed with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes;
+    ``is_counted`` is False where nobody knows them any more.
     """
 
     version: int
@@ -67,6 +68,7 @@ class Track:
     outcome: str = "committed"
     lost: tuple[int, ...] | None = None
     reason: str | None = None
+    is_counted: bool = True
 
     @property
     def is_committed(self) -> bool:
@@ -239,7 +241,20 @@ def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
         added=len(added), removed=len(removed),
         written=sum(a.size or 0 for a in added), gone=sum(a.size or 0 for a in removed),
         txn_id=attempt.txn_id, outcome=attempt.outcome, lost=lost, reason=attempt.kind,
+        is_counted=attempt.prepared is not None,
     )
+
+
+def gone(log: DeltaLog, first: int, last: int) -> str:
+    """Which of the versions from ``first`` on have no commits any more, in words; empty if all have."""
+    begin = next(iter(versions(log)), None)
+    if begin is not None and begin <= first:
+        return ""
+    end = last if begin is None else min(last, begin - 1)
+    span = f"v{first} is gone: its commit was" if first == end else \
+        f"v{first} to v{end} are gone: their commits were"
+    left = "no commit is left" if begin is None else f"the log begins at v{begin}"
+    return f"{span} cleaned up; {left}"
 
 
 def bounds(log: DeltaLog, start: Any, end: Any, newest: int) -> tuple[int, int]:

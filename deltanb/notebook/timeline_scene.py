@@ -22,6 +22,7 @@ MAX_LOST = 3  # versions of lost races named one by one on a line of text
 MAX_CROSSES = 600  # ✕ in the lanes: where everyone loses all the time, each line has its last ones
 MAX_WRITER = 18  # characters of a writer's name at its lane, or on a line of text
 MAX_MARGIN = 0.4  # of the window's width: what the words of remarks get at its end
+CLEARANCE = 0.1
 LABEL_SHARE = 1 / 100  # of the window's width a character of a label takes: 6.4 of 640 pixels
 
 
@@ -110,7 +111,7 @@ class Scene:
         if mark is not None:
             note = "; ".join(filter(None, (f"{mark.sign} {mark.words}", note)))
         return [f"{sign} v{track.version}{read}", track.operation, units.fit(track.writer, MAX_WRITER),
-                files(track), units.size(track.written), note]
+                files(track), units.size(track.written) if track.is_counted else "", note]
 
     def note(self, track: Track) -> str:
         """What became of it, where that is more than a commit."""
@@ -207,6 +208,11 @@ class Scene:
         return len(self.shown) <= MAX_LABELLED
 
     @property
+    def clearance(self) -> float:
+        """Of a row's height, how far a line between lanes keeps off the words above the row below it."""
+        return CLEARANCE if self.has_labels else 0.0
+
+    @property
     def has_words(self) -> bool:
         """Whether the words of remarks stand beside their signs, and not in the text alone."""
         return len(self.marks) <= MAX_LABELLED
@@ -271,6 +277,8 @@ def files(track: Track) -> str:
     >>> files(Track(1, 0, "DELETE", "analyst", "delete", added=1, removed=2))
     '+1 −2'
     """
+    if not track.is_counted:
+        return "not kept"
     return f"+{units.number(track.added)} −{units.number(track.removed)}"
 
 

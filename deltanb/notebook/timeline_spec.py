@@ -183,8 +183,7 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
                  for first, last, races in scene.lost],
         "names": [{"y": lane.middle, "name": units.fit(lane.name, MAX_WRITER)}
                   for lane in scene.lanes.lanes],
-        "edges": [{"y": lane.first - (0.6 if scene.has_labels else 0.5)}  # clear of the label below
-                  for lane in scene.lanes.lanes[1:]],
+        "edges": [{"y": lane.first - 0.5 - scene.clearance} for lane in scene.lanes.lanes[1:]],
         "ends": [{"v": low, "y": 0}, {"v": high, "y": 0}],
         "older": [{"v": low, "to": scene.shown[0].version - 0.5, "y": (scene.lanes.height - 1) / 2,
                    "text": scene.older}],

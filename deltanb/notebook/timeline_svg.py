@@ -163,7 +163,8 @@ class _Lanes:
     def draw(self) -> Iterator[str]:
         for lane in self.lanes:
             if lane.first:
-                yield line(f"M{LEFT} {self.top + lane.first * self.step:.1f}h{WIDTH}", stroke_opacity=0.6)
+                y = self.top + (lane.first - self.scene.clearance) * self.step
+                yield line(f"M{LEFT} {y:.1f}h{WIDTH}", stroke_opacity=0.6)
             name = units.fit(lane.name, MAX_WRITER)
             yield label(name, LEFT - 8, self.top + (lane.middle + 0.5) * self.step + 4, text_anchor="end")
         for one in self.lines:

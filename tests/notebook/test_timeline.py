@@ -25,11 +25,13 @@ from deltanb.errors import (
 )
 from deltanb.log.compaction import write_compaction
 from deltanb.log.delta_log import DeltaLog
+from deltanb.log.segment import commit_name
 from deltanb.notebook import chart, html, layout, text, timeline_rows, units, views
 from deltanb.notebook.chart import NEUTRAL, SVG, TEXT, VEGALITE
 from deltanb.notebook.timeline import CommitTimeline, Mark, Track
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from deltanb.transaction import journal
 from deltanb.transaction.journal import Attempt, LostRace
 from tests.notebook.looks import ADDRESS, GOLDEN, MACHINE, assert_consistent
 
@@ -367,7 +369,9 @@ def test_commits_that_were_cleaned_up(tmp_path: Path) -> None:
     for version in (3, 4):
         (tmp_path / "ducks" / "_delta_log" / f"{version:020}.json").unlink()
     DeltaLog.clear_cache()
-    assert repr(dn.open(str(tmp_path / "ducks")).timeline()) == "Timeline ducks  no commits"
+    assert repr(dn.open(str(tmp_path / "ducks")).timeline()) == (
+        "Timeline ducks  no commits\n"
+        "v0 to v4 are gone: their commits were cleaned up; no commit is left")
 
 
 def test_other_writers_say_less_or_say_it_differently() -> None:
@@ -449,6 +453,27 @@ def test_a_slice_of_versions() -> None:
         of(table.log, -1)
 
 
+def test_versions_whose_commits_were_cleaned_up_are_named() -> None:
+    table = table_of(*([add(name)] for name in "abcdef"))
+    table.log.checkpoint(5)
+    for version in range(4):
+        table.store.delete(commit_name(version))
+    of = CommitTimeline.of
+    assert repr(of(table.log, 0, 2)).split("\n")[1:] == [
+        "v0 to v2 are gone: their commits were cleaned up; the log begins at v4"]
+    assert repr(of(table.log, 3, 3)).endswith(
+        "\nv3 is gone: its commit was cleaned up; the log begins at v4")
+    plain, spec, svg = forms(of(table.log, 2))
+    for form in (plain, json.dumps(spec), svg):
+        assert "v2 to v3 are gone: their commits were cleaned up; the log begins at v4" in form
+    for whole in (of(table.log), of(table.log, 4)):
+        assert "gone" not in repr(whole)
+    for version in (4, 5, 6):
+        table.store.delete(commit_name(version))
+    assert repr(of(table.log, newest=5)).endswith(
+        "\nv0 to v5 are gone: their commits were cleaned up; no commit is left")
+
+
 def test_a_slice_between_times() -> None:
     with dn.teaching():
         table = table_of(*([add(name)] for name in "abcdef"))
@@ -517,6 +542,23 @@ def test_an_attempt_that_met_nobody_ends_in_a_cross() -> None:
     assert (alone.crosses, alone.writer, alone.read_version) == ((1,), "deltanb", 0)
     (first,) = timeline_rows.joined([], [attempt(outcome="failed", version=0, read_version=-1, lost=())])
     assert (first.start, first.read_version) == (0, None)
+
+
+def test_files_of_an_attempt_that_are_not_kept_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MAX_KEPT", 5)
+    log = table_of([add("a"), add("b")]).log
+    for name in ("first", "second"):
+        txn = log.start_transaction()
+        removed = [file.remove() for file in txn.filter_files()][:1]
+        log.start_transaction().commit([dn.actions.AddFile(name, {}, 1, 1)], "WRITE")
+        with set_options(user_name=name), pytest.raises(DeltaError):
+            txn.commit(removed, "DELETE")
+    timeline = CommitTimeline.of(log)
+    assert [(track.writer, track.is_counted) for track in timeline.failed] == [
+        ("first", False), ("second", True)]
+    lost = [line for line in repr(timeline).split("\n") if line.startswith("✕")]
+    assert re.search(r"second +\+0 −1 +0 B +ConcurrentAppend", lost[0])
+    assert re.search(r"first +not kept +ConcurrentAppend", lost[1])
 
 
 # -- the last commits in the view of a table ---------------------------------------------------
