@@ -183,7 +183,7 @@ def _log(frame: StepFrame) -> html.Markup:
         cells.append(_cell("span", f"you read v{frame.read_version}", row, 1, read + 1, cls="dnb-read"))
         cells.append(_cell("div", "", 2, read + 1, read + 2, rows=row - 1, cls="dnb-since"))
     halves = 2 * (len(columns) + empty)
-    grid = f"grid-template-columns:6em repeat({halves},minmax(1.4em,max-content)) minmax(8em,1fr)"
+    grid = f"grid-template-columns:6em repeat({halves},max-content) minmax(5em,1fr)"
     return html.tag("div", html.tag("div", *cells, cls="dnb-grid", style=grid), cls="dnb-scroll dnb-log")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
 from deltanb.notebook import bundle
+from deltanb.testing import MemoryStore, TableBuilder
 from tests.notebook import samples
 
 pytestmark = pytest.mark.browser
@@ -87,3 +89,15 @@ def test_advice_folds_from_the_keyboard(browser: Any) -> None:
     page.keyboard.press("Enter")
     assert not page.is_visible("details li")
     page.close()
+
+
+@pytest.mark.parametrize("width", [1000, 800, 700, 600, 360])
+def test_boxes_of_the_log_are_evenly_apart(browser: Any, width: int) -> None:
+    stepper = TableBuilder(MemoryStore("memory:///ducks")).create().log.start_transaction().stepper()
+    for _ in range(3):
+        page = page_of(browser, stepper, width)
+        boxes = [box.evaluate(BOX) for box in page.query_selector_all(".dnb-box")]
+        assert [round(right[0] - left[1]) for left, right in itertools.pairwise(boxes)] == [6] * 5
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.close()
+        stepper.advance()
