@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 MAX_COMMITS = 1_000  # parsed commits kept: more than any transaction is behind, and some MB
 FEW_FILES = 1_000  # in a table this small, finding the files read again costs next to nothing
 MAX_WALK = 100  # commits walked from one version to the next; beyond, a checkpoint is nearer
+MAX_LOOSE = 30
+"""Versions that are made from the last without settling which files they have: each search in them goes
+through all changes since."""
 WHOLE = "reads not recorded: taken as the whole table"
 LAYOUT = "the files it lays out anew"
 _SPARK_ID = re.compile(r"#\d+L?\b")  # Spark writes predicates with the ids of its columns: month#12
@@ -75,6 +78,7 @@ class Recorder:
         self._commits: OrderedDict[int, Winner] = OrderedDict()
         self._bare: Snapshot | None = None
         self._whole: Snapshot | None = None
+        self._settled = -1 - MAX_LOOSE  # the last version whose files were settled
         self._is_small = log.update().num_files <= FEW_FILES
 
     def commit(self, version: int) -> Winner:
@@ -99,6 +103,9 @@ class Recorder:
         found = self._next(self._whole if with_files else self._bare, version, with_files)
         if with_files:
             self._whole = found
+            if not 0 <= version - self._settled <= MAX_LOOSE:
+                found._state.files.parts()
+                self._settled = version
         else:
             self._bare = found
         return found

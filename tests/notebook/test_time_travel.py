@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
@@ -45,6 +46,43 @@ def ducks(store: Any = None) -> Any:
 def half_gone() -> Any:
     """Version 3 onwards can be read: what 0 to 2 had was vacuumed."""
     return ducks()
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How much of data files is decoded: row groups begun, and rows of them."""
+    counted, plain = {"groups": 0, "rows": 0}, pq.ParquetFile.iter_batches
+
+    def iter_batches(file: Any, *args: Any, **options: Any) -> Any:
+        counted["groups"] += len(options["row_groups"])
+        for batch in plain(file, *args, **options):
+            counted["rows"] += batch.num_rows
+            yield batch
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
+    return counted
+
+
+@pytest.mark.parametrize("properties", [
+    {}, {"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "name"},
+    {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"},
+], ids=["plain", "deletion vectors", "column mapping", "both"])
+def test_a_preview_decodes_no_more_than_it_shows(
+    tmp_path: Path, properties: dict[str, str], decoded: dict[str, int]
+) -> None:
+    """Whatever the files hold: some rows of one row group, not the rest of it, of its file or of others."""
+    table = dn.create(tmp_path / "ducks", {"id": list(range(200_000))}, properties=properties)
+    for n in range(3):
+        table.append({"id": list(range(n, n + 1_000))})
+    if "delta.enableDeletionVectors" in properties:
+        table.delete("id % 2 = 0")
+        assert any(file is not None for file in table.snapshot.files["deletion_vector"].to_pylist())
+    decoded.update(groups=0, rows=0)
+    travel = table.time_travel()
+    assert travel.preview.num_rows == 20
+    assert decoded["groups"] <= 3 and 20 <= decoded["rows"] <= 100
+    assert_consistent(travel.frame)
+    assert decoded["rows"] <= 100  # looking at it reads nothing
 
 
 # -- in code -------------------------------------------------------------------------------------
