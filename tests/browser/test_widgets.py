@@ -30,6 +30,17 @@ yours = table.start_transaction()
 read = yours.filter_files("day = 1")
 yours.stepper(yours.write_files({"day": [1], "qty": [7]}), "WRITE")"""
 TRAVEL = "table.time_travel()"
+KEYS = """\
+ducks = dn.create("ducks", {"n": [1]})
+ours = ducks.start_transaction()
+ours.stepper(ours.write_files({"n": [2]}), "WRITE")"""
+MANY = """\
+from deltanb.notebook.timeline import CommitTimeline, Track
+CommitTimeline([Track(v, max(0, v - 1), "WRITE", f"writer {v % 3}", "append", 1) for v in range(900)])"""
+WIDE = """\
+wide = dn.create("wide", {f"a_column_with_a_long_name_{n}": ["x" * 60] for n in range(12)})
+wide.time_travel()"""
+MAX_TABS = 12  # from a stepper's first button to its last
 APPEND = (0x2B, 0x51, 0xFB)  # --dnb-append
 MAX_STEPS = 20  # of a commit that loses one race; it has ten
 # Pixels of a colour, and how opaque the corner is.
@@ -57,7 +68,7 @@ def opened(request: pytest.FixtureRequest, browser: Any, server: Server) -> Iter
     app, theme = request.param
     server.set_theme(theme)
     reader = Reader(browser.new_context(viewport=VIEW), server)
-    path = server.write(f"lesson-{app}-{theme}", TIMELINE, STEPPER, TRAVEL)
+    path = server.write(f"lesson-{app}-{theme}", TIMELINE, STEPPER, TRAVEL, KEYS, MANY, WIDE)
     yield Lesson(reader.run(path, app), reader, app)
     reader.context.close()
     server.end_kernels()
@@ -71,7 +82,7 @@ def lesson(opened: Lesson) -> Iterator[Lesson]:
 
 
 def test_timeline_is_drawn_and_brushed(lesson: Lesson, picture: Picture) -> None:
-    page, canvas = lesson.page, lesson.page.locator(".vega-embed canvas")
+    page, canvas = lesson.page, cell(lesson.page, 0).locator(".vega-embed canvas")
     expect(canvas).to_be_visible()
     pixels, corner = canvas.evaluate(DRAWN, APPEND)
     assert pixels > 1000 and corner == 0
@@ -156,6 +167,67 @@ def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> 
     expect(rich).to_contain_text("v0 → v3")
     assert shown.locator(".dnb-rich").last.get_by_text("added").first.is_visible()
     picture(shown, "two")
+
+
+def tab_to(page: Any, wanted: Any) -> None:
+    """Press Tab until an element has the focus."""
+    for _ in range(MAX_TABS):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("node => node === document.activeElement"):
+            return
+    raise AssertionError("Tab does not reach it")
+
+
+def test_a_rival_wins_by_the_keyboard_alone(lesson: Lesson, picture: Picture) -> None:
+    page, shown = lesson.page, cell(lesson.page, 3)
+    rich, choice = shown.locator(".dnb-rich"), shown.locator("select")
+    rival = shown.get_by_role("button", name="let another writer win now")
+    heading = rich.locator("p").first
+    shown.get_by_role("button", name="step").focus()
+    page.keyboard.press("Enter")
+    expect(heading).to_contain_text("step 1")
+    tab_to(page, choice)
+    tab_to(page, rival)
+    page.keyboard.press("Enter")
+    expect(rich.get_by_text("another writer").first).to_be_attached()
+    assert shown.locator(".dnb-box.dnb-is-other").count() == 1
+    picture(shown)
+
+
+def test_brushing_merged_bars_changes_the_lanes(lesson: Lesson, picture: Picture) -> None:
+    """Of more than 400 commits a bar of the strip stands for several."""
+    page, canvas = lesson.page, cell(lesson.page, 4).locator(".vega-embed canvas")
+    canvas.scroll_into_view_if_needed()
+    picture(canvas, "whole")
+    box = canvas.bounding_box()
+
+    def lanes() -> bytes:
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        top = box["y"] + box["height"] - 110
+        shot: bytes = page.screenshot(clip={**box, "y": top, "height": 110})
+        return shot
+
+    newest, strip = lanes(), box["y"] + 90
+    page.mouse.move(box["x"] + 560, strip)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 620, strip, steps=8)
+    page.mouse.up()
+    page.mouse.move(box["x"] - 20, strip)
+    assert lanes() != newest
+    picture(canvas, "brushed")
+
+
+def test_a_wide_table_stays_in_its_cell(lesson: Lesson, picture: Picture) -> None:
+    shown = cell(lesson.page, 5)
+    rich = shown.locator(".dnb-rich").last
+    expect(rich).to_contain_text("a_column_with_a_long_name_0")
+    right = "node => node.getBoundingClientRect().right"
+    area = shown.locator(".jp-OutputArea").first.evaluate(right)
+    assert rich.evaluate(right) <= area
+    inside = rich.locator(".dnb-scroll").evaluate_all(
+        "nodes => Math.max(...nodes.map(node => node.scrollWidth - node.clientWidth))")
+    assert inside > 0  # it is wider than the cell, and scrolls there
+    picture(shown)
 
 
 def drag(page: Any, handle: Any, to: float, still: Callable[[], bool] = lambda: True) -> None:
