@@ -21,6 +21,7 @@ from deltanb.errors import DeltaError, InvalidArgument, MissingDependency
 FIRST_TUTORIAL = "01-first-commit.ipynb"
 TUTORIALS_FOLDER = "deltanb-tutorials"
 HISTORY_LIMIT = 20  # commits; a screenful
+HELP = ("-h", "--help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,10 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["history", "no/such/table"])
     2
     """
-    parser = _parser()
-    known, rest = parser.parse_known_args(arguments)
-    if rest and known.command != "lab":
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    given, rest = _split(list(sys.argv[1:] if arguments is None else arguments))
+    known = _parser().parse_args(given)
     try:
         if known.command == "lab":
             return _lab(known.folder, rest)
@@ -47,6 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _split(given: list[str]) -> tuple[list[str], list[str]]:
+    """What is ours of a command line, and what of ``lab`` goes on to JupyterLab: its first option and
+    all that follows, since only JupyterLab knows which of its options take a value."""
+    if given[:1] != ["lab"]:
+        return given, []
+    at = next((i for i, text in enumerate(given) if text.startswith("-") and text not in HELP), len(given))
+    return given[:at], given[at:]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="deltanb", description="Delta Lake tables, and every commit visible."
@@ -56,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     lab = commands.add_parser(
         "lab",
         help="open the tutorials in JupyterLab",
-        description="Open the tutorials in JupyterLab. Any further option goes to JupyterLab, "
+        description="Open the tutorials in JupyterLab. Options that follow go to JupyterLab, "
         "for instance --no-browser or --port 8889.",
     )
     lab.add_argument(

@@ -109,6 +109,31 @@ def test_a_folder_that_is_a_file_is_refused(
     assert "is a file" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere JupyterLab is a process of its own")
+@pytest.mark.parametrize(("given", "expected"), [
+    (["mine", "--port", "8889", "--no-browser"], ["--port", "8889", "--no-browser"]),
+    (["mine", "--port=8889"], ["--port=8889"]),
+    (["mine"], []),
+])
+def test_options_of_jupyterlab_keep_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], expected: list[str]
+) -> None:
+    started: list[list[str]] = []
+
+    def end_here(program: str, command: list[str]) -> None:
+        started.append(command)
+        raise SystemExit  # as the call that never returns
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "execv", end_here)
+    with pytest.raises(SystemExit):
+        cli.main(["lab", *given])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
+    (command,) = started
+    assert f"--ServerApp.root_dir={tmp_path / 'mine'}" in command
+    assert [text for text in command[4:] if not text.startswith(("--LabApp", "--allow"))] == expected
+
+
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """``deltanb lab`` on a free port of this machine, stopped afterwards."""
