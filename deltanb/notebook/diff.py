@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from deltanb.notebook import units
-from deltanb.notebook.model import Inline, Section, Span, Table, View, code, muted, ok, warn
+from deltanb.notebook.model import Inline, Section, Span, Table, View, code, muted, ok, plain, warn
+from deltanb.notebook.text import places
 from deltanb.options import options
 
-MAX_COLUMNS = 12  # columns of rows that are shown: more do not fit beside each other
+MAX_COLUMNS = 12  # columns of rows that are looked at: of more, no screen has room
 MAX_TEXT_COLUMNS = 5  # in 88 characters
+MAX_WIDTH = 88  # characters of a row: as in text; a cell in a notebook beside an open sidebar has them
+GAP_WIDTH = 3  # characters between two columns: the padding in style.css
+MAX_CELL_WIDTH = 40  # characters after which a cell is folded: max-width in style.css
 MAX_VALUE = 60  # characters of a value; a cell of a row, not a document
 MAX_WORDS = 3  # changes told on the line; the table has all of them
 CHANGE_COLUMNS = ("change", "what", "before", "after")
@@ -54,13 +59,13 @@ def _rows(diff: Any) -> Section:
         words = "the same" if diff.files.is_empty else "the same, in other files"
         return Section("Rows", [ok("✓ "), words, *_silent(rows)])
     summary += _how(rows)
-    names, hidden = _shown_columns(rows)
-    if hidden:
-        summary.append(muted(f"; {units.number(hidden)} columns not shown"))
     total = rows.num_added + rows.num_removed + rows.num_changed
-    cells = tuple(row_cells(rows, names))
-    columns = ("change", *names)
-    table = Table(columns, cells, total, "row", ("change", *_text_columns(rows, names)))
+    names = _first_columns(rows)
+    in_text = ("change", *_text_columns(rows, names))
+    table = fitting(Table(("change", *names), tuple(row_cells(rows, names)), total, "row", in_text))
+    cells = table.rows
+    if hidden := len(rows.after.schema) + 1 - len(table.columns):
+        summary.append(muted(f"; {units.count(hidden, 'column')} not shown"))
     return Section("Rows", summary, table if cells else None, is_open=True, text_rows=True)
 
 
@@ -124,11 +129,34 @@ def same(one: Any, two: Any) -> bool:
     return one == two or (one != one and two != two)
 
 
-def _shown_columns(rows: Any) -> tuple[list[str], int]:
-    """Key and changed columns first, then the others as far as there is room."""
+def _first_columns(rows: Any) -> list[str]:
+    """Key and changed columns first, then the others."""
     first = [*rows.key, *changed_columns(rows, options.max_rows)]
     names = list(dict.fromkeys([*first, *rows.after.schema.names]))
-    return names[:MAX_COLUMNS], max(0, len(names) - MAX_COLUMNS)
+    return names[:MAX_COLUMNS]
+
+
+def fitting(table: Table) -> Table:
+    """The table with the columns that fit into ``MAX_WIDTH`` side by side, those of the text in any case.
+
+    >>> row = ("1", "x" * 60, "y" * 60, "2")
+    >>> fitting(Table(("identity", "a", "b", "c"), (row,), 1, text_columns=("identity", "c"))).columns
+    ('identity', 'a', 'c')
+    """
+    widths = [min(MAX_CELL_WIDTH, max(map(units.width, (name, *(plain(row[at]) for row in table.rows)))))
+              for at, name in enumerate(table.columns)]
+    kept = set(places(table))
+    room = MAX_WIDTH + GAP_WIDTH - sum(widths[at] + GAP_WIDTH for at in kept)
+    for at, width in enumerate(widths):
+        if at in kept:
+            continue
+        room -= width + GAP_WIDTH
+        if room < 0:
+            break
+        kept.add(at)
+    at_last = sorted(kept)
+    return replace(table, columns=tuple(table.columns[at] for at in at_last),
+                   rows=tuple(tuple(row[at] for at in at_last) for row in table.rows))
 
 
 def _text_columns(rows: Any, names: Sequence[str]) -> list[str]:

@@ -58,7 +58,7 @@ def _section(section: Section, indent: int, room: int) -> list[str]:
 
 def rows(table: Table, room: int) -> list[str]:
     """A table in ``room`` lines: column names, rows, and one line for what is left out."""
-    at = _places(table)
+    at = places(table)
     left_columns = [clean(name) for i, name in enumerate(table.columns) if i not in at]
     shown = min(len(table.rows), max(0, room - 1))
     if shown < table.total or left_columns:
@@ -76,7 +76,7 @@ def rows(table: Table, room: int) -> list[str]:
     return [*lines, "… " + "; ".join(rest)] if rest else lines
 
 
-def _places(table: Table) -> list[int]:
+def places(table: Table) -> list[int]:
     """Where the columns of the text form are; a second one of the same name is the next of that name."""
     at: list[int] = []
     for name in table.text_columns or table.columns:

@@ -294,11 +294,12 @@ def _rows(frame: Any) -> Section:
     if not rows.num_rows:
         return Section("Rows", muted("none"))
     names = rows.schema.names
-    shown = names[: diff.MAX_COLUMNS]
-    cells = tuple(tuple(diff.shown(row[name]) for name in shown)
-                  for row in rows.select(shown).to_pylist())
+    first = names[: diff.MAX_COLUMNS]
+    cells = tuple(tuple(diff.shown(row[name]) for name in first)
+                  for row in rows.select(first).to_pylist())
     summary: list[Inline] = [f"the first {units.number(len(cells))}"]
-    if len(shown) < len(names):
-        summary.append(muted(f", {units.number(len(names) - len(shown))} columns not shown"))
-    table = Table(tuple(shown), cells, len(cells), "row", tuple(shown[: diff.MAX_TEXT_COLUMNS]))
+    table = diff.fitting(
+        Table(tuple(first), cells, len(cells), "row", tuple(first[: diff.MAX_TEXT_COLUMNS])))
+    if hidden := len(names) - len(table.columns):
+        summary.append(muted(f", {units.count(hidden, 'column')} not shown"))
     return Section("Rows", summary, table, is_open=True, text_rows=True)

@@ -73,6 +73,19 @@ def test_static_page_shows_every_picture(
     picture(drawing, "timeline")
 
 
+def test_rows_of_many_columns_are_not_cut(open_page: Open) -> None:
+    rows = {f"sched_time_{n}": [n, 1_000 + n] for n in range(20)}
+    table = dn.create(MemoryStore("memory:///lake/flights"), rows)
+    table.append(rows)
+    pictures = (table.diff(0), table.time_travel().frame)
+    page = open_page(*(shown(bundle.mimebundle(picture)) for picture in pictures), name="rows")
+    page.set_viewport_size({"width": 900, "height": 600})
+    widths = page.locator("details[open] > .dnb-scroll").evaluate_all(
+        "nodes => nodes.map(node => [node.scrollWidth, node.clientWidth])")
+    assert len(widths) == 2
+    assert all(inside <= room for inside, room in widths), widths
+
+
 def test_outputs_ask_for_nothing_outside(offline: Reader, open_page: Open, cells: list[Any]) -> None:
     """nbconvert's page loads scripts of its own (for mathematics); ours adds none to them."""
     open_page(name="empty").close()

@@ -13,6 +13,7 @@ import pytest
 import deltanb as dn
 from deltanb.actions import AddFile
 from deltanb.notebook import bundle, diff, html, views
+from deltanb.notebook.model import plain
 from deltanb.options import SeededIds, set_options
 from deltanb.testing import MemoryStore, TableBuilder
 from tests.notebook.looks import Page, assert_consistent, assert_golden
@@ -101,6 +102,26 @@ def test_wide_rows_show_their_key_and_what_changed_first() -> None:
     text = text_of(found)
     assert "29 columns not shown" in text
     assert "0.5 → 9.0" in text
+
+
+def test_rows_take_the_columns_that_fit_and_tell_how_many_do_not() -> None:
+    table = dn.create(MemoryStore(), {f"long_name_{at}": [at, at] for at in range(10)})
+    table.append({f"long_name_{at}": [at] for at in range(10)})
+    for found, lead, hidden in ((table.diff(0), ["change"], "5 columns not shown"),
+                                (table.time_travel().frame, [], "4 columns not shown")):
+        assert_consistent(found)
+        rows = next(section for section in views.fields(found).sections if section.heading == "Rows")
+        assert rows.table is not None
+        names = [*lead, *(f"long_name_{at}" for at in range(6 - len(lead)))]
+        assert list(rows.table.columns) == names
+        assert {len(row) for row in rows.table.rows} == {len(names)}
+        assert hidden in plain(rows.summary)
+
+
+def test_a_data_column_may_have_the_name_of_ours() -> None:
+    table = dn.create(MemoryStore(), {"change": [1], "note": ["x" * 90], **{f"c{n}": [n] for n in range(9)}})
+    table.append({"change": [2], "note": ["y" * 90], **{f"c{n}": [n] for n in range(9)}})
+    assert "change change note c0" in assert_consistent(table.diff(0)).text
 
 
 def test_the_text_has_what_changed_however_long_the_key() -> None:
