@@ -9,12 +9,16 @@ What it does not know: how a commit goes (``transaction.commit`` tells it of eac
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from typing import Any
 
-from deltanb.errors import InvalidArgument
+from deltanb.commands.diff import in_short
+from deltanb.errors import DeltaConcurrentModificationException, InvalidArgument
+from deltanb.notebook import units
+from deltanb.notebook.text import MAX_COLUMNS
 from deltanb.notebook.timeline import CommitTimeline
 from deltanb.notebook.timeline_rows import joined, read
 from deltanb.options import options
@@ -25,6 +29,8 @@ from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 
 Work = Callable[[DeltaTable], Any]
 SERIAL = "serial"
+MIN_WHY = 16  # columns of a mistake's message that say more than its type
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in a message; it is another one at every run
 GRACE = 10.0  # seconds that an interrupted race waits for the writer that runs: nobody else can stop it
 
 
@@ -81,7 +87,7 @@ def race(
     seen = {txn_id for runner in runners for txn_id in runner.txn_ids}
     tried = [attempt for attempt in journal_of(log) if attempt.txn_id in seen]
     tracks = joined(read(log, before + 1), tried)
-    return Race(tracks, table.name, title=_words(outcomes), outcomes=outcomes)
+    return Race(tracks, table.name, title=_words(outcomes, log.path), writers=outcomes, outcomes=outcomes)
 
 
 class Race(CommitTimeline):
@@ -93,19 +99,36 @@ class Race(CommitTimeline):
         self.outcomes = dict(outcomes)
 
 
-def _words(outcomes: Mapping[str, Any]) -> str:
-    """What became of the writers, in a line.
+def _words(outcomes: Mapping[str, Any], root: str = "") -> str:
+    """What became of the writers, in a line; of mistakes, as much of their messages as there is room for.
 
     >>> _words({"ann": 1, "ben": ValueError("no"), "cid": None})
-    'ann committed v1, ben failed (ValueError), cid committed nothing'
+    'ann committed v1, ben failed (ValueError: no), cid committed nothing'
     """
+    told = {name: _why(error, root) for name, error in outcomes.items() if isinstance(error, BaseException)}
+    bare = _sentence(outcomes, dict.fromkeys(told, ""))
+    room = (MAX_COLUMNS - units.width(bare)) // max(1, sum(map(bool, told.values())))
+    if room < MIN_WHY:
+        return bare
+    return _sentence(outcomes, {name: units.fit(why, room) for name, why in told.items()})
+
+
+def _sentence(outcomes: Mapping[str, Any], told: Mapping[str, str]) -> str:
     said = []
     for name, outcome in outcomes.items():
         if isinstance(outcome, BaseException):
-            said.append(f"{name} failed ({type(outcome).__name__.removesuffix('Exception')})")
+            said.append(f"{name} failed ({type(outcome).__name__.removesuffix('Exception')}{told[name]})")
         else:
             said.append(f"{name} committed " + ("nothing" if outcome is None else f"v{outcome}"))
     return ", ".join(said)
+
+
+def _why(error: BaseException, root: str) -> str:
+    """What a mistake says, on a line, without folders or addresses; a conflict has a picture of its own."""
+    if isinstance(error, DeltaConcurrentModificationException):
+        return ""
+    words = _ADDRESS.sub("", units.clean(in_short(error, root)))
+    return f": {words}" if words else ""
 
 
 def _named(writers: Sequence[Work] | Mapping[str, Work]) -> dict[str, Work]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,9 @@ from deltanb.errors import (
     TableAlreadyExists,
 )
 from deltanb.log.delta_log import DeltaLog
+from deltanb.log.store import LocalStore
+from deltanb.notebook import units
+from deltanb.notebook.text import MAX_COLUMNS
 from deltanb.options import options, set_options
 from deltanb.racing import Race
 from deltanb.table import DeltaTable
@@ -338,7 +342,38 @@ def test_a_race_needs_a_table() -> None:
 
 def test_writers_that_failed_are_seen_where_nothing_was_committed() -> None:
     race = dn.race(ducks(), {"ann": lambda table: table.no_such_thing()})
-    assert repr(race) == "Timeline ducks  no commits\nann failed (AttributeError)"
+    assert repr(race) == ("Timeline ducks  no commits\nann failed (AttributeError: "
+                          "'DeltaTable' object has no attribute 'no_such_thing')")
+
+
+def test_a_mistake_says_what_it_was_as_far_as_the_line_goes(tmp_path: Path) -> None:
+    def fails(words: str) -> Writer:
+        def work(table: DeltaTable) -> None:
+            raise ValueError(words)
+        return work
+
+    table = ducks(LocalStore(tmp_path / "ducks"))
+    said = dn.race(table, {"ann": delete("no_such = 1"), "ben": append(1)}).scene.title
+    assert said.startswith("ann failed (InvalidPredicate: ") and "no_such" in said
+    assert said.endswith("), ben committed v1")
+    said = dn.race(table, [fails(f"{tmp_path}/ducks is {object()!r}\nand more")]).scene.title
+    assert str(tmp_path) not in said and " at 0x" not in said and "more" not in said
+    long = dn.race(table, {"ann": fails("x" * 200), "ben": fails("y" * 200)}).scene.title
+    assert units.width(long) <= MAX_COLUMNS
+    assert "xx…), ben failed (ValueError: yy" in long
+    many = dn.race(table, {f"writer {n}": fails("x" * 200) for n in range(9)}).scene.title
+    assert "writer 0 failed (ValueError), writer 1" in many
+
+
+def test_lanes_stand_in_the_order_of_the_writers() -> None:
+    def twice(table: DeltaTable) -> None:
+        append(1)(table)
+        append(1)(table)
+
+    race = dn.race(ducks(), {"zoe": append(1), "none": lambda table: None, "ann": append(2), "ben": twice})
+    assert [lane.name for lane in race.scene.lanes.lanes] == ["zoe", "ann", "ben"]
+    assert race.svg.index(">zoe<") < race.svg.index(">ann<") < race.svg.index(">ben<")
+    assert [lane.name for lane in race.marked({1: "first"}).scene.lanes.lanes] == ["zoe", "ann", "ben"]
 
 
 @pytest.mark.parametrize(("writers", "order", "says"), [

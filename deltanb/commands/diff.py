@@ -97,7 +97,7 @@ def diff(
     return replace(found, rows=_rows(before, after, found.files, wanted, max_rows))
 
 
-def in_short(error: DeltaError, root: str) -> str:
+def in_short(error: BaseException, root: str) -> str:
     """The first line of an error, without the folders of this machine: a picture should not name them.
 
     >>> in_short(DeltaError("v1 of /lake/ducks lacks file:/pond/a.parquet", path="file:/pond/a.parquet"),
@@ -126,13 +126,26 @@ def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | DeltaTable | Snap
     return log.snapshot_at(index(moment))  # type: ignore[arg-type]
 
 
+def key_names(keys: str | Iterable[str]) -> tuple[str, ...]:
+    """The names in ``keys``; whether there are such columns depends on the version.
+
+    Raises:
+        InvalidArgument: neither a name nor a list of names.
+
+    >>> key_names("id"), key_names(["day", "id"])
+    (('id',), ('day', 'id'))
+    """
+    names = (keys,) if isinstance(keys, str) else tuple(keys) if isinstance(keys, Iterable) else (keys,)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(f"keys={keys!r} is neither a column's name nor a list of them")
+    return names
+
+
 def _known(keys: str | Sequence[str], before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """The columns by the names they have in the version after."""
-    if not isinstance(keys, Iterable):
-        raise InvalidArgument(f"keys={keys!r} is neither a column's name nor a list of them")
     names = []
-    for key in (keys,) if isinstance(keys, str) else keys:
-        field = after.schema.get(key) if isinstance(key, str) else None
+    for key in key_names(keys):
+        field = after.schema.get(key)
         if field is None:
             raise InvalidArgument(
                 f"keys: version {after.version} has no column {key!r}; its columns are "

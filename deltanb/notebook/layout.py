@@ -77,15 +77,19 @@ class Lanes:
         return sum(lane.height for lane in self.lanes)
 
 
-def lanes(spans: Sequence[Span], most: int = MAX_LANES) -> Lanes:
-    """The spans in lanes by owner, those with most spans first; owners beyond ``most`` share the last.
+def lanes(spans: Sequence[Span], most: int = MAX_LANES, owners: Sequence[str] = ()) -> Lanes:
+    """The spans in lanes by owner: ``owners`` as they stand, then those with most spans; owners beyond
+    ``most`` share the last.
 
     >>> placed = lanes([Span("b", 0, 1), Span("a", 1, 3), Span("a", 2, 4)])
     >>> placed.rows, [lane.name for lane in placed.lanes]
     ((2, 0, 1), ['a', 'b'])
+    >>> [lane.name for lane in lanes([Span("b", 0, 1), Span("a", 1, 3)], owners=["c", "b"]).lanes]
+    ['b', 'a']
     """
     counts = Counter(span.owner for span in spans)
-    order = sorted(counts, key=lambda name: (-counts[name], name))
+    place = {name: at for at, name in enumerate(owners)}
+    order = sorted(counts, key=lambda name: (place.get(name, len(place)), -counts[name], name))
     lane_of = {name: min(at, most - 1) for at, name in enumerate(order)}
     names = order[:most]
     if len(order) > most:

@@ -133,6 +133,9 @@ class CommitStepper(Displayable):
 
         At the end of the commit nothing more happens, and the line says so. What the store raises, or a
         keyboard interrupt, ends the commit as abandoned and is raised.
+
+        A notebook shows the line once. A prompt of Python shows a value again, and one of IPython an empty
+        ``Out``, unless it has a name: ``_ = stepper.step()``.
         """
         return _printed(self.advance())
 

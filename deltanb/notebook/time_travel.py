@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb.display import Displayable
@@ -66,6 +66,9 @@ class TimeTravel(Displayable):
     ``keys`` are columns that tell which row is which when two versions are compared, as of
     :func:`deltanb.commands.diff.diff`.
 
+    Raises:
+        InvalidArgument: ``keys`` that are no names of columns, or a moment as of :meth:`at`.
+
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"id": [1], "name": ["Donald"]})
     >>> _ = table.append({"id": [2], "name": ["Scrooge"]})
@@ -79,8 +82,10 @@ class TimeTravel(Displayable):
     def __init__(
         self, table: DeltaTable, moment: Moment | None = None, keys: str | Sequence[str] | None = None,
     ) -> None:
+        from deltanb.commands.diff import key_names
+
         self._table = table
-        self.keys = keys
+        self.keys = None if keys is None else key_names(keys)
         self._listeners: list[Callable[[], None]] = []
         self._widget: Any = None
         self.versions: Versions = table.versions()
@@ -120,6 +125,16 @@ class TimeTravel(Displayable):
         """The first rows, at most 20, of the version looked at."""
         return self.frame.preview
 
+    def refresh(self) -> TimeFrame:
+        """Look anew which versions there are and can be read; one stays at the same place."""
+        self._look_again()
+        return self._show(self.frame)
+
+    def _look_again(self) -> None:
+        self.versions = self._table.versions()
+        if "frame" in vars(self):  # what it says of the versions must not contradict what is said now
+            self.frame = replace(self.frame, versions=self.versions)
+
     def listen(self, listener: Callable[[], None]) -> None:
         """Call a function after every move."""
         self._listeners.append(listener)
@@ -137,7 +152,7 @@ class TimeTravel(Displayable):
             moment = snapshot.version
         if isinstance(moment, int) and not isinstance(moment, bool):
             if moment > self.versions.last:  # perhaps it was committed meanwhile
-                self.versions = self._table.versions()
+                self._look_again()
             self._check(moment)
         return snapshot or self._table.as_of(moment).snapshot
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from html import escape
 from typing import Any
 
 import ipywidgets as w
 
+from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.notebook import bundle, units
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -121,7 +123,10 @@ class Panel:
                 self._try(lambda: self.travel.compare(low, high))
             elif frame.diff is not None or high != frame.version:
                 self._try(lambda: self.travel.at(high))
-            elif high == low:
+            elif self._stops[0] < high:  # two handles on one spot say nothing
+                before = self._stops[self._stops.index(high) - 1]
+                self._try(lambda: self.travel.compare(before, high))
+            else:
                 self.message.value = '<span role="status">move one of the two handles to compare</span>'
         self._arrange()
 
@@ -138,10 +143,14 @@ class Panel:
             self._say("one version or time, or two with a comma between them")
 
     def _try(self, act: Callable[[], Any]) -> None:
-        """Do it; what goes wrong is said beside the box, and the sliders go back."""
+        """Do it; what goes wrong is said beside the box, the sliders go back, and what cannot be read (a
+        vacuum since then, say) is shown as it is now."""
         try:
             act()
         except Exception as error:
+            if isinstance(error, DeltaError) and not isinstance(error, InvalidArgument):
+                with suppress(DeltaError, OSError):
+                    self.travel.refresh()
             self.draw()
             self._say(f"{type(error).__name__}: {error}")
 

@@ -33,7 +33,8 @@ class CommitTimeline(Displayable):
     ``tracks`` are the commits and the attempts that came to nothing, by version. In a notebook it is a
     chart: a strip of all commits, on which dragging chooses versions, over a lane for each writer, where
     a line leads from the version that a transaction read to the version it committed. The text names
-    the newest transactions.
+    the newest transactions. ``writers`` are those whose lanes come first, from top to bottom; the others
+    follow, those with most transactions first.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder, add
     >>> table = TableBuilder(MemoryStore("memory:///ducks")).create("id long")
@@ -47,13 +48,14 @@ class CommitTimeline(Displayable):
 
     def __init__(
         self, tracks: Iterable[Track], table: str = "",
-        marks: Mapping[Any, Mark | str] | None = None, title: str = "",
+        marks: Mapping[Any, Mark | str] | None = None, title: str = "", writers: Iterable[str] = (),
     ) -> None:
         known = {v: Mark(mark) if isinstance(mark, str) else mark for v, mark in (marks or {}).items()}
         order = sorted(tracks, key=lambda track: (track.version, track.is_committed))
         self.tracks: tuple[Track, ...] = tuple(order)
         self.table = units.fit(units.clean(table), timeline_rows.MAX_NAME)
-        self.scene = Scene(self.table, self.tracks, known, title)
+        owners = [timeline_rows.writer_of(name, None) for name in writers]
+        self.scene = Scene(self.table, self.tracks, known, title, owners)
 
     @classmethod
     def of(
@@ -100,7 +102,7 @@ class CommitTimeline(Displayable):
         * v1 ← v0  DELETE  Donald  +0 −0  0 B
         """
         return CommitTimeline(self.tracks, self.table, {**self.scene.marks, **marks},
-                              title or self.scene.title)
+                              title or self.scene.title, self.scene.writers)
 
     @property
     def commits(self) -> list[Track]:

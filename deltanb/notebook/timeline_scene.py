@@ -42,6 +42,8 @@ class Scene:
     tracks: Sequence[Track]
     marks: Mapping[int | str | None, Mark] = field(default_factory=dict)
     title: str = ""
+    writers: Sequence[str] = ()
+    """Whose lanes come first, from top to bottom; by default those with most transactions."""
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -220,7 +222,7 @@ class Scene:
     @cached_property
     def lanes(self) -> layout.Lanes:
         """Where the transactions stand in the lanes."""
-        return layout.lanes([self.span(track) for track in self.shown])
+        return layout.lanes([self.span(track) for track in self.shown], owners=self.writers)
 
     def span(self, track: Track) -> layout.Span:
         """What a transaction takes of its row: its line, and the words beside it."""

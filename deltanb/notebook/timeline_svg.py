@@ -153,7 +153,7 @@ class _Lanes:
         seen = [track for track in scene.shown if track.version > self.low]
         self.x = _scale(self.low, self.high)
         self.step = ROW * (2 if scene.has_labels else 1)
-        places = layout.lanes([scene.span(track) for track in seen])
+        places = layout.lanes([scene.span(track) for track in seen], owners=scene.writers)
         self.lanes = places.lanes
         self.bottom = top + places.height * self.step
         self.lines = [

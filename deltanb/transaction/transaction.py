@@ -449,9 +449,18 @@ class OptimisticTransaction(Displayable):
 
     def _must_be_open(self) -> None:
         if self.status != "open":
-            reason = f" ({self.error})" if isinstance(self.error, DeltaError) else ""
-            raise IllegalStateError(
-                f"the transaction on table {self.table} is {self.status}{reason}; start a new one")
+            raise IllegalStateError(f"the transaction on table {self.table} {self._ended()}; start a new one")
+
+    def _ended(self) -> str:
+        """Why nothing more can be done with it, as the end of a sentence."""
+        if self.status == "committing":
+            return "is being committed"
+        if self.committed is not None:
+            return f"has committed v{self.committed.version}"
+        if self.status == "failed":
+            words = str(self.error).rstrip(".") if isinstance(self.error, DeltaError) else ""
+            return f"has failed: {words}" if words else "has failed"
+        return f"is {self.status}"
 
     # -- the thread's active transaction ---------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 
 from deltanb.notebook import bundle
 from deltanb.testing import MemoryStore, TableBuilder
-from tests.notebook import samples
+from tests.notebook import samples, test_stepper, test_time_travel
 
 pytestmark = pytest.mark.browser
 HOSTS = {
@@ -101,3 +101,43 @@ def test_boxes_of_the_log_are_evenly_apart(browser: Any, width: int) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.close()
         stepper.advance()
+
+
+def test_names_in_the_boxes_of_a_log_can_be_read(browser: Any) -> None:
+    stepper = test_stepper.stepper_of(test_stepper.orders())
+    for _ in range(3):
+        while "put" not in stepper.advance():
+            pass
+        stepper.let_win("append elsewhere")
+    page = page_of(browser, stepper, 1000)
+    page.add_style_tag(content=".dnb .dnb-rich.dnb-rich { font-size: 17px }")  # of a host with wide letters
+    names = page.query_selector_all(".dnb-is-other small")
+    assert [name.inner_text() for name in names] == ["another writer"] * 3
+    for name in names:
+        assert name.evaluate("n => n.scrollWidth <= n.clientWidth && n.scrollHeight <= n.clientHeight + 1")
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1000, 420])
+def test_a_long_summary_wraps_beside_its_label(browser: Any, width: int) -> None:
+    failed = test_stepper.refused()
+    travel = test_time_travel.ducks().time_travel(4)
+    for shown in (failed, travel.frame):
+        page = page_of(browser, shown, width)
+        for line in page.query_selector_all(":is(p, summary):has(> .dnb-head)"):
+            lefts = line.evaluate("""node => {
+                const head = node.querySelector(".dnb-head"), range = document.createRange();
+                range.setStartAfter(head); range.setEndAfter(node.lastChild);
+                const end = head.getBoundingClientRect().right;
+                return [...range.getClientRects()].map(box => box.left - end);
+            }""")
+            assert min(lefts) >= 0, line.inner_text()
+        page.close()
+
+
+def test_file_names_stand_on_a_line_where_there_is_room(browser: Any) -> None:
+    page = page_of(browser, test_stepper.refused(), 1000)
+    rows = page.query_selector_all(".dnb-two tbody tr")
+    assert len(rows) == 3
+    assert max(bottom - top for _, _, top, bottom in (row.evaluate(BOX) for row in rows)) < 34
+    page.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import code
 import gc
 import sys
 from collections.abc import Callable
@@ -171,6 +172,16 @@ def test_a_line_is_seen_once() -> None:
     assert shell.display_formatter.format(line) == ({}, {})
 
 
+def test_at_a_prompt_a_line_with_a_name_is_seen_once(capsys: pytest.CaptureFixture[str]) -> None:
+    console = code.InteractiveConsole({"stepper": stepper_of(orders())})
+    console.push("_ = stepper.step()")
+    assert capsys.readouterr().out == "1 prepare: 2 actions, Serializable\n"
+    interactive = pytest.importorskip("IPython.core.interactiveshell")
+    shell = interactive.InteractiveShell(user_ns={"stepper": stepper_of(orders())})
+    shell.run_cell("_ = stepper.step()", store_history=False)
+    assert capsys.readouterr().out == "1 prepare: 2 actions, Serializable\n"
+
+
 def test_it_is_the_commit_itself() -> None:
     ran: list[int] = []
     table = orders()
@@ -202,10 +213,10 @@ def test_only_one_stepper_commits() -> None:
     txn, actions = deletion(orders())
     one, two = txn.stepper(actions, DELETE), txn.stepper(actions, DELETE)
     one.advance()
-    with pytest.raises(IllegalStateError, match="committing"):
+    with pytest.raises(IllegalStateError, match="is being committed"):
         two.advance()
     step(one, 2)
-    with pytest.raises(IllegalStateError, match="committed"):
+    with pytest.raises(IllegalStateError, match="has committed v3"):
         two.advance()
     assert txn.log.update().version == one.version == 3
 

@@ -318,6 +318,39 @@ def test_two_handles_compare_and_one_alone_previews(half_gone: Any) -> None:
     assert travel.frame.start == 6  # the handles do not turn a comparison round
 
 
+def test_comparing_begins_with_the_version_before(half_gone: Any) -> None:
+    travel, panel = panel_of(half_gone, 5)
+    panel.is_comparing.value = True
+    assert (travel.frame.start, travel.frame.version, panel.two.value) == (4, 5, (4, 5))
+    assert panel.message.value == ""
+    panel.is_comparing.value = False
+    assert (travel.frame.diff, travel.frame.version) == (None, 5)
+
+
+def test_after_an_entry_that_fails_the_frame_knows_what_is_gone() -> None:
+    table = dn.create(MemoryStore(), {"id": [1]})
+    table.overwrite({"id": [2]})
+    travel, panel = panel_of(table)
+    assert "all 2 have data" in repr(travel)
+    table.vacuum(0, check=False)
+    panel.box.value = "77"
+    assert "VersionNotFound" in panel.message.value
+    assert "Not on the slider: v0" in panel.about.value
+    for shown in (repr(travel), panel.picture.value):
+        assert "all 2 have data" not in shown
+        assert "3 of 4 have data" in shown
+    assert [value for _, value in panel.one.options] == [1, 2, 3]
+    assert travel.frame.version == 1
+
+
+@pytest.mark.parametrize("keys", [3, ["day", 3], {3: "day"}])
+def test_keys_that_are_no_names_are_refused_at_once(half_gone: Any, keys: Any) -> None:
+    with pytest.raises(InvalidArgument, match="is neither a column's name nor a list of them"):
+        half_gone.time_travel(keys=keys)
+    with pytest.raises(InvalidArgument, match="is neither a column's name nor a list of them"):
+        half_gone.diff(3, 6, keys=keys)
+
+
 def test_the_box_takes_versions_and_times(half_gone: Any) -> None:
     travel, panel = panel_of(half_gone)
     panel.box.value = "v4"

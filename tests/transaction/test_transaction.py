@@ -350,7 +350,19 @@ def test_an_ended_transaction_says_how_it_ended() -> None:
     txn.filter_files("part = 1")
     with pytest.raises(errors.ConcurrentAppendException):
         txn.commit([file("c")], "WRITE")
-    with pytest.raises(errors.IllegalStateError, match=r"is failed.*start a new one"):
+    with pytest.raises(errors.IllegalStateError, match=r"on table \S+ has failed: .*[^.]; start a new one"):
+        txn.filter_files()
+
+
+def test_a_transaction_says_how_far_it_is() -> None:
+    txn = new_log().start_transaction()
+    steps = txn.commit_steps([file("c")], "WRITE")
+    next(steps)
+    with pytest.raises(errors.IllegalStateError, match=r"on table \S+ is being committed; start a new one"):
+        txn.filter_files()
+    txn = new_log().start_transaction()
+    version = txn.commit([file("c")], "WRITE")
+    with pytest.raises(errors.IllegalStateError, match=rf"has committed v{version}; start a new one"):
         txn.filter_files()
 
 
