@@ -23,7 +23,7 @@ MAX_CROSSES = 600  # ✕ in the lanes: where everyone loses all the time, each l
 MAX_WRITER = 18  # characters of a writer's name at its lane, or on a line of text
 MAX_MARGIN = 0.4  # of the window's width: what the words of remarks get at its end
 CLEARANCE = 0.1
-LABEL_SHARE = 1 / 100  # of the window's width a character of a label takes: 6.4 of 640 pixels
+LABEL_SHARE = 1 / 84  # of the window's width a capital letter of a label takes: 7.6 of 640 pixels
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from deltanb.notebook import bundle
+from deltanb.notebook.chart import SVG
+from deltanb.notebook.timeline import CommitTimeline, Track
 from deltanb.testing import MemoryStore, TableBuilder
 from tests.notebook import samples, test_stepper, test_time_travel
 
@@ -140,4 +142,20 @@ def test_file_names_stand_on_a_line_where_there_is_room(browser: Any) -> None:
     rows = page.query_selector_all(".dnb-two tbody tr")
     assert len(rows) == 3
     assert max(bottom - top for _, _, top, bottom in (row.evaluate(BOX) for row in rows)) < 34
+    page.close()
+
+
+def test_the_words_above_two_lines_of_a_timeline_stand_clear_of_each_other(browser: Any) -> None:
+    commits = ["CREATE TABLE", "SET TBLPROPERTIES", "ADD COLUMNS", "MERGE", "WRITE", "UPDATE", "DELETE",
+               "OPTIMIZE"]
+    tracks = [Track(version, version - 1 if version else None, operation, "loader", "schema")
+              for version, operation in enumerate(commits)]
+    page = browser.new_page(viewport={"width": 1100, "height": 900})
+    page.set_content(CommitTimeline(tracks, "flights")._repr_mimebundle_()[SVG])
+    boxes = [text.evaluate(BOX) for text in page.query_selector_all("text")
+             if text.text_content() in commits]
+    assert len(boxes) == len(commits)
+    for one, other in itertools.combinations(boxes, 2):
+        apart = one[1] < other[0] or other[1] < one[0] or one[3] <= other[2] or other[3] <= one[2]
+        assert apart, (one, other)
     page.close()
