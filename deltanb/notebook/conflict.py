@@ -256,8 +256,13 @@ def counted(actions: Iterable[Any]) -> str:
     return ", ".join(listed) or "none"
 
 
+def check_line(check: Any) -> Span:
+    """A check of the list: its sign and its title, in the tone of its state."""
+    return Span(f"{SIGNS[check.state]} {check.title}", STATE_TONES.get(check.state, "muted"))
+
+
 def _check(check: Any) -> Inline:
-    line = Span(f"{SIGNS[check.state]} {check.title}", STATE_TONES.get(check.state, "muted"))
+    line = check_line(check)
     about = [] if check.state in STATE_TONES else [check.state]
     about += [check.note] if check.note else []
     return [line, muted(f" ({': '.join(about)})")] if about else line

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deltanb.notebook import conflict, units
-from deltanb.notebook.conflict import SIGNS, STATE_TONES, counted
+from deltanb.notebook.conflict import SIGNS, check_line, counted
 from deltanb.notebook.model import Inline, Section, Span, Table, View, muted, ok, plain, warn
 from deltanb.notebook.timeline import CommitTimeline, Mark
 from deltanb.options import options
@@ -182,7 +182,7 @@ def _explained(explained: Any) -> list[Section]:
         sections.append(Section("Since", muted("each held against the rules, in order"), table,
                                 is_open=True, text_rows=True))
     if explained.checks:
-        lines = tuple((_check(check), check.note or muted("–")) for check in explained.checks)
+        lines = tuple((check_line(check), check.note or muted("–")) for check in explained.checks)
         checked = Table(("check", "note"), lines, len(lines), "check")
         states = Counter(check.state for check in explained.checks)
         words = "  ".join(f"{SIGNS[state]} {_how_many(states[state], state)}"
@@ -210,7 +210,3 @@ def _verdict(row: Any) -> Inline:
         failed = next(check for check in row.checks if check.state == "failed")
         return warn(f"✕ {failed.title}" + (f" ({failed.note})" if failed.note else ""))
     return ok("✓ no conflict") if row.is_checked else muted("– not reached")
-
-
-def _check(check: Any) -> Inline:
-    return Span(f"{SIGNS[check.state]} {check.title}", STATE_TONES.get(check.state, "muted"))

@@ -159,7 +159,8 @@ _journals: WeakKeyDictionary[DeltaLog, Journal] = WeakKeyDictionary()
 
 def journal_of(log: DeltaLog) -> Journal:
     """The journal of a table; empty at first, gone with the log."""
-    return _journals.setdefault(log, Journal())
+    found = _journals.get(log)
+    return _journals.setdefault(log, Journal()) if found is None else found
 
 
 def _race(step: Lost) -> LostRace:
