@@ -30,11 +30,16 @@ if TYPE_CHECKING:
     from deltanb.table import DeltaTable as DeltaTable
     from deltanb.table import open as open
     from deltanb.transaction.conflicts import Conflict as Conflict
+    from deltanb.transaction.journal import (
+        last_commit_version_in_session as last_commit_version_in_session,
+    )
     from deltanb.transaction.operations import Operation as Operation
+    from deltanb.transaction.stats import CommitStats as CommitStats
     from deltanb.transaction.transaction import OptimisticTransaction as OptimisticTransaction
     from deltanb.transaction.what_if import explain_conflict as explain_conflict
 
 _NAMES = {
+    "CommitStats": "deltanb.transaction.stats",
     "Conflict": "deltanb.transaction.conflicts",
     "DeltaError": "deltanb.errors",
     "DeltaLog": "deltanb.log.delta_log",
@@ -45,6 +50,7 @@ _NAMES = {
     "convert": "deltanb.commands.convert",
     "create": "deltanb.commands.create",
     "explain_conflict": "deltanb.transaction.what_if",
+    "last_commit_version_in_session": "deltanb.transaction.journal",
     "open": "deltanb.table",
     "race": "deltanb.racing",
     "set_options": "deltanb.options",

@@ -18,25 +18,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from deltanb.display import Displayable
+from deltanb.action import BY_KEY, Action, action, as_json, camel, check_texts, extra_fields, wire_hash
+from deltanb.damage import what_is_wrong
 from deltanb.errors import InvalidAction, InvalidTable
 from deltanb.options import options
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-
     from deltanb.log.schema import StructType
-else:
-
-    def dataclass_transform(**_: object) -> object:
-        """Only type checkers ask for it; in the standard library it is from Python 3.11 on."""
-        return lambda decorator: decorator
-
 
 __all__ = [
     "Action", "AddCDCFile", "AddFile", "CheckpointMetadata", "CommitInfo", "DeletionVector",
@@ -44,14 +38,10 @@ __all__ = [
     "Sidecar", "UnknownAction", "decode_path", "encode_path", "from_dict", "from_json",
 ]
 
+MAX_ROWS = 2**36  # no file has as many; a statistic that says so is damaged, and says nothing
+
 # RFC 2396 characters that a path in the log may hold as they are; all others are percent-encoded.
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
-
-_JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object",
-               list: "array", type(None): "null"}
-_A = TypeVar("_A", bound="Action")
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # dumps makes one a call
-
 
 def decode_path(path: str) -> str:
     """The file a log path means: percent-decoding only, relative stays relative.
@@ -71,95 +61,6 @@ def encode_path(path: str) -> str:
     return quote(path, safe=_PATH_SAFE)
 
 
-def _camel(name: str) -> str:
-    head, *tail = name.split("_")
-    return head + "".join(word.capitalize() for word in tail)
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, Action):
-        return value.to_value()
-    if isinstance(value, tuple):
-        return [_json_value(item) for item in value]
-    return value
-
-
-class Action(Displayable):
-    """Base of all actions. ``key`` is the name the log wraps the action in."""
-
-    key: ClassVar[str]
-    _checks: ClassVar[tuple[tuple[str, str, tuple[type, ...], bool], ...]] = ()
-    _wire: ClassVar[dict[str, str]] = {}
-    extra: dict[str, Any]
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        _BY_KEY[cls.__dict__.get("key", "")] = cls
-
-    def __post_init__(self) -> None:
-        for name, wire, types, required in self._checks:
-            value = getattr(self, name)
-            if value is None and not required:
-                continue
-            if not isinstance(value, types) or (bool not in types and isinstance(value, bool)):
-                expected = " or ".join(_JSON_NAMES.get(t, t.__name__) for t in types[:1])
-                found = _JSON_NAMES.get(type(value), type(value).__name__)
-                raise InvalidAction(
-                    f"{self.key}.{wire} must be of type {expected}, found {found}: {value!r:.80}",
-                    field=wire,
-                )
-
-    def to_value(self) -> dict[str, Any]:
-        """The JSON object inside the wrapper, without absent fields."""
-        out = {}
-        for name, wire in self._wire.items():
-            value = getattr(self, name)
-            if value is not None:
-                out[wire] = _json_value(value)
-        out.update(self.extra)
-        return out
-
-    def to_dict(self) -> dict[str, Any]:
-        """``{key: {...}}`` as one line of a commit holds it."""
-        return {self.key: self.to_value()}
-
-    def to_json(self) -> str:
-        """One line of a commit file."""
-        return _encode(self.to_dict())
-
-    @classmethod
-    def from_value(cls: type[_A], value: Mapping[str, Any]) -> _A:
-        """Build from the JSON object inside the wrapper.
-
-        Raises:
-            InvalidAction: a required field is absent or a field has the wrong type.
-        """
-        if not isinstance(value, Mapping):
-            raise InvalidAction(f"{cls.key} must be an object, found {value!r:.80}")
-        names = {wire: name for name, wire in cls._wire.items()}
-        known: dict[str, Any] = {}
-        extra: dict[str, Any] = {}
-        for wire, item in value.items():
-            if wire in names:
-                known[names[wire]] = _from_wire(item)
-            else:
-                extra[wire] = item
-        known = {k: v for k, v in known.items() if v is not None}
-        try:
-            return cls(**known, extra=extra)  # type: ignore[call-arg]
-        except TypeError:
-            absent = [cls._wire[f.name] for f in fields(cls)  # type: ignore[arg-type]
-                      if _is_required(f) and f.name not in known]
-            raise InvalidAction(f"{cls.key} lacks {', '.join(absent)}") from None
-
-    def replace(self: _A, **changes: Any) -> _A:
-        """A copy with some fields changed."""
-        return replace(self, **changes)  # type: ignore[type-var]
-
-
-_BY_KEY: dict[str, type[Action]] = {}
-
-
 @lru_cache(maxsize=64)
 def _parsed_schema(text: str) -> StructType:
     """Shared by the metadata of many versions: properties change, schemas seldom do."""
@@ -168,52 +69,7 @@ def _parsed_schema(text: str) -> StructType:
     return StructType.from_json(text)
 
 
-def _is_required(f: Field[Any]) -> bool:
-    from dataclasses import MISSING
-
-    return f.default is MISSING and f.default_factory is MISSING
-
-
-def _from_wire(item: Any) -> Any:
-    return tuple(item) if isinstance(item, list) else item
-
-
-_CHECKED: dict[str, tuple[type, ...]] = {
-    "str": (str,), "int": (int,), "bool": (bool,), "dict": (dict,), "Mapping": (dict,),
-    "tuple": (tuple, list), "Sequence": (tuple, list),
-}
-
-
-def _extra() -> Any:
-    return field(default_factory=dict)
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field, _extra))
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def _action(cls: type[_A]) -> type[_A]:
-    """Make a frozen value of the class and compile its wire names and type checks."""
-    made = dataclass(frozen=True, repr=False)(cls)
-    made.__hash__ = _hash  # type: ignore[method-assign, assignment]
-    wire: dict[str, str] = {}
-    checks = []
-    for f in fields(made):  # type: ignore[arg-type]
-        if f.name == "extra":
-            continue
-        wire[f.name] = f.metadata.get("wire", _camel(f.name))
-        base = str(f.type).split("|")[0].split("[")[0].strip()
-        if base in _CHECKED:
-            optional = "None" in str(f.type)
-            checks.append((f.name, wire[f.name], _CHECKED[base], not optional))
-    made._wire = wire
-    made._checks = tuple(checks)
-    return made
-
-
-def _hash(self: Action) -> int:
-    return hash(self.to_json())
-
-
-@_action
+@action
 class DeletionVector(Action):
     """Where the deleted row positions of a file are (PROTOCOL.md, "Deletion Vector Descriptor Schema").
 
@@ -229,7 +85,7 @@ class DeletionVector(Action):
     cardinality: int
     offset: int | None = None
     max_row_index: int | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
     @property
     def unique_id(self) -> str:
@@ -266,15 +122,24 @@ class FileAction(Action):
     @property
     def num_records(self) -> int | None:
         """``numRecords`` of the statistics, physical rows; None where unknown."""
+        number = self._statistic("numRecords")
+        return number if isinstance(number, int) and 0 <= number < MAX_ROWS else None
+
+    @property
+    def has_tight_bounds(self) -> bool:
+        """Whether the statistics claim that bounds are met by a row; so they do where they do not say
+        ``tightBounds`` (PROTOCOL.md, "Per-file Statistics")."""
+        return self._statistic("tightBounds") is not False
+
+    def _statistic(self, name: str) -> Any:
         stats = getattr(self, "stats", None)
         try:
-            number = json.loads(stats).get("numRecords") if stats else None
-        except (ValueError, AttributeError):
+            return json.loads(stats).get(name) if stats else None
+        except (ValueError, AttributeError, RecursionError):
             return None
-        return number if isinstance(number, int) else None
 
 
-@_action
+@action
 class AddFile(FileAction):
     """A logical file becomes part of the table (PROTOCOL.md, "Add File and Remove File").
 
@@ -299,7 +164,7 @@ class AddFile(FileAction):
     base_row_id: int | None = None
     default_row_commit_version: int | None = None
     clustering_provider: str | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
     def remove(self, deletion_timestamp: int | None = None, data_change: bool = True) -> RemoveFile:
         """The tombstone for this file; the time is the clock's unless given."""
@@ -317,6 +182,21 @@ class AddFile(FileAction):
             default_row_commit_version=self.default_row_commit_version,
         )
 
+    def with_deletion_vector(self, vector: DeletionVector, num_records: int | None = None) -> AddFile:
+        """The file with other deleted rows: its bounds still hold, but no row need meet them any more.
+
+        ``num_records`` counts all rows of the file, for statistics that do not.
+
+        >>> add = AddFile("a", stats='{"numRecords":3}')
+        >>> add.with_deletion_vector(DeletionVector("i", "x", 1, 1)).stats
+        '{"numRecords":3,"tightBounds":false}'
+        """
+        stats: dict[str, Any] = {} if num_records is None else {"numRecords": num_records}
+        with suppress(ValueError, TypeError, RecursionError):
+            stats |= json.loads(self.stats or "{}")
+        wide = json.dumps({**stats, "tightBounds": False}, separators=(",", ":"), ensure_ascii=False)
+        return self.replace(deletion_vector=vector, stats=wide)
+
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> AddFile:
         """From a row of :attr:`Snapshot.files <deltanb.log.snapshot.Snapshot.files>` as a dict."""
@@ -330,7 +210,7 @@ class AddFile(FileAction):
         return cls(**known)
 
 
-@_action
+@action
 class RemoveFile(FileAction):
     """A logical file leaves the table; the tombstone stays until it expires (PROTOCOL.md, as AddFile)."""
 
@@ -347,10 +227,10 @@ class RemoveFile(FileAction):
     deletion_vector: DeletionVector | None = None
     base_row_id: int | None = None
     default_row_commit_version: int | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
 
-@_action
+@action
 class AddCDCFile(FileAction):
     """A file of row-level changes (PROTOCOL.md, "Add CDC File")."""
 
@@ -361,10 +241,10 @@ class AddCDCFile(FileAction):
     size: int = 0
     data_change: bool = False
     tags: dict[str, Any] | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
 
-@_action
+@action
 class Metadata(Action):
     """Name, schema, partitioning and properties of the table (PROTOCOL.md, "Change Metadata")."""
 
@@ -380,11 +260,21 @@ class Metadata(Action):
         default_factory=lambda: {"provider": "parquet", "options": {}}
     )
     created_time: int | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "partition_columns", tuple(self.partition_columns))
+        check_texts("metaData.partitionColumns", self.partition_columns)
+        if None in self.configuration.values():  # as if they were not set
+            kept = {name: text for name, text in self.configuration.items() if text is not None}
+            object.__setattr__(self, "configuration", kept)
+        check_texts("metaData.configuration", self.configuration.values())
+        options = self.format.get("options") or {}
+        if not isinstance(options, Mapping):
+            raise InvalidAction(f"metaData.format.options must be an object, found {options!r:.80}")
+        named = [self.format.get("provider"), *options.values()]
+        check_texts("metaData.format", [value for value in named if value is not None])
 
     @cached_property
     def schema(self) -> StructType:
@@ -401,7 +291,7 @@ class Metadata(Action):
         return _parsed_schema(self.schema_string)
 
 
-@_action
+@action
 class Protocol(Action):
     """The versions and table features a client must support (PROTOCOL.md, "Protocol Evolution").
 
@@ -415,7 +305,7 @@ class Protocol(Action):
     min_writer_version: int
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -423,6 +313,7 @@ class Protocol(Action):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, tuple(value))
+                check_texts(f"protocol.{camel(name)}", value)
 
     def has_reader_feature(self, name: str) -> bool:
         """Listed among the reader features."""
@@ -439,7 +330,7 @@ class Protocol(Action):
         return supports(self, name)
 
 
-@_action
+@action
 class SetTransaction(Action):
     """The latest version an application has written (PROTOCOL.md, "Transaction Identifiers")."""
 
@@ -448,10 +339,10 @@ class SetTransaction(Action):
     app_id: str
     version: int
     last_updated: int | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
 
-@_action
+@action
 class DomainMetadata(Action):
     """A named configuration; ``removed`` makes it a tombstone (PROTOCOL.md, "Domain Metadata")."""
 
@@ -460,10 +351,10 @@ class DomainMetadata(Action):
     domain: str
     configuration: str = ""
     removed: bool = False
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
 
-@_action
+@action
 class CommitInfo(Action):
     """Where a commit came from (PROTOCOL.md, "Commit Provenance Information").
 
@@ -489,10 +380,10 @@ class CommitInfo(Action):
     tags: Any = None
     engine_info: Any = None
     txn_id: Any = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
 
-@_action
+@action
 class CheckpointMetadata(Action):
     """Version of a V2 checkpoint (PROTOCOL.md, "Checkpoint Metadata")."""
 
@@ -500,10 +391,10 @@ class CheckpointMetadata(Action):
 
     version: int
     tags: dict[str, Any] | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
 
-@_action
+@action
 class Sidecar(Action):
     """A file of a V2 checkpoint that holds file actions (PROTOCOL.md, "Sidecar File Information")."""
 
@@ -513,7 +404,7 @@ class Sidecar(Action):
     size_in_bytes: int
     modification_time: int
     tags: dict[str, Any] | None = None
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
 
 
 @dataclass(frozen=True, repr=False)
@@ -522,7 +413,7 @@ class UnknownAction(Action):
 
     name: str
     value: Any
-    extra: dict[str, Any] = _extra()
+    extra: dict[str, Any] = extra_fields()
     key = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -530,7 +421,7 @@ class UnknownAction(Action):
         return {self.name: self.value}
 
     def __hash__(self) -> int:
-        return _hash(self)
+        return wire_hash(self)
 
 
 def from_dict(wrapped: Mapping[str, Any]) -> Action:
@@ -547,7 +438,7 @@ def from_dict(wrapped: Mapping[str, Any]) -> Action:
             f"an action is an object with one key, found {[key for key, _ in present]}"
         )
     key, value = present[0]
-    cls = _BY_KEY.get(key)
+    cls = BY_KEY.get(key)
     if cls is None or not key or cls is DeletionVector:
         return UnknownAction(key, value)
     return cls.from_value(value)
@@ -566,6 +457,8 @@ def from_json(line: str | bytes) -> Action:
     """
     try:
         wrapped = json.loads(line)
-    except ValueError as error:
-        raise InvalidAction(f"an action must be JSON: {error}") from None
+        if (b"\\ud" if isinstance(line, bytes) else "\\ud") in line.lower():  # type: ignore[operator]
+            as_json(wrapped).encode()  # an unpaired surrogate, which no file of the table can hold
+    except (ValueError, RecursionError) as error:
+        raise InvalidAction(f"an action must be JSON: {what_is_wrong(error)}") from None
     return from_dict(wrapped)

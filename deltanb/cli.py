@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from deltanb.errors import DeltaError, InvalidArgument, MissingDependency
+from deltanb.formatting import safe
 
 FIRST_TUTORIAL = "01-first-commit.ipynb"
 TUTORIALS_FOLDER = "deltanb-tutorials"
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Callable[[argparse.Namespace], None] = known.run
         command(known)
     except (DeltaError, OSError) as error:
-        print(f"deltanb: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"deltanb: {safe(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     return 0
 
@@ -126,7 +127,7 @@ def _lab(folder: Path | None, rest: list[str]) -> int:
         # JupyterLab refuses to start for root, who is the only user in many containers.
         command.append("--allow-root")
     command += rest
-    print(f"deltanb: the tutorials are in {folder.resolve()}", flush=True)
+    print(safe(f"deltanb: the tutorials are in {folder.resolve()}"), flush=True)
     if os.name == "posix":
         os.execv(sys.executable, command)  # this process becomes JupyterLab: signals reach it
     return subprocess.call(command)

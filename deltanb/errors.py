@@ -5,6 +5,7 @@
     DeltaError
     ├── TableNotFound                     nothing to open at this path
     ├── TableAlreadyExists
+    ├── TableReplaced                     another table is at the path than the one that was read
     ├── VersionNotFound                   before the first or after the last version that can be read
     ├── InvalidTable                      the log or a file contradicts the protocol: which file, which line
     ├── DataFileNotFound                  (also FileNotFoundError) the log names a file that is gone
@@ -20,7 +21,9 @@
     │   ├── MetadataAbsent                a first commit without metadata
     │   ├── PartitionMismatch             a file's partition values do not fit the table's columns
     │   ├── AppendOnlyTable               a removal on an append-only table
+    │   ├── DeletionVectorsDisabled       a new deletion vector while the table has them off
     │   ├── DeletionVectorMissingNumRecords
+    │   ├── DeletionVectorWithTightBounds
     │   └── RowIdAssignmentWithoutStats   row ids need the file's numRecords
     ├── SchemaMismatch                    data does not fit the table, difference by difference
     ├── InvalidSchema                     a schema the table may not have
@@ -30,6 +33,7 @@
     ├── IncompatibleSchemaChange          changes that the columns of a later version cannot show
     ├── MaxCommitRetriesExceeded
     ├── CommitOutcomeUnknown              the store cannot say whether the commit landed
+    ├── StorageError                      (also OSError) a file cannot be read or written, so nothing is
     ├── FeatureDropConflict               a winner uses the feature this transaction drops
     ├── RowTrackingBackfillRunningConcurrentlyWithUnbackfill
     └── DeltaConcurrentModificationException     a winning commit contradicts this one; see ``.conflict``
@@ -40,6 +44,8 @@
         ├── ConcurrentAppendException
         ├── ConcurrentDeleteReadException
         └── ConcurrentDeleteDeleteException
+
+Beside it, :class:`ChecksumMismatchWarning` is a UserWarning: the log and a checksum of it do not agree.
 
 A handler decides by class, by ``kind`` (a stable code; codes are only ever added), or by the data that
 each error carries as attributes. The concurrent family keeps the names of ``delta.exceptions``.
@@ -56,6 +62,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from deltanb.formatting import safe, shown, with_cut
+
 if TYPE_CHECKING:
     from deltanb.transaction.conflicts import Conflict
 
@@ -64,14 +72,24 @@ class DeltaError(Exception):
     """Root of the tree.
 
     Every keyword given to the constructor becomes an attribute: ``InvalidTable(..., file=f).file``.
+    The message is made safe to show: a name in it cannot move the cursor, a path tells no credentials, and
+    a predicate is cut at 300 characters. The attributes are as given, for programs that open what they
+    name.
+
+    >>> str(TableNotFound("no table at s3://key:secret@lake/\\x1b[2J"))
+    'no table at s3://***@lake/\\\\x1b[2J'
     """
 
     kind: ClassVar[str] = "DELTA_ERROR"
     sql_state: ClassVar[str | None] = None
 
     def __init__(self, message: str, **data: Any) -> None:
-        super().__init__(message)
-        self.message = message
+        for name in ("predicate", "expression"):
+            message = with_cut(message, data.get(name))
+        self.message = safe(message)
+        super().__init__(self.message)
+        if "differences" in data:  # lines of text, too
+            data["differences"] = [safe(line) for line in data["differences"]]
         self.data = data
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -99,12 +117,40 @@ class DeltaError(Exception):
         return (_rebuild, (type(self), self.message, self.data))
 
 
+def add_note(error: BaseException, note: str) -> None:
+    """Say more, once, about an exception that goes on (PEP 678); made safe to show, as a message is.
+
+    Python 3.10 has the list of notes by convention only, and its traceback shows none: there an exception
+    without a message of its own, as Ctrl-C is, says the note in its place.
+
+    >>> stopped = KeyboardInterrupt()
+    >>> add_note(stopped, "version 3 is committed")
+    >>> stopped.__notes__
+    ['version 3 is committed']
+    """
+    note = safe(note)
+    if note in getattr(error, "__notes__", ()):
+        return
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+        return
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined,unused-ignore]
+    if isinstance(error, KeyboardInterrupt) and not error.args:
+        error.args = (note,)
+
+
 def _rebuild(cls: type[DeltaError], message: str, data: dict[str, Any]) -> DeltaError:
     return cls(message, **data)
 
 
 class TableNotFound(DeltaError):
     """There is no Delta table at the path (``.path``)."""
+
+
+class TableReplaced(DeltaError):
+    """The table that was read is gone and another one is at its path (``.path``, ``.table_id``)."""
+
+    kind = "DELTA_TABLE_ID_MISMATCH"
 
 
 class TableAlreadyExists(DeltaError):
@@ -176,8 +222,20 @@ class AppendOnlyTable(InvalidTransaction):
     kind = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
 
 
+class DeletionVectorsDisabled(InvalidTransaction):
+    """A file gets a deletion vector while ``delta.enableDeletionVectors`` is off (``.path``)."""
+
+    kind = "DELTA_ADDING_DELETION_VECTORS_DISALLOWED"
+
+
 class DeletionVectorMissingNumRecords(InvalidTransaction):
     """A file with a deletion vector has no ``numRecords`` statistic (``.path``)."""
+
+
+class DeletionVectorWithTightBounds(InvalidTransaction):
+    """The statistics of a file with a deletion vector claim tight bounds (``.path``)."""
+
+    kind = "DELTA_ADDING_DELETION_VECTORS_WITH_TIGHT_BOUNDS_DISALLOWED"
 
 
 class RowIdAssignmentWithoutStats(InvalidTransaction):
@@ -225,7 +283,29 @@ class MaxCommitRetriesExceeded(DeltaError):
 
 
 class CommitOutcomeUnknown(DeltaError):
-    """The store failed in a way that leaves open whether the commit landed (``.version``)."""
+    """The store failed in a way that leaves open whether the commit landed (``.version``, ``.txn_id``)."""
+
+
+class StorageError(DeltaError, OSError):
+    """A file cannot be read or written, and that is certain: nothing was committed (``.path``, ``.errno``).
+
+    A full or read-only disk, missing permissions, a device that fails.
+    """
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message, **data)
+        self.errno = data.get("errno")
+
+    @classmethod
+    def of(cls, error: OSError, doing: str, path: str) -> StorageError:
+        """The error for what a store could not do, ``doing`` in words, out of the system's error.
+
+        >>> StorageError.of(PermissionError(13, "Permission denied"), "written", "/lake/t/a")
+        StorageError('/lake/t/a cannot be written: Permission denied')
+        """
+        if isinstance(error, cls):
+            return error
+        return cls(f"{path} cannot be {doing}: {error.strerror or error}", path=path, errno=error.errno)
 
 
 class FeatureDropConflict(DeltaError):
@@ -318,3 +398,22 @@ class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
     """A winner removed a file that this transaction removes too."""
 
     error_class = "DELTA_CONCURRENT_DELETE_DELETE"
+
+
+class ChecksumMismatchWarning(UserWarning):
+    """The log does not give what the checksum of a version says: it was changed after it was written."""
+
+
+def require(value: object, kind: type | tuple[type, ...], where: str, what: str) -> None:
+    """Refuse an argument of another type; ``True`` and ``False`` are no integers here.
+
+    >>> require("3", int, "snapshot_at", "a version (an integer)")
+    Traceback (most recent call last):
+    deltanb.errors.InvalidArgument: snapshot_at takes a version (an integer), found str: '3'
+
+    Raises:
+        InvalidArgument: naming what is called, what it takes and what it was given.
+    """
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kind) or (isinstance(value, bool) and bool not in kinds):
+        raise InvalidArgument(f"{where} takes {what}, found {type(value).__name__}: {shown(value)}")

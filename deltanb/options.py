@@ -1,8 +1,11 @@
-"""Settings of the process: display limits, retry policy, durability, clock, ids.
+"""Settings: display limits, retry policy, durability, clock, ids.
 
 What lives here: every value that a test, a lesson or a person may want to hold still. The clock and
 the ids are settings too, so that the same input gives the same log and the same notebook.
 What it does not know: who reads the settings.
+
+Settings are of a context (PEP 567): two threads of a server, or a notebook and the writers of a race in it,
+do not see each other's. The threads that this library starts work in the context that started them.
 
 >>> with set_options(max_rows=5):
 ...     options.max_rows
@@ -16,11 +19,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
 from random import Random
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, cast
 
 from deltanb.errors import InvalidArgument
 
@@ -45,6 +50,8 @@ class Options:
     """The time in epoch milliseconds."""
     new_id: Callable[[], str] = _uuid
     """A fresh UUID as text: table ids, transaction ids, file names."""
+    timer: Callable[[], int] = time.perf_counter_ns
+    """A stopwatch in nanoseconds, for durations; what it begins with does not matter."""
     durability: Literal["sync", "none"] = "sync"
     """``sync`` calls fsync on every commit file and its directory."""
     max_commit_attempts: int = MAX_COMMIT_ATTEMPTS
@@ -57,6 +64,18 @@ class Options:
     """Bytes a data file should reach before the next one is begun."""
     metrics: bool = True
     """Write operation metrics into the commit."""
+    commit_info: bool = True
+    """Write a commitInfo into commits: who, when, how. Commits of tables with in-commit timestamps have one
+    in any case. Without it other writers cannot know a blind append, and a commit knows itself by its
+    actions instead of its ``txnId``."""
+    commit_listeners: Sequence[Callable[[Any], object]] = ()
+    """Told of each commit with its :class:`~deltanb.transaction.stats.CommitStats`, failed ones included."""
+    default_table_properties: Mapping[str, Any] = field(default_factory=dict)
+    """Properties of new tables that do not set them, e.g. ``{"delta.enableDeletionVectors": True}``."""
+    partition_column_check: bool = True
+    """Refuse partition columns whose names no folder may have; otherwise they are logged."""
+    schema_type_check: bool = True
+    """Refuse new schemas with types that Delta does not have."""
     user_name: str | None = None
     """Written as ``userName`` into commits."""
     user_metadata: str | None = None
@@ -84,17 +103,76 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, str | None):
                 raise InvalidArgument(f"option {name}={value!r} must be a text or None")
-        for name in ("clock", "new_id"):
+        for name in ("clock", "new_id", "timer"):
             if not callable(getattr(self, name)):
                 raise InvalidArgument(f"option {name} must be callable")
+        if self.backoff is not None and not callable(self.backoff):
+            raise InvalidArgument(f"option backoff={self.backoff!r} must be callable or None")
+        for name in ("metrics", "commit_info", "partition_column_check", "schema_type_check"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidArgument(f"option {name}={getattr(self, name)!r} must be True or False")
+        self.commit_listeners = _listeners(self.commit_listeners)
+        self.default_table_properties = _properties(self.default_table_properties)
 
 
-options = Options()
+def _listeners(given: Any) -> tuple[Callable[[Any], object], ...]:
+    if not isinstance(given, list | tuple) or not all(map(callable, given)):
+        raise InvalidArgument(
+            f"option commit_listeners={given!r:.80} must be a list of functions of one argument, the "
+            "statistics of a commit")
+    return tuple(given)
+
+
+def _properties(given: Any) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(
+            f"option default_table_properties={given!r:.80} must be a dict of names and values")
+    if not given:
+        return {}
+    from deltanb.log import properties
+
+    texts = {name: properties.as_text(name, value) for name, value in given.items()}
+    found = {properties.spelled(name): text for name, text in texts.items()}
+    properties.validate(found)
+    return found
+
+
+_process = Options()
+_own: ContextVar[Mapping[str, Any]] = ContextVar("deltanb.options", default=MappingProxyType({}))
 _lock = threading.Lock()
 
 
+class _Current:
+    """The settings of the running context: its own ones before those of the process."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        set_options(**{name: value})
+
+
+def _setting(name: str) -> property:
+    """A property for each setting: commits read some thirty, and ``__getattr__`` costs thrice as much."""
+    def read(self: _Current) -> Any:
+        own = _own.get()
+        return own[name] if own and name in own else values[name]
+
+    values = vars(_process)
+    return property(read)
+
+
+for _field in fields(Options):
+    setattr(_Current, _field.name, _setting(_field.name))
+
+options: Options = cast(Options, _Current())
+"""The settings of the running context, to be read; assigning is :func:`set_options`."""
+
+
 def set_options(**changes: Any) -> Any:
-    """Change settings; as a context manager the change ends with the block.
+    """Change settings; as a context manager the change is for the block, and for nobody else.
+
+    A plain call in the main thread changes the settings of the process, which hold wherever nothing else
+    was set. In another thread, or within a block, it changes those of the running context only.
 
     Raises:
         InvalidArgument: an unknown name, or a value the setting does not allow.
@@ -103,16 +181,20 @@ def set_options(**changes: Any) -> Any:
     ...     options.display
     'text'
     """
-    known = {field.name for field in fields(Options)}
+    known = {one.name for one in fields(Options)}
     for name in changes:
         if name not in known:
             raise InvalidArgument(f"no option {name!r}; there are {', '.join(sorted(known))}")
+    checked = Options(**{**{n: getattr(options, n) for n in known}, **changes})
+    values = {name: getattr(checked, name) for name in changes}
+    own = _own.get()
+    if own or threading.current_thread() is not threading.main_thread():
+        _own.set({**own, **values})
+        return Changed(values, own)
     with _lock:
-        before = {name: getattr(options, name) for name in changes}
-        Options(**{**{n: getattr(options, n) for n in known}, **changes})
-        for name, value in changes.items():
-            setattr(options, name, value)
-    return Changed(before)
+        before = {name: getattr(_process, name) for name in values}
+        vars(_process).update(values)
+    return Changed(values, own, before)
 
 
 class Changed(AbstractContextManager[Options]):
@@ -122,18 +204,27 @@ class Changed(AbstractContextManager[Options]):
     settings changed: max_rows
     """
 
-    def __init__(self, before: dict[str, Any]) -> None:
-        self._before = before
+    def __init__(
+        self, values: Mapping[str, Any], own: Mapping[str, Any],
+        process: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._values, self._own, self._process = values, own, process
 
     def __repr__(self) -> str:
-        return f"settings changed: {', '.join(self._before) or 'none'}"
+        return f"settings changed: {', '.join(self._values) or 'none'}"
 
     def __enter__(self) -> Options:
+        if self._process is not None:  # it is a block: the process keeps its settings
+            with _lock:
+                vars(_process).update(self._process)
+            self._process = None
+            _own.set({**_own.get(), **self._values})
         return options
 
     def __exit__(self, *_: object) -> None:
-        for name, value in self._before.items():
-            setattr(options, name, value)
+        """Of the names that were changed only: the block may have changed others for good."""
+        kept = {name: value for name, value in _own.get().items() if name not in self._values}
+        _own.set({**kept, **{n: v for n, v in self._own.items() if n in self._values}})
 
 
 class StepClock:
@@ -178,7 +269,7 @@ class SeededIds:
 
 
 def teaching(seed: int = 1, user_name: str | None = None) -> Any:
-    """Hold clock and ids still, so that a notebook gives the same output at every run.
+    """Hold clock, stopwatch and ids still, so that a notebook gives the same output at every run.
 
     The clock starts at 2026-01-01 09:00:00 UTC and moves one second at every reading. Spark sessions
     begun by :func:`deltanb.spark` are quiet anyway.
@@ -189,7 +280,7 @@ def teaching(seed: int = 1, user_name: str | None = None) -> Any:
     """
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise InvalidArgument(f"seed={seed!r} must be an integer")
-    changes: dict[str, Any] = {"clock": StepClock(), "new_id": SeededIds(seed)}
+    changes: dict[str, Any] = {"clock": StepClock(), "new_id": SeededIds(seed), "timer": lambda: 0}
     if user_name is not None:
         changes["user_name"] = user_name
     return set_options(**changes)

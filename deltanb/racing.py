@@ -21,7 +21,7 @@ from deltanb.notebook import units
 from deltanb.notebook.text import MAX_COLUMNS
 from deltanb.notebook.timeline import CommitTimeline
 from deltanb.notebook.timeline_rows import joined, read
-from deltanb.options import options
+from deltanb.options import set_options
 from deltanb.table import DeltaTable
 from deltanb.transaction.commit import watching
 from deltanb.transaction.journal import journal_of
@@ -205,7 +205,6 @@ class _Runner:
         self.txn_ids: set[str] = set()
         self._work = work
         self._table = table
-        self._settings = {**vars(options), "user_name": name}
         self._go = threading.Semaphore(0)
         self._back = threading.Semaphore(0)
         self._is_running = self._is_stopped = False
@@ -213,26 +212,20 @@ class _Runner:
             target=copy_context().run, args=(self._live,), name=f"race: {name}", daemon=True)
 
     def advance(self) -> None:
-        """Let it run to its next step of I/O or its end, under its own settings; then it waits again."""
+        """Let it run to its next step of I/O or its end; then it waits again."""
         if self.done:
             return
-        ours = dict(vars(options))
-        vars(options).update(self._settings)
         self._is_running = True
+        self._resume()
         try:
-            self._resume()
-            try:
-                self._back.acquire()
-            except BaseException:  # it must not go on under the settings of others, nor change them
-                self._is_stopped = True
-                self._is_running = not self._back.acquire(timeout=GRACE)
-                raise
-            self._is_running = False
-            if self.done:
-                self._thread.join()
-        finally:
-            self._settings = dict(vars(options))
-            vars(options).update(ours)
+            self._back.acquire()
+        except BaseException:  # it must not go on by itself
+            self._is_stopped = True
+            self._is_running = not self._back.acquire(timeout=GRACE)
+            raise
+        self._is_running = False
+        if self.done:
+            self._thread.join()
 
     def stop(self) -> None:
         """End it where it waits; one that still runs ends by itself before its next step of I/O."""
@@ -250,6 +243,7 @@ class _Runner:
 
     def _live(self) -> None:
         watching.set(self._pause)
+        set_options(user_name=self.name)  # of this thread's context, like whatever else the writer sets
         try:
             self._work(self._table)
         except BaseException as error:  # a writer's exception is its outcome, whatever it is

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import Metadata, Protocol
 from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
+from deltanb.formatting import last_part
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.schema import StructType
 from deltanb.log.store import LogStore
+from deltanb.transaction import active
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +32,13 @@ if TYPE_CHECKING:
     from deltanb.log.diff import TableDiff
     from deltanb.log.history import History
     from deltanb.log.snapshot import Snapshot
+    from deltanb.log.verification import ChecksumVerification
     from deltanb.notebook.time_travel import TimeTravel
     from deltanb.notebook.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
+
+MAX_DIFF_ROWS = 1_000_000
+"""Rows that :meth:`DeltaTable.diff` reads at most: what a notebook compares in a few seconds."""
 
 
 class DeltaTable(Displayable):
@@ -40,6 +46,9 @@ class DeltaTable(Displayable):
 
     It follows the table: every read sees the newest version. :meth:`as_of` gives one that stands
     still, which can be read only.
+
+    In an active transaction of this thread (``log.with_new_transaction``) it shows that one's version; rows
+    read are recorded (``changes``, ``diff``: as all), histories show the log, commands refuse.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
@@ -96,12 +105,12 @@ class DeltaTable(Displayable):
     @property
     def name(self) -> str:
         """The name in the metadata, else the last part of the path."""
-        return self.metadata.name or self.path.rstrip("/").rsplit("/", 1)[-1]
+        return self.metadata.name or last_part(self.path)
 
     @property
     def snapshot(self) -> Snapshot:
         """The state of the table: the newest, or that of the version this table stands at."""
-        return self.log.update() if self._pinned is None else self._pinned
+        return active.snapshot_of(self.log, self._pinned)
 
     @property
     def version(self) -> int:
@@ -149,9 +158,7 @@ class DeltaTable(Displayable):
                 f"as_of takes a version, an ISO 8601 text or a datetime, found {moment!r}")
         return self._at(index(moment), None)
 
-    def _at(
-        self, version: int | None, timestamp: int | str | dt.datetime | None
-    ) -> DeltaTable:
+    def _at(self, version: int | None, timestamp: int | str | dt.datetime | None) -> DeltaTable:
         if version is not None:
             return DeltaTable(self.log, self.log.snapshot_at(version))
         assert timestamp is not None
@@ -184,20 +191,20 @@ class DeltaTable(Displayable):
         [(1, 'DELETE')]
         """
         from deltanb.notebook.timeline import CommitTimeline
-
         return CommitTimeline.of(self.log, start, end, newest=self._version)
+
+    def verify_checksum(self) -> ChecksumVerification:
+        """The ``.crc`` of the version held against the log: :func:`deltanb.log.verification.verify`."""
+        return self.snapshot.verify_checksum()
 
     def detail(self) -> dict[str, Any]:
         """What the table is, under the names of Delta's DESCRIBE DETAIL."""
         from deltanb.commands.detail import detail
-
         return detail(self.snapshot)
 
     # -- rows out --------------------------------------------------------------------------------
 
-    def to_arrow(
-        self, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pa.Table:
+    def to_arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
         """The rows as an Arrow table, read in the process.
 
         Args:
@@ -209,13 +216,10 @@ class DeltaTable(Displayable):
         """
         from deltanb.data.read import read_table
 
-        snapshot = self.snapshot
-        files = snapshot.files_for_scan(*([] if where is None else [where]))
+        snapshot, files = active.scan(self.log, self._pinned, where)
         return read_table(snapshot, files, columns, where)
 
-    def to_pandas(
-        self, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pd.DataFrame:
+    def to_pandas(self, columns: Sequence[str] | None = None, where: str | None = None) -> pd.DataFrame:
         """The rows as a pandas DataFrame; arguments as in :meth:`to_arrow`."""
         return self.to_arrow(columns, where).to_pandas()
 
@@ -231,7 +235,8 @@ class DeltaTable(Displayable):
         """
         from deltanb.spark.read import read_table
 
-        return read_table(self.snapshot, None, spark, columns=columns, where=where)
+        at = active.read_elsewhere(self.log, self._pinned, where) or self.snapshot
+        return read_table(at, None, spark, columns=columns, where=where)
 
     def changes(
         self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
@@ -240,7 +245,8 @@ class DeltaTable(Displayable):
         """The change data feed of some versions, as :func:`deltanb.commands.changes.changes` has it."""
         from deltanb.commands.changes import changes
 
-        return changes(self.log, start, end, columns=columns, where=where, newest=self.snapshot)
+        at = active.read_elsewhere(self.log, self._pinned) or self.snapshot
+        return changes(self.log, start, end, columns=columns, where=where, newest=at)
 
     def changes_df(
         self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
@@ -257,7 +263,6 @@ class DeltaTable(Displayable):
         """Which versions can still be read, and what the others lack:
         :func:`deltanb.commands.availability.versions`."""
         from deltanb.commands.availability import versions
-
         return versions(self.log, self._version)
 
     def time_travel(
@@ -267,209 +272,315 @@ class DeltaTable(Displayable):
         :class:`~deltanb.notebook.time_travel.TimeTravel`, at the newest version or a given one.
         ``keys`` are columns that tell which row is which where two versions are compared."""
         from deltanb.notebook.time_travel import TimeTravel
-
         return TimeTravel(self, version, keys)
 
     def diff(
         self, start: int | str | dt.datetime | DeltaTable,
         end: int | str | dt.datetime | DeltaTable | None = None,
-        keys: str | Sequence[str] | None = None, **settings: Any,
+        keys: str | Sequence[str] | None = None, max_rows: int = MAX_DIFF_ROWS,
     ) -> TableDiff:
-        """What is otherwise at one version than at another, rows included; arguments are those of
-        :func:`deltanb.commands.diff.diff`."""
+        """How two versions differ: schema, properties, protocol, files and rows.
+
+        Args:
+            start, end: versions, times or tables that stand at one; ``end`` is the newest unless given.
+            keys: columns that identify a row, to tell changed rows from removed and added ones.
+            max_rows: rows that are read at most, of both versions together.
+
+        Details and errors: :func:`deltanb.commands.diff.diff`.
+        """
         from deltanb.commands.diff import diff
 
-        return diff(self.log, start, end, keys=keys, newest=self._pinned, **settings)
+        at = active.read_elsewhere(self.log, self._pinned)
+        return diff(self.log, start, end, keys=keys, max_rows=max_rows, newest=at)
 
     # -- rows in ---------------------------------------------------------------------------------
 
-    def append(self, data: Any, **settings: Any) -> int | None:
-        """Add rows; settings and result are those of :func:`deltanb.commands.write.append`."""
+    def append(
+        self, data: Any, *, merge_schema: bool = False, txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None, target_file_size: int | None = None,
+    ) -> int | None:
+        """Add rows; the version committed, or None where nothing had to be.
+
+        Args:
+            data: Arrow, pandas, polars, a dict of columns, a list of dicts, or a Spark DataFrame.
+            merge_schema: add columns that the data has and the table does not.
+            txn: (application id, version): skip the write if the table has that version already.
+            user_metadata: a text kept in the commit.
+            target_file_size: bytes at which a data file ends.
+
+        Details and errors: :func:`deltanb.commands.write.append`.
+        """
         from deltanb.commands.write import append
+        return append(
+            self._writable("append"), data, merge_schema=merge_schema, txn=txn,
+            user_metadata=user_metadata, target_file_size=target_file_size)
 
-        return append(self._writable("append"), data, **settings)
+    def overwrite(
+        self, data: Any, *, where: str | None = None, partition_overwrite: str = "static",
+        overwrite_schema: bool = False, partition_by: Sequence[str] | None = None,
+        merge_schema: bool = False, txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None, target_file_size: int | None = None,
+    ) -> int | None:
+        """Replace all rows, those of a condition, or those of some partitions.
 
-    def overwrite(self, data: Any, **settings: Any) -> int | None:
-        """Replace rows; settings and result are those of :func:`deltanb.commands.write.overwrite`."""
+        Args:
+            where: replace only the rows for which this SQL is true; the data must satisfy it.
+            partition_overwrite: ``"dynamic"`` replaces just the partitions that the data has rows for.
+            overwrite_schema: give the table the schema of the data.
+            partition_by: with ``overwrite_schema``, the new partition columns.
+            data, merge_schema, txn, user_metadata, target_file_size: as in :meth:`append`.
+
+        Details and errors: :func:`deltanb.commands.write.overwrite`.
+        """
         from deltanb.commands.write import overwrite
-
-        return overwrite(self._writable("overwrite"), data, **settings)
+        return overwrite(
+            self._writable("overwrite"), data, where=where, partition_overwrite=partition_overwrite,
+            overwrite_schema=overwrite_schema, partition_by=partition_by, merge_schema=merge_schema,
+            txn=txn, user_metadata=user_metadata, target_file_size=target_file_size)
 
     # -- upkeep ----------------------------------------------------------------------------------
 
-    def optimize(self, where: str | None = None, **settings: Any) -> CommandResult:
-        """Write small files together, or order rows by ``zorder_by`` or the clustering columns;
-        settings and result are those of :func:`deltanb.commands.optimize.optimize`."""
+    def optimize(
+        self, where: str | None = None, *, zorder_by: str | Sequence[str] | None = None,
+        target_size: int | None = None, full: bool = False, engine: str = "auto",
+        user_metadata: str | None = None,
+    ) -> CommandResult:
+        """Combine small files, or order rows so that more files can be skipped.
+
+        Args:
+            where: SQL on partition columns: which partitions to work on.
+            zorder_by: columns to order by; a clustered table is ordered by its clustering columns.
+            target_size: bytes of a file.
+            full: order files again that have been clustered before.
+            engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
+            user_metadata: a text kept in the commit.
+
+        Details and errors: :func:`deltanb.commands.optimize.optimize`.
+        """
         from deltanb.commands.optimize import optimize
+        return optimize(
+            self._writable("optimize"), where=where, zorder_by=zorder_by, target_size=target_size,
+            full=full, engine=engine, user_metadata=user_metadata)
 
-        return optimize(self._writable("optimize"), where=where, **settings)
-
-    def purge(self, **settings: Any) -> CommandResult:
-        """Write files with deletion vectors again without the deleted rows; settings and result are
-        those of :func:`deltanb.commands.optimize.purge`."""
+    def purge(
+        self, *, where: str | None = None, engine: str = "auto", user_metadata: str | None = None,
+    ) -> CommandResult:
+        """Rewrite files that have deletion vectors, without the deleted rows; arguments are those of
+        :meth:`optimize`, details and errors those of :func:`deltanb.commands.optimize.purge`."""
         from deltanb.commands.optimize import purge
+        return purge(self._writable("purge"), where=where, engine=engine, user_metadata=user_metadata)
 
-        return purge(self._writable("purge"), **settings)
+    def vacuum(
+        self, retention_hours: float | None = None, *, lite: bool = False, dry_run: bool = False,
+        check: bool = True,
+    ) -> VacuumResult:
+        """Delete files that no version within the retention needs.
 
-    def vacuum(self, retention_hours: float | None = None, **settings: Any) -> VacuumResult:
-        """Delete files that no version within the retention needs; settings and result are those of
-        :func:`deltanb.commands.vacuum.vacuum`."""
+        Args:
+            retention_hours: how long files of the past are kept; the table's property unless given.
+            lite: take removed files from the log instead of listing the folder.
+            dry_run: only say what would be deleted.
+            check: refuse a retention shorter than the table's.
+
+        Details and errors: :func:`deltanb.commands.vacuum.vacuum`.
+        """
         from deltanb.commands.vacuum import vacuum
+        return vacuum(
+            self._writable("vacuum"), retention_hours, lite=lite, dry_run=dry_run, check=check)
 
-        return vacuum(self._writable("vacuum"), retention_hours, **settings)
+    def restore(
+        self, moment: int | str | dt.datetime, *, ignore_missing_files: bool = False,
+        user_metadata: str | None = None,
+    ) -> CommandResult:
+        """Make the table what it was at a version or time.
 
-    def restore(self, moment: int | str | dt.datetime, **settings: Any) -> CommandResult:
-        """Make the table what it was at a version or time; settings and result are those of
-        :func:`deltanb.commands.restore.restore`."""
+        Args:
+            moment: a version, an ISO 8601 text or a datetime.
+            ignore_missing_files: leave out files that are gone, and their rows with them.
+            user_metadata: a text kept in the commit.
+
+        Details and errors: :func:`deltanb.commands.restore.restore`.
+        """
         from deltanb.commands.restore import restore
-
-        return restore(self._writable("restore"), moment, **settings)
+        return restore(
+            self._writable("restore"), moment, ignore_missing_files=ignore_missing_files,
+            user_metadata=user_metadata)
 
     def clone(
-        self, path: str | os.PathLike[str] | LogStore, version: int | None = None, **settings: Any
+        self, path: str | os.PathLike[str] | LogStore, version: int | None = None, *,
+        mode: str = "error", user_metadata: str | None = None,
     ) -> DeltaTable:
-        """A table of its own over this one's files, as they are or as of a version; settings are those
-        of :func:`deltanb.commands.clone.clone`."""
+        """A new table over this one's files; nothing is copied.
+
+        Args:
+            path: where the clone goes.
+            version: the version to clone; the newest unless given.
+            mode: where a table is already: ``"error"`` or ``"overwrite"``.
+            user_metadata: a text kept in the commit.
+
+        Details and errors: :func:`deltanb.commands.clone.clone`.
+        """
         from deltanb.commands.clone import clone
 
         source = self if version is None else self.as_of(version)
-        return clone(source.snapshot, path, **settings)
+        return clone(source.snapshot, path, mode=mode, user_metadata=user_metadata)
 
     @classmethod
-    def convert(cls, path: str | os.PathLike[str] | LogStore, *args: Any, **settings: Any) -> DeltaTable:
-        """Make a table of a folder of Parquet files; as :func:`deltanb.commands.convert.convert`."""
+    def convert(
+        cls, path: str | os.PathLike[str] | LogStore,
+        partition_by: str | Mapping[str, Any] | StructType | pa.Schema | None = None, *,
+        properties: Mapping[str, Any] | None = None, name: str | None = None,
+        description: str | None = None, collect_stats: bool = True,
+    ) -> DeltaTable:
+        """Make a Delta table of a folder of Parquet files; arguments, details and errors are those of
+        :func:`deltanb.commands.convert.convert`."""
         from deltanb.commands.convert import convert
-
-        return convert(path, *args, **settings)
+        return convert(path, partition_by, properties=properties, name=name,
+                       description=description, collect_stats=collect_stats)
 
     def generate(self, mode: str = "symlink_format_manifest") -> None:
         """Write manifests for other engines; as :func:`deltanb.commands.generate.generate`."""
         from deltanb.commands.generate import generate
-
         generate(self.snapshot, mode)
 
     def analyze(self, columns: Sequence[str] | None = None) -> CommandResult:
         """Take the files' statistics anew; as :func:`deltanb.commands.analyze.analyze`."""
         from deltanb.commands.analyze import analyze
-
         return analyze(self._writable("analyze"), columns)
 
-    def delete(self, where: str | None = None, **settings: Any) -> CommandResult:
-        """Delete rows; settings and result are those of :func:`deltanb.commands.delete.delete`."""
-        from deltanb.commands.delete import delete
+    def delete(
+        self, where: str | None = None, *, engine: str = "auto", user_metadata: str | None = None,
+    ) -> CommandResult:
+        """Delete the rows for which a condition is TRUE; all rows without one.
 
-        return delete(self._writable("delete"), where, **settings)
+        Args:
+            where: a condition in SQL.
+            engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
+            user_metadata: a text kept in the commit.
+
+        Details and errors: :func:`deltanb.commands.delete.delete`.
+        """
+        from deltanb.commands.delete import delete
+        return delete(self._writable("delete"), where, engine=engine, user_metadata=user_metadata)
 
     def update(
-        self, assignments: Mapping[str, str], where: str | None = None, **settings: Any
+        self, assignments: Mapping[str, str], where: str | None = None, *, engine: str = "auto",
+        user_metadata: str | None = None,
     ) -> CommandResult:
-        """Change rows; settings and result are those of :func:`deltanb.commands.update.update`."""
+        """Give the rows for which a condition is TRUE new values; all rows without one.
+
+        Args:
+            assignments: new values as SQL, by column; ``a.b`` names a field of a struct.
+            where, engine, user_metadata: as in :meth:`delete`.
+
+        Details and errors: :func:`deltanb.commands.update.update`.
+        """
         from deltanb.commands.update import update
+        return update(self._writable("update"), assignments, where, engine=engine,
+                      user_metadata=user_metadata)
 
-        return update(self._writable("update"), assignments, where, **settings)
+    def merge(
+        self, source: Any, on: str, *, target_alias: str = "target", source_alias: str = "source",
+    ) -> MergeBuilder:
+        """Begin a merge: add clauses to the result, then call ``.execute()``.
 
-    def merge(self, source: Any, on: str, **aliases: str) -> MergeBuilder:
-        """Begin a merge: add clauses to the result, then ``.execute()``; aliases are those of
-        :func:`deltanb.commands.merge.merge`."""
+        Args:
+            source: rows as in :meth:`append`, or another table.
+            on: SQL that is TRUE for a row of the table and a row of the source that match.
+            target_alias, source_alias: the names of the two in SQL.
+
+        Details and errors: :func:`deltanb.commands.merge.merge`.
+        """
         from deltanb.commands.merge import merge
-
-        return merge(self._writable("merge"), source, on, **aliases)
+        return merge(self._writable("merge"), source, on, target_alias=target_alias,
+                     source_alias=source_alias)
 
     def sync_identity(self, column: str) -> int | None:
         """Move an identity column's mark on: :func:`deltanb.commands.identity.sync_identity`."""
         from deltanb.commands.identity import sync_identity
-
         return sync_identity(self._writable("sync_identity"), column)
 
     def start_transaction(self) -> OptimisticTransaction:
         """A transaction on the newest version, for reading and committing by hand."""
-        txn: OptimisticTransaction = self._writable("start_transaction").start_transaction()
-        return txn
+        return self._writable("start_transaction").start_transaction()
 
     # -- the table itself ------------------------------------------------------------------------
 
     def add_columns(self, columns: Any) -> int:
         """Add columns; as :func:`deltanb.commands.alter_columns.add_columns`."""
         from deltanb.commands.alter_columns import add_columns
-
         return add_columns(self._writable("add_columns"), columns)
 
     def rename_column(self, name: str | Sequence[str], new_name: str) -> int:
         """Rename a column; as :func:`deltanb.commands.alter_columns.rename_column`."""
         from deltanb.commands.alter_columns import rename_column
-
         return rename_column(self._writable("rename_column"), name, new_name)
 
     def drop_columns(self, names: str | Sequence[str], if_exists: bool = False) -> int | None:
         """Drop columns; as :func:`deltanb.commands.alter_columns.drop_columns`."""
         from deltanb.commands.alter_columns import drop_columns
-
         return drop_columns(self._writable("drop_columns"), names, if_exists)
 
-    def change_column(self, name: str | Sequence[str], **changes: Any) -> int:
-        """Change a column; settings are those of :func:`deltanb.commands.alter_columns.change_column`."""
+    def change_column(
+        self, name: str | Sequence[str], *, type: Any = None, comment: str | None = None,
+        nullable: bool | None = None, position: str | None = None, default: str | None = None,
+        drop_default: bool = False,
+    ) -> int:
+        """Change a column or a nested field; details and errors:
+        :func:`deltanb.commands.alter_columns.change_column`."""
         from deltanb.commands.alter_columns import change_column
-
-        return change_column(self._writable("change_column"), name, **changes)
+        return change_column(
+            self._writable("change_column"), name, type=type, comment=comment, nullable=nullable,
+            position=position, default=default, drop_default=drop_default)
 
     def set_properties(self, values: Mapping[str, Any]) -> int:
         """Set table properties; as :func:`deltanb.commands.alter_properties.set_properties`."""
         from deltanb.commands.alter_properties import set_properties
-
         return set_properties(self._writable("set_properties"), values)
 
     def unset_properties(self, names: str | Sequence[str], if_exists: bool = False) -> int:
         """Take properties away; as :func:`deltanb.commands.alter_properties.unset_properties`."""
         from deltanb.commands.alter_properties import unset_properties
-
         return unset_properties(self._writable("unset_properties"), names, if_exists)
 
     def set_description(self, description: str | None) -> int:
         """Say what the table is; as :func:`deltanb.commands.alter_properties.set_description`."""
         from deltanb.commands.alter_properties import set_description
-
         return set_description(self._writable("set_description"), description)
 
     def set_name(self, name: str | None) -> int:
         """Name the table; as :func:`deltanb.commands.alter_properties.set_name`."""
         from deltanb.commands.alter_properties import set_name
-
         return set_name(self._writable("set_name"), name)
 
     def add_constraint(self, name: str, expression: str, engine: str | None = None) -> int:
         """Add a CHECK; as :func:`deltanb.commands.alter_constraints.add_constraint`."""
         from deltanb.commands.alter_constraints import add_constraint
-
         return add_constraint(self._writable("add_constraint"), name, expression, engine)
 
     def drop_constraint(self, name: str, if_exists: bool = False) -> int:
         """Drop a CHECK; as :func:`deltanb.commands.alter_constraints.drop_constraint`."""
         from deltanb.commands.alter_constraints import drop_constraint
-
         return drop_constraint(self._writable("drop_constraint"), name, if_exists)
 
     def add_feature(self, names: str | Sequence[str]) -> int | None:
         """Add table features; as :func:`deltanb.commands.alter_features.add_feature`."""
         from deltanb.commands.alter_features import add_feature
-
         return add_feature(self._writable("add_feature"), names)
 
     def drop_feature(self, name: str, truncate_history: bool = False) -> int:
         """Drop a table feature; as :func:`deltanb.commands.drop_feature.drop_feature`."""
         from deltanb.commands.drop_feature import drop_feature
-
         return drop_feature(self._writable("drop_feature"), name, truncate_history)
 
     def upgrade_protocol(self, reader_version: int, writer_version: int) -> int | None:
         """Raise the protocol; as :func:`deltanb.commands.alter_features.upgrade_protocol`."""
         from deltanb.commands.alter_features import upgrade_protocol
-
         return upgrade_protocol(self._writable("upgrade_protocol"), reader_version, writer_version)
 
     def cluster_by(self, columns: str | Sequence[str] | None) -> int | None:
         """Set the clustering columns; as :func:`deltanb.commands.alter_clustering.cluster_by`."""
         from deltanb.commands.alter_clustering import cluster_by
-
         return cluster_by(self._writable("cluster_by"), columns)
 
     def _writable(self, what: str) -> DeltaLog:

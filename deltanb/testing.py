@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action
 from deltanb.errors import InvalidArgument
+from deltanb.log.paths import elsewhere
 from deltanb.log.segment import commit_name
 from deltanb.log.store import FileStatus, LogStore, store_for
 from deltanb.options import options
@@ -53,6 +54,8 @@ class MemoryStore:
     """
 
     is_partial_write_visible = False
+    has_folders = False
+    is_final = True
 
     def __init__(self, root: str | None = None) -> None:
         self.root = root or f"memory:///table-{next(_numbers)}"
@@ -93,7 +96,7 @@ class MemoryStore:
                 raise FileNotFoundError(f"{self.root}/{name}")
             return self.files[name][0]
 
-    def put_if_absent(self, name: str, data: bytes) -> bool:
+    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
         """Create, or return False."""
         with self._lock:
             if name in self.files:
@@ -132,12 +135,7 @@ class MemoryStore:
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
         """Names of this table as they are, others by path or URI."""
-        if path.startswith(self.root + "/"):
-            return self, path[len(self.root) + 1 :]
-        if path.startswith("/") or ":/" in path:
-            folder, _, name = path.rpartition("/")
-            return store_for(folder or "/"), name
-        return self, path
+        return elsewhere(self, path)
 
     def local_path(self, name: str) -> None:
         """Nowhere on this machine's file system."""
@@ -185,7 +183,7 @@ class AnswerExists:
 
 @dataclass(frozen=True)
 class Fail:
-    """Nothing is written and an OSError says so."""
+    """Nothing is written, and an OSError leaves that open."""
 
     error: str = "no space left on device"
 
@@ -215,8 +213,9 @@ class ScriptedStore:
         self.puts: list[str] = []
         self.root = self.inner.root
         self.is_partial_write_visible = self.inner.is_partial_write_visible
+        self.is_final: bool = self.inner.is_final
 
-    def put_if_absent(self, name: str, data: bytes) -> bool:
+    def put_if_absent(self, name: str, data: bytes, **settings: bool) -> bool:
         """As the next step of the script says."""
         self.calls["put_if_absent"] += 1
         self.puts.append(name)
@@ -227,7 +226,9 @@ class ScriptedStore:
             self.inner.put_if_absent(name, to_lines(step.rival))
         elif callable(step):
             return step(self.inner, name, data)
-        done = self.inner.put_if_absent(name, data)
+        elif isinstance(step, AnswerExists):
+            self.is_final = False
+        done = self.inner.put_if_absent(name, data, **settings)
         if isinstance(step, LoseResponse):
             raise OSError(step.error)
         return done and not isinstance(step, AnswerExists)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from deltanb.options import Options, options
+from deltanb import options
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -25,6 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden",
         action="store_true",
         help="write the golden files anew instead of comparing with them",
+    )
+    parser.addoption(
+        "--faults",
+        default="1",
+        metavar="SEED|all",
+        help="which file operations tests/faults lets fail: some, chosen by a number, or all of them",
     )
 
 
@@ -61,7 +66,7 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(autouse=True)
 def _settings_put_back() -> Iterator[None]:
     """A test that changes the clock, the ids or any other setting changes them for itself only."""
-    before = {field.name: getattr(options, field.name) for field in fields(Options)}
+    before = dict(vars(options._process))
     yield
-    for name, value in before.items():
-        setattr(options, name, value)
+    vars(options._process).update(before)
+    options._own.set({})

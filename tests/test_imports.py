@@ -47,7 +47,7 @@ def test_the_core_loads_no_engine_and_no_notebook_library() -> None:
 
 
 LAYERS = (
-    ("errors", "options", "display", "actions", "log.schema"),
+    ("formatting", "errors", "options", "display", "damage", "action", "actions", "log.schema"),
     ("log",),
     ("transaction",),
     ("data", "spark"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from deltanb.log.delta_log import DeltaLog
 from deltanb.log.store import LocalStore
 from deltanb.notebook import units
 from deltanb.notebook.text import MAX_COLUMNS
-from deltanb.options import options, set_options
+from deltanb.options import Options, options, set_options
 from deltanb.racing import Race
 from deltanb.table import DeltaTable
 from deltanb.testing import LoseResponse, MemoryStore, ScriptedStore
@@ -141,6 +142,10 @@ def test_names_are_those_of_functions_or_of_places() -> None:
     assert names(table) == ["etl", "writer 2", "etl 3"]
 
 
+def settings_now() -> dict[str, Any]:
+    return {field.name: getattr(options, field.name) for field in fields(Options)}
+
+
 def test_what_a_writer_is_called_and_sets_is_its_own() -> None:
     table = ducks()
 
@@ -150,9 +155,9 @@ def test_what_a_writer_is_called_and_sets_is_its_own() -> None:
         set_options(max_rows=3)
 
     with set_options(user_name="me"):
-        before = dict(vars(options))
+        before = settings_now()
         dn.race(table, {"loud": loud, "quiet": append(2)}, ["loud", "quiet", "loud", "quiet"])
-        assert dict(vars(options)) == before
+        assert settings_now() == before
     assert [(e.user_name, e.user_metadata) for e in table.history()][:2] == [
         ("quiet", None), ("loud", "loud")]
 
@@ -281,11 +286,11 @@ def test_an_interrupt_ends_the_race_and_nothing_more_is_written(
     monkeypatch.setattr(racing, "GRACE", 0)
     runners = [racing._Runner("ann", waits, table), racing._Runner("ben", append(1), table)]
     runners[1]._back = Interrupted(0)
-    before = dict(vars(options))
+    before = settings_now()
     with pytest.raises(KeyboardInterrupt):
         racing._run(runners, [0, 1])
     assert [type(error) for error in seen] == [racing._Stopped]
-    assert dict(vars(options)) == before
+    assert settings_now() == before
     runners[1]._is_stopped = True
     runners[1]._go.release()
     for runner in runners:
@@ -316,11 +321,11 @@ def test_settings_of_a_writer_that_ran_when_the_race_was_interrupted_are_gone() 
 
     runner = racing._Runner("ann", busy, table)
     runner._back = InterruptedOnce(0)
-    before = dict(vars(options))
+    before = settings_now()
     with pytest.raises(KeyboardInterrupt):
         racing._run([runner], [0])
     assert isinstance(runner.outcome, racing._Stopped)
-    assert dict(vars(options)) == before
+    assert settings_now() == before
     assert table.version == 0
     runner._thread.join(60)
     assert race_threads() == []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from deltanb import DeltaTable, teaching
+from deltanb.log.features import FEATURES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -30,6 +31,18 @@ def test_the_commands_it_names_are_there() -> None:
     commands = re.findall(r"`(\w+)`", README.split("* **Commands**")[1].split("\n* ")[0])
     assert len(commands) > 3
     assert [name for name in commands if not hasattr(DeltaTable, name)] == []
+
+
+def test_the_table_features_are_where_the_code_has_them() -> None:
+    rows = {
+        "read and written": lambda f: f.read and f.write == "yes",
+        "read; written while not switched on": lambda f: f.read and f.write == "while inactive",
+        "read, not written": lambda f: f.read and f.write == "no",
+        "refused by name": lambda f: not f.read,
+    }
+    said = {what: re.findall(r"`([\w-]+)`", README.split(f"| {what} |")[1].split("\n")[0]) for what in rows}
+    assert said == {what: [name for name, feature in FEATURES.items() if holds(feature)]
+                    for what, holds in rows.items()}
 
 
 def test_links_and_tutorials_are_there() -> None:

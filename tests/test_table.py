@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
+import deltanb.commands
 from deltanb.errors import (
     IllegalStateError,
     InvalidArgument,
@@ -161,3 +166,31 @@ def test_a_decimal_meets_a_double_of_the_same_value(path: Path) -> None:
     table = dn.create(path.parent / "d", rows)
     assert table.to_arrow(where="d = -1.36744E-10")["d"].to_pylist() == [tiny]
     assert table.to_arrow(where="d < -1.36744E-10").num_rows == 0
+
+
+def test_a_method_writes_out_every_argument_of_its_command() -> None:
+    """Shift-Tab is how a notebook is read: each keyword of the command stands there, with its default."""
+    seen = set()
+    for name, command in commands():
+        method = vars(DeltaTable).get(name)
+        if method is None:
+            continue
+        seen.add(name)
+        ours = inspect.signature(getattr(method, "__func__", method)).parameters
+        theirs = dict(list(inspect.signature(command).parameters.items())[1:])
+        for known in ("newest", "up_to"):  # where the handle stands, which it says itself
+            theirs.pop(known, None)
+        assert not [p for p in ours.values() if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)], name
+        assert set(theirs) <= set(ours), name
+        assert {n: ours[n].default for n in theirs} == {n: p.default for n, p in theirs.items()}, name
+    assert {"append", "overwrite", "delete", "merge", "optimize", "vacuum", "diff"} <= seen
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """The public functions that begin with a table's log, snapshot or path, by name."""
+    for module in pkgutil.walk_packages(deltanb.commands.__path__, "deltanb.commands."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            own = inspect.isfunction(value) and value.__module__ == module.name
+            first = next(iter(inspect.signature(value).parameters), "") if own else ""
+            if name[0] != "_" and first in ("log", "snapshot", "path"):
+                yield name, value

@@ -24,6 +24,7 @@ from deltanb.log.ddl import GENERATION_EXPRESSION, quoted
 from deltanb.log.protocol import check_writable
 from deltanb.log.schema import StructType
 from deltanb.log.schema_paths import walk
+from deltanb.transaction import active
 
 if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
@@ -41,7 +42,7 @@ def begin(log: DeltaLog) -> OptimisticTransaction:
         TableNotFound: there is none.
         UnsupportedProtocol: it has a feature whose tables this library cannot commit to.
     """
-    txn: OptimisticTransaction = log.start_transaction()
+    txn: OptimisticTransaction = active.begin(log)
     if txn.read_version < 0:
         raise TableNotFound(
             f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",

@@ -20,6 +20,7 @@ from deltanb.log.ddl import parse_path, quoted
 from deltanb.log.protocol import supports, upgraded
 from deltanb.log.schema import StructType
 from deltanb.log.schema_paths import field_at, find, type_at
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ FEATURE = "clustering"
 MAX_COLUMNS = 4  # Delta's limit: with more, no column is clustered well
 
 
+@active.command
 def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> int | None:
     """Set the columns that OPTIMIZE clusters the table by; files are laid out anew by OPTIMIZE only.
 

@@ -20,7 +20,7 @@ from deltanb.commands import evolution
 from deltanb.commands.alter import begin, commit_metadata, refuse_dependents
 from deltanb.commands.clustering import logical_columns
 from deltanb.errors import InvalidArgument, InvalidSchema
-from deltanb.log import column_values, properties, type_widening
+from deltanb.log import properties, type_widening
 from deltanb.log.ddl import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
@@ -52,6 +52,7 @@ from deltanb.log.schema_paths import (
     type_at,
     walk,
 )
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ _INTERNAL = ("delta.columnMapping.", "delta.typeChanges")
 _VALUES = (CURRENT_DEFAULT, GENERATION_EXPRESSION, "delta.identity.")
 
 
+@active.command
 def add_columns(log: DeltaLog, columns: Any) -> int:
     """Add columns, or fields of structs; rows written before have NULL there.
 
@@ -174,6 +176,7 @@ def _plain(field: StructField) -> StructField:
 
 # --- rename and drop ------------------------------------------------------------------------------
 
+@active.command
 def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> int:
     """Rename a column or a nested field; the files keep the old name, which only the log knows then.
 
@@ -211,6 +214,7 @@ def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> in
         "oldColumnPath": recorded_name(path), "newColumnPath": recorded_name(new_path)}))
 
 
+@active.command
 def drop_columns(
     log: DeltaLog, names: str | Sequence[str], if_exists: bool = False
 ) -> int | None:
@@ -291,6 +295,7 @@ def _with_stats_columns(
 
 # --- change ---------------------------------------------------------------------------------------
 
+@active.command
 def change_column(
     log: DeltaLog,
     name: str | Sequence[str],
@@ -315,13 +320,18 @@ def change_column(
         drop_default: take the default away.
 
     Returns:
-        The version committed.
+        The version committed; a column that is like that already is committed as it is, as in Delta Spark.
 
     Raises:
         InvalidSchema: no such column, or no widening.
-        InvalidArgument: a feature that is needed is not on; nothing to change; the type of a column
+        InvalidArgument: a feature that is needed is not on; no change is named; the type of a column
             that a constraint or generated column reads.
     """
+    if all(change in (None, False) for change in (type, comment, position, default, drop_default)) and (
+            nullable is None):
+        raise InvalidArgument(
+            f"change_column({name!r}): nothing to change; give type, comment, nullable, position, default or "
+            "drop_default", column=name)
     txn = begin(log)
     schema = txn.metadata.schema
     path = find(schema, parse_path(name), txn.table)
@@ -343,17 +353,11 @@ def change_column(
     where = None if position is None else parse_position(position)
     if where is not None:
         changed = moved(changed, path, where)
-    if changed.to_json() == schema.to_json():
-        raise InvalidArgument(
-            f"table {txn.table}: column {quoted(path)} is like that already; nothing to change",
-            column=quoted(path))
     shown = field.replace(metadata=shown.metadata)  # as Delta records it: before this change of type
     metadata = evolution.with_schema(txn.metadata, changed)
-    if default is not None:
-        column_values.verify(metadata)
     return commit_metadata(txn, metadata, Operation(
         "CHANGE COLUMN", {"column": field_for_log(path, shown),
-                          "position": None if where is None else str(where)}))
+                          **({} if where is None else {"position": str(where)})}))
 
 
 def _refuse_for_part(table: str, path: Sequence[str], *settings: Any) -> None:

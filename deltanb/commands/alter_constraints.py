@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata
 from deltanb.commands.alter import CHECK_PREFIX, begin, commit_metadata
+from deltanb.commands.engine import announce_spark
 from deltanb.errors import (
     ConstraintViolation,
     InvalidArgument,
@@ -18,6 +19,7 @@ from deltanb.errors import (
     UnsupportedPredicate,
 )
 from deltanb.log import predicates
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ RESERVED = "__char_varchar_string_length_check__"
 """The name under which Delta reports CHAR and VARCHAR lengths."""
 
 
+@active.command
 def add_constraint(
     log: DeltaLog, name: str, expression: str, engine: str | None = None
 ) -> int:
@@ -72,6 +75,7 @@ def add_constraint(
         txn, metadata, Operation("ADD CONSTRAINT", {"name": name, "expr": expression}))
 
 
+@active.command
 def drop_constraint(log: DeltaLog, name: str, if_exists: bool = False) -> int:
     """Take a CHECK constraint away.
 
@@ -100,7 +104,7 @@ def drop_constraint(log: DeltaLog, name: str, if_exists: bool = False) -> int:
     kept = dict(txn.metadata.configuration)
     if key is not None:
         parameters["expr"] = kept.pop(key)
-    parameters["existed"] = key is not None
+    parameters["existed"] = "false" if key is None else "true"  # a text, as Delta Spark writes it
     return commit_metadata(
         txn, txn.metadata.replace(configuration=kept), Operation("DROP CONSTRAINT", parameters))
 
@@ -121,12 +125,14 @@ def _check_rows(
         condition = predicates.parse(violated, txn.metadata.schema)
         condition.to_expression()
         runs_here = True
-    except UnsupportedPredicate:
+    except UnsupportedPredicate as reason:
         if engine == "process":
             raise
+        if engine is None:
+            announce_spark(str(reason), 'With engine="process" it is refused instead')
         runs_here = False
     if engine == "spark" or not runs_here:
-        row = _first_on_spark(txn, violated, runs_here)
+        row = _first_on_spark(txn, expression, violated, runs_here)
     else:
         row = _first_here(txn, violated)
     if row is not None:
@@ -149,10 +155,13 @@ def _first_here(txn: OptimisticTransaction, violated: str) -> dict[str, Any] | N
 
 
 def _first_on_spark(
-    txn: OptimisticTransaction, violated: str, narrow: bool
+    txn: OptimisticTransaction, expression: str, violated: str, narrow: bool
 ) -> dict[str, Any] | None:
     from deltanb.spark.read import read_table
+    from deltanb.spark.refusals import refusals
 
     found = txn.filter_files(violated) if narrow else txn.filter_files()
-    rows = read_table(txn.snapshot, found.table, None).where(violated).limit(1).collect()
+    frame = read_table(txn.snapshot, found.table, None)
+    with refusals(f"evaluate {expression!r}", expression, ". Correct the condition, nothing was changed"):
+        rows = frame.where(violated).limit(1).collect()
     return rows[0].asDict(recursive=True) if rows else None

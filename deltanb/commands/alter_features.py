@@ -23,11 +23,13 @@ from deltanb.log.protocol import (
     supports,
     upgraded,
 )
+from deltanb.transaction import active
 
 if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
 
 
+@active.command
 def add_feature(log: DeltaLog, names: str | Sequence[str]) -> int | None:
     """Add table features to the protocol, with those they require; properties switch some of them on.
 
@@ -63,6 +65,7 @@ def add_feature(log: DeltaLog, names: str | Sequence[str]) -> int | None:
     return commit_protocol(txn, raised)
 
 
+@active.command
 def upgrade_protocol(log: DeltaLog, reader_version: int, writer_version: int) -> int | None:
     """Raise the protocol's versions; at writer version 7 the features that older ones imply are listed.
 

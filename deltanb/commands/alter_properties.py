@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata
 from deltanb.commands.alter import CHECK_PREFIX, begin, commit_metadata
-from deltanb.commands.row_tracking import backfill, with_materialized_names
+from deltanb.commands.row_tracking import backfill
 from deltanb.data import column_mapping
 from deltanb.errors import InvalidArgument
 from deltanb.log import properties
 from deltanb.log.protocol import FEATURE_PREFIX
 from deltanb.log.schema_paths import walk
+from deltanb.transaction import active
+from deltanb.transaction.new_table import with_materialized_names
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ _ELSEWHERE = {
 }
 
 
+@active.command
 def set_properties(log: DeltaLog, values: Mapping[str, Any]) -> int:
     """Set table properties; ``delta.`` names in any case.
 
@@ -144,6 +147,7 @@ def _check_row_tracking(configuration: Mapping[str, str], table: str) -> None:
             property=ROW_TRACKING)
 
 
+@active.command
 def unset_properties(
     log: DeltaLog, names: str | Sequence[str], if_exists: bool = False
 ) -> int:
@@ -184,6 +188,7 @@ def unset_properties(
         "UNSET TBLPROPERTIES", {"properties": named, "ifExists": if_exists}))
 
 
+@active.command
 def set_description(log: DeltaLog, description: str | None) -> int:
     """Say what the table is; None takes the description away. Returns the version committed."""
     if description is None:
@@ -191,6 +196,7 @@ def set_description(log: DeltaLog, description: str | None) -> int:
     return set_properties(log, {COMMENT: description})
 
 
+@active.command
 def set_name(log: DeltaLog, name: str | None) -> int:
     """Name the table in its metadata; the path stays. Returns the version committed.
 

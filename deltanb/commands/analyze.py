@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from deltanb.actions import AddFile, decode_path
 from deltanb.commands import clustering
 from deltanb.commands.rewrite import begin
 from deltanb.commands.rows import CommandResult
+from deltanb.damage import reading
 from deltanb.data import column_mapping, statistics
-from deltanb.errors import DataFileNotFound, InvalidArgument
+from deltanb.data.data_file import opened
+from deltanb.data.parallel import Workers
+from deltanb.errors import InvalidArgument
 from deltanb.log.schema import StructType
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 MAX_READERS = 8  # footers read at a time: more only wait for the same disk
 
 
+@active.command
 def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResult:
     """Describe the table's files anew: number of rows, and bounds and NULLs of its columns.
 
@@ -64,7 +67,7 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     files = txn.filter_files()  # a file that goes meanwhile must not come back
     found = []
     with progress("ANALYZE: files described", len(files)) as seen, \
-            ThreadPoolExecutor(MAX_READERS, "deltanb-analyze") as pool:
+            Workers(MAX_READERS, "deltanb-analyze") as pool:
         for one in pool.map(lambda file: (file, _described(txn, file, paths)), files):
             seen()
             found.append(one)
@@ -95,15 +98,9 @@ def _physical(txn: OptimisticTransaction, name: str) -> tuple[str, ...]:
 
 def _described(txn: OptimisticTransaction, file: AddFile, paths: Sequence[tuple[str, ...]]) -> str:
     """The statistics of all rows of the file; those a deletion vector hides make the bounds wide."""
-    store, name = txn.log.store.resolve(decode_path(file.path))
-    try:
-        source = store.open_input(name)
-    except FileNotFoundError as error:
-        raise DataFileNotFound(
-            f"table {txn.table} names the data file {name!r}, which does not exist. Restore it from a "
-            "copy, or remove it from the table with a commit", path=name) from error
-    with source:
-        parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+    path = decode_path(file.path)
+    with opened(txn.log.store, path, txn.table) as parquet, reading("the data file", path):
+        parquet.check_sound()
 
         def read(names: list[str]) -> pa.Table:
             return parquet.read([n for n in names if n in parquet.schema_arrow.names])

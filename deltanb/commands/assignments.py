@@ -55,7 +55,7 @@ def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
     for name, sql in assignments.items():
         if not isinstance(sql, str):
             raise InvalidPredicate(
-                f"the new value of column {name!r} is {sql!r:.80}, which is no SQL text; write 'NULL', "
+                f"the new value of column {name!r} is {sql!r:.80}, which is not SQL text; write 'NULL', "
                 "'1' or \"'text'\"", predicate=str(sql), column=str(name))
         path = _path(schema, name)
         _assign(tree, [field.name for field in path], sql, name)

@@ -19,11 +19,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.actions import decode_path
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.display import Displayable
-from deltanb.errors import DeltaError, TableNotFound
+from deltanb.errors import DeltaError, InvalidTable, TableNotFound
+from deltanb.formatting import last_part
 from deltanb.log.checkpoint_files import complete_checkpoints
+from deltanb.log.paths import place_of
 from deltanb.log.replay import canonical_path, key_array
 from deltanb.log.segment import LOG_FOLDER, commit_name, version_of
 
@@ -136,7 +137,8 @@ def versions(log: DeltaLog, up_to: int | None = None) -> Versions:
     for version in range(last + 1):
         walk.step(version)
     walk.close(last)
-    return Versions(log.path.rstrip("/").rsplit("/", 1)[-1], last, tuple(walk.gaps))
+    name = last_part(log.path)
+    return Versions(name, last, tuple(walk.gaps))
 
 
 class _Walk:
@@ -279,16 +281,23 @@ class _Present:
             return []  # damaged, which reading it will say
 
     def _if_gone(self, path: str, is_encoded: bool = True) -> list[str]:
-        plain = decode_path(path) if is_encoded else path
-        target, name = self.store.resolve(plain)
-        name = posixpath.normpath(name)
-        if target.root == self.store.root:
-            return [] if name in self.names else [name]
+        try:
+            place = place_of(self.store, path, is_encoded=is_encoded)
+        except InvalidTable:  # no file can have such a name
+            return [path]
+        if place.name is not None:
+            is_there = place.name in self.names or self._is_behind_a_link(place.name)
+            return [] if is_there else [place.name]
+        target, name = place.opened()
         folder = posixpath.dirname(name)
-        place = target.root, folder
-        if place not in self.elsewhere:
-            self.elsewhere[place] = frozenset(target.list_names(folder + "/" if folder else ""))
-        return [] if name in self.elsewhere[place] else [plain]
+        key = target.root, folder
+        if key not in self.elsewhere:
+            self.elsewhere[key] = frozenset(target.list_names(folder + "/" if folder else ""))
+        return [] if name in self.elsewhere[key] else [place.address]
+
+    def _is_behind_a_link(self, name: str) -> bool:
+        """The listing follows no linked folder, and knows one spelling of what has several."""
+        return self.store.local_path(name) is not None and self.store.status(name) is not None
 
 
 # -- the wire ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from deltanb.data import column_mapping, inputs
 from deltanb.data.write import write_files
 from deltanb.log import properties
 from deltanb.log.column_values import KEYS
-from deltanb.log.schema import STRING, StructField, StructType
+from deltanb.log.schema import STRING, StructType
 
 if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -43,8 +43,8 @@ def write_changes(
 
     The files count as written by the transaction: they go when it is discarded.
     """
-    metadata = _with_change_type(txn.metadata)
-    schema = metadata.schema.to_arrow()
+    metadata = _without_rules(txn.metadata)
+    schema = metadata.schema.to_arrow().append(pa.field(CHANGE_TYPE, pa.string()))
 
     def rows() -> Iterator[pa.RecordBatch]:
         for kind, batches in changes:
@@ -53,23 +53,16 @@ def write_changes(
                 yield batch.append_column(CHANGE_TYPE, labels)
 
     written = write_files(txn.log.store, metadata, txn.protocol, inputs.Source(schema, rows),
-                          data_change=False, folder=FOLDER, prefix="cdc")
+                          data_change=False, folder=FOLDER, prefix="cdc",
+                          hidden=[column_mapping.hidden(CHANGE_TYPE, STRING)])
     txn.written.extend(written)
     return [AddCDCFile(file.path, dict(file.partition_values), file.size) for file in written]
 
 
-def _with_change_type(metadata: Metadata) -> Metadata:
-    """The table's metadata with the column of the feed, for rows that have passed its constraints.
-
-    Nothing is computed, given or verified once more.
-    """
-    keys = {}
-    if properties.get(metadata.configuration, column_mapping.MODE_KEY) != "none":
-        number = properties.get(metadata.configuration, column_mapping.MAX_ID_KEY) + 1
-        keys = {column_mapping.NAME_KEY: CHANGE_TYPE, column_mapping.ID_KEY: number}
+def _without_rules(metadata: Metadata) -> Metadata:
+    """The table's metadata for rows that have passed its constraints: nothing is verified again."""
     fields = [field.replace(metadata={k: v for k, v in field.metadata.items() if k not in KEYS})
               for field in metadata.schema.fields]
-    schema = StructType([*fields, StructField(CHANGE_TYPE, STRING, metadata=keys)])
     kept = {key: text for key, text in metadata.configuration.items()
             if not key.lower().startswith("delta.constraints.")}
-    return metadata.replace(schema_string=schema.to_json(), configuration=kept)
+    return metadata.replace(schema_string=StructType(fields).to_json(), configuration=kept)

@@ -6,7 +6,8 @@ What it does not know: how one file is read (``data/data_file``), and who writes
 
 A commit that carries change data files is told by them alone. Any other is told by its files: rows of
 an added one are inserted, those of a removed one deleted; where a file only got another deletion
-vector, the difference of the two vectors is what came and went.
+vector, the difference of the two vectors is what came and went. Where the table tracks rows, one that was
+removed and added with the same id was updated, or, with the same commit version, did not change.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,11 @@ from deltanb.actions import (
     decode_path,
 )
 from deltanb.commands.change_files import CHANGE_TYPE
+from deltanb.commands.moved_rows import ALONE, CHANGED, Piece, told_apart
 from deltanb.data import column_mapping, deletion_vectors
 from deltanb.data.data_file import Scan, plan_for, read_data_file
+from deltanb.data.parallel import Workers
+from deltanb.data.row_ids import Fields, columns_of
 from deltanb.errors import (
     DataFileNotFound,
     IncompatibleSchemaChange,
@@ -45,6 +48,7 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.log import history, partitions, properties
+from deltanb.log.delta_log import as_version
 from deltanb.log.schema import (
     STRING,
     ArrayType,
@@ -68,7 +72,6 @@ COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
 FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
-_IN_NO_SCHEMA = -1  # a field id that says: this column is found by its name
 _NO_ROW_CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
@@ -134,6 +137,8 @@ def _range(log: DeltaLog, start: Moment, end: Moment | None, newest: Snapshot) -
             raise InvalidArgument(
                 "changes() takes versions, ISO 8601 texts or datetimes as start and end, found "
                 f"{moment!r}")
+        if isinstance(moment, int):
+            as_version(moment, "changes")
     if start is None:
         raise InvalidArgument("changes() needs a start: a version, an ISO 8601 text or a datetime")
     earliest, latest = _earliest(log), newest.version
@@ -200,11 +205,7 @@ def _feed_schema(schema: StructType) -> StructType:
                 "column to read the feed", column=name)
     types = {CHANGE_TYPE: STRING, COMMIT_VERSION: PrimitiveType("long"),
              COMMIT_TIMESTAMP: PrimitiveType("timestamp")}
-    fields = [
-        StructField(name, type_, metadata={
-            column_mapping.NAME_KEY: name, column_mapping.ID_KEY: _IN_NO_SCHEMA})
-        for name, type_ in types.items()
-    ]
+    fields = [column_mapping.hidden(name, type_) for name, type_ in types.items()]
     return StructType([*schema.fields, *fields])
 
 
@@ -296,6 +297,15 @@ class _File:
     values: Mapping[str, str | None]
     vector: DeletionVector | None = None
     only: BitMap64 | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The file as readers take it."""
+        return {"path": self.path, "partition_values": self.values, "deletion_vector": self.vector,
+                "base_row_id": self.base_row_id,
+                "default_row_commit_version": self.default_row_commit_version}
 
 
 def _files(
@@ -316,7 +326,12 @@ def _files(
         if changed or version == first:
             _check_schema(version, metadata, protocol, target, scan)
         known = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: _time(times[version])}
-        for file in _told_by(actions, version, log, metadata):
+        told = list(_told_by(actions, version, log, metadata))
+        tracked = columns_of(metadata, protocol)
+        if tracked and (not changed or tracked == _columns_before(log, version)):
+            told = _by_row_id(told, replace(scan, columns=tracked, fields=tracked, predicate=None,
+                                            tracked=tracked, version=version))
+        for file in told:
             kind = {} if file.kind is None else {CHANGE_TYPE: file.kind}
             yield replace(file, values={**file.values, **known, **kind})
 
@@ -358,16 +373,46 @@ def _told_by(
     removed = {decode_path(a.path): a for a in actions if isinstance(a, RemoveFile) and a.data_change}
     for path, remove in removed.items():
         values = _values_of(remove, log, version, metadata)
+        ids = (remove.base_row_id, remove.default_row_commit_version)
         if path not in added:
-            yield _File(version, remove.path, "delete", values, remove.deletion_vector)
+            yield _File(version, remove.path, "delete", values, remove.deletion_vector, None, *ids)
             continue
         before, after = _vector(log, remove), _vector(log, added[path])
         for kind, only in (("delete", after - before), ("insert", before - after)):
             if only:
-                yield _File(version, remove.path, kind, values, only=only)
+                yield _File(version, remove.path, kind, values, None, only, *ids)
     for path, add in added.items():
         if path not in removed:
-            yield _File(version, add.path, "insert", add.partition_values, add.deletion_vector)
+            yield _File(version, add.path, "insert", add.partition_values, add.deletion_vector, None,
+                        add.base_row_id, add.default_row_commit_version)
+
+
+def _columns_before(log: DeltaLog, version: int) -> Fields:
+    """The columns of row ids of the version before: under other names, ids say nothing of these rows."""
+    try:
+        before = log.snapshot_at(version - 1)
+    except VersionNotFound:
+        return ()
+    return columns_of(before.metadata, before.protocol)
+
+
+def _by_row_id(files: list[_File], scan: Scan) -> list[_File]:
+    """Of files whose rows were removed and added, the rows that changed, with what became of them."""
+    sides = [[file for file in files if file.kind == kind] for kind in ("delete", "insert")]
+    if not all(sides):
+        return files
+    try:
+        found = told_apart(scan, *([Piece(file.row, file.only) for file in side] for side in sides))
+    except DataFileNotFound:  # it is missed once more when its rows are read, with what can be done
+        return files
+    if found is None:
+        return files
+    told = []
+    for side, fates, change in zip(sides, found, ("update_preimage", "update_postimage"), strict=True):
+        for file, fate in zip(side, fates, strict=True):
+            told += [replace(file, kind=kind, only=rows) for kind, rows in (
+                (file.kind, fate[ALONE]), (change, fate[CHANGED])) if rows]
+    return told
 
 
 def _changes_nothing(info: CommitInfo) -> bool:
@@ -437,10 +482,9 @@ def _rows(scan: Scan, files: Sequence[_File]) -> Iterator[pa.RecordBatch]:
     told = replace(scan, partition_columns=scan.partition_columns - {CHANGE_TYPE})
 
     def read(file: _File) -> list[pa.RecordBatch]:
-        row = {"path": file.path, "partition_values": file.values, "deletion_vector": file.vector}
         one = replace(told if file.kind is None else scan, version=file.version)
         try:
-            return list(read_data_file(one, row, only=file.only))
+            return list(read_data_file(one, file.row, only=file.only))
         except DataFileNotFound as error:
             path = decode_path(file.path)
             raise DataFileNotFound(
@@ -453,6 +497,6 @@ def _rows(scan: Scan, files: Sequence[_File]) -> Iterator[pa.RecordBatch]:
         for file in files:
             yield from read(file)
         return
-    with ThreadPoolExecutor(workers, "deltanb-changes") as pool:
+    with Workers(workers, "deltanb-changes") as pool:
         for batches in pool.map(read, files):
             yield from batches

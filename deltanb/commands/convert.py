@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,16 +18,20 @@ import pyarrow.parquet as pq
 
 from deltanb.actions import AddFile, Metadata, encode_path
 from deltanb.commands import evolution
-from deltanb.commands.row_tracking import with_materialized_names
+from deltanb.damage import reading
 from deltanb.data import column_mapping, statistics
-from deltanb.errors import InvalidArgument, InvalidTable, SchemaMismatch, TableAlreadyExists
+from deltanb.data.parallel import Workers
+from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.log import partitions
 from deltanb.log import properties as table_properties
 from deltanb.log.ddl import parse_schema, parse_type
 from deltanb.log.delta_log import DeltaLog
+from deltanb.log.parquet_file import open_parquet
+from deltanb.log.paths import can_be_named
 from deltanb.log.schema import DataType, StructField, StructType, from_arrow
-from deltanb.log.store import FileStatus, LogStore
+from deltanb.log.store import FileStatus, LogStore, raise_unlistable
 from deltanb.options import options
+from deltanb.transaction import active
 from deltanb.transaction.metadata_check import walk
 from deltanb.transaction.operations import Operation
 
@@ -41,6 +45,7 @@ MAX_READERS = 8  # footers read at a time: more only wait for the same disk
 MAX_NAMED = 5  # files or folders named in an error
 
 
+@active.command
 def convert(
     path: str | os.PathLike[str] | LogStore,
     partition_by: str | Mapping[str, Any] | StructType | pa.Schema | None = None,
@@ -64,7 +69,8 @@ def convert(
 
     Raises:
         TableAlreadyExists: it is a Delta table.
-        InvalidArgument: no file, folders that do not fit ``partition_by``.
+        InvalidArgument: no file, folders that do not fit ``partition_by`` or are links, names that are no
+            UTF-8.
         InvalidTable: a file that is not Parquet; it is named.
         SchemaMismatch: two files have one column with different types.
         ConcurrentWriteException: a table was created meanwhile; nothing was written.
@@ -79,7 +85,7 @@ def convert(
     from deltanb.table import DeltaTable
 
     log = DeltaLog.for_table(path)
-    txn = log.start_transaction()
+    txn = active.begin(log)
     if txn.read_version >= 0:
         raise TableAlreadyExists(
             f"{log.path} is a Delta table already (version {txn.read_version}); there is nothing to "
@@ -91,6 +97,7 @@ def convert(
         raise InvalidArgument(
             f"there is no file to convert in {log.path}; give the folder that holds the Parquet files, or "
             "create a table with deltanb.create(path, data)", path=log.path)
+    _check_listing(log.store, [status.name for status in statuses], columns)
     values = [_values(status.name, columns, log.path) for status in statuses]
     with progress("CONVERT: files opened", len(statuses)) as seen:
         files = _in_parallel(lambda status: _read(log.store, status), statuses, seen)
@@ -104,9 +111,8 @@ def convert(
                  configuration=configuration, created_time=options.clock(),
                  schema_string=schema.to_json()),
         schema, [column.name for column in columns])
-    if table_properties.get(configuration, "delta.enableRowTracking"):
-        metadata = with_materialized_names(metadata)
-    txn.update_metadata(metadata)
+    txn.update_metadata_for_new_table(metadata)
+    metadata = txn.metadata
 
     def describe(place: int) -> AddFile:
         file = files[place]
@@ -126,7 +132,7 @@ def convert(
 
 def _in_parallel(work: Callable[[_A], _B], items: Iterable[_A], seen: Callable[[], None]) -> list[_B]:
     results = []
-    with ThreadPoolExecutor(MAX_READERS, "deltanb-convert") as pool:
+    with Workers(MAX_READERS, "deltanb-convert") as pool:
         for result in pool.map(work, items):
             seen()
             results.append(result)
@@ -134,7 +140,8 @@ def _in_parallel(work: Callable[[_A], _B], items: Iterable[_A], seen: Callable[[
 
 
 def _configuration(properties: Mapping[str, Any]) -> dict[str, str]:
-    found = {key: table_properties.as_text(key, value) for key, value in properties.items()}
+    given = {key: table_properties.as_text(key, value) for key, value in properties.items()}
+    found = table_properties.with_defaults(given)  # now, as files keep the names that they have
     table_properties.validate(found)
     if table_properties.get(found, column_mapping.MODE_KEY) == "id":
         raise InvalidArgument(
@@ -173,6 +180,24 @@ def _is_data(name: str, columns: list[StructField]) -> bool:
     *folders, _ = parts = name.split("/")
     return not any(part[:1] in ("_", ".") and not (part in folders and part.startswith(openly))
                    for part in parts)
+
+
+def _check_listing(store: LogStore, names: list[str], columns: list[StructField]) -> None:
+    """Refuse what a log cannot name, and linked folders, which the listing does not follow."""
+    for name in names:
+        if not can_be_named(name):
+            raise InvalidArgument(
+                f"the name of the file {name!r} in {store.root} is no UTF-8, so that no log can name it; "
+                "rename the file", path=name)
+    root = store.local_path("") or ""
+    for folder, folders, _ in os.walk(root, onerror=raise_unlistable) if root else ():
+        for name in folders:
+            path = os.path.join(folder, name)
+            if os.path.islink(path) and _is_data(os.path.relpath(path, root), columns):
+                raise InvalidArgument(
+                    f"the folder {os.path.relpath(path, root)} in {store.root} is a link; the files behind "
+                    "it would be missing from the table. Move them here, or convert the folder they are in",
+                    path=path)
 
 
 def _values(name: str, columns: list[StructField], root: str) -> dict[str, str | None]:
@@ -214,18 +239,19 @@ class _File:
 
 
 def _read(store: LogStore, status: FileStatus) -> _File:
-    try:
-        with store.open_input(status.name) as source:
-            parquet = pq.ParquetFile(source)
-            footer, schema = parquet.metadata, parquet.schema_arrow
-    except pa.ArrowException as error:
-        raise InvalidTable(
-            f"{status.name} in {store.root} is no Parquet file ({error}). Move it away, or give it a "
-            "name that begins with _ or .", path=store.root, file=status.name) from error
+    with _naming(store, status.name), store.open_input(status.name) as source:
+        parquet = open_parquet(source)
+        parquet.check_sound()
+        footer, schema = parquet.metadata, parquet.schema_arrow
     if any(footer.schema.column(i).physical_type == "INT96" for i in range(len(footer.schema))):
         schema = pa.schema([pa.field(f.name, _instants(f.type)) for f in schema])
     plain = from_arrow(schema.remove_metadata())
     return _File(status, footer, evolution.fresh(_nullable(plain)))  # type: ignore[arg-type]
+
+
+def _naming(store: LogStore, name: str) -> AbstractContextManager[None]:
+    return reading("the Parquet file", name, store.root,
+                   "Move it away, or give it a name that begins with _ or .")
 
 
 def _instants(kind: pa.DataType) -> pa.DataType:
@@ -269,8 +295,9 @@ def _schema(files: list[_File], columns: list[StructField]) -> StructType:
 
 def _statistics(store: LogStore, file: _File, metadata: Metadata, protocol: Any) -> str:
     def read(names: list[str]) -> pa.Table:
-        with store.open_input(file.status.name) as source:
-            parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        with _naming(store, file.status.name), store.open_input(file.status.name) as source:
+            parquet = pq.ParquetFile(
+                source, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
             return parquet.read([n for n in names if n in parquet.schema_arrow.names])
 
     return statistics.from_footer(

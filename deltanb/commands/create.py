@@ -6,6 +6,7 @@ What it does not know: how rows become files, how a commit goes.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,9 @@ import pyarrow as pa
 
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata
 from deltanb.commands import evolution
-from deltanb.commands.write import commit_or_discard, metrics_of, refuse_append_only
+from deltanb.commands.write import commit_or_discard, metrics_of, refuse_append_only, removed_metrics
 from deltanb.data import inputs
-from deltanb.errors import InvalidArgument, InvalidSchema, TableAlreadyExists
+from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists
 from deltanb.log import column_values
 from deltanb.log import properties as table_properties
 from deltanb.log.ddl import parse_schema, quoted
@@ -26,6 +27,7 @@ from deltanb.log.protocol import FEATURE_PREFIX, check_writable, without_protoco
 from deltanb.log.schema import StructType, from_arrow
 from deltanb.log.store import LogStore
 from deltanb.options import options
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -33,12 +35,9 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MODES = ("error", "ignore", "overwrite")
-_ROW_TRACKING_COLUMNS = {
-    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
-    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
-}
 
 
+@active.command
 def create(
     path: str | os.PathLike[str] | LogStore,
     data_or_schema: Any,
@@ -83,7 +82,7 @@ def create(
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
     log = DeltaLog.for_table(path)
-    txn = log.start_transaction()
+    txn = active.begin(log)
     if txn.read_version >= 0 and mode == "ignore":
         return DeltaTable(log)
     if txn.read_version >= 0 and mode == "error":
@@ -96,7 +95,9 @@ def create(
     try:
         commit_or_discard(
             txn, lambda: _create(txn, metadata, data, user_metadata, target_file_size))
-    except NotADirectoryError:
+    except StorageError as error:
+        if error.errno != errno.ENOTDIR:
+            raise
         raise InvalidArgument(
             f"{log.path} is no place for a table: it is a file, or lies in one. Give another path",
             path=log.path) from None
@@ -134,9 +135,6 @@ def _metadata(
         raise InvalidSchema("a table needs at least one column; the data, or the schema, has none")
     configuration = {key: table_properties.as_text(key, value) for key, value in properties.items()}
     table_properties.validate(configuration)
-    if table_properties.get(configuration, "delta.enableRowTracking"):
-        for key, prefix in _ROW_TRACKING_COLUMNS.items():
-            configuration.setdefault(key, prefix + options.new_id())
     if any(column_values.DEFAULT in field.metadata for field in schema.fields):
         configuration.setdefault(FEATURE_PREFIX + column_values.DEFAULTS_FEATURE, "supported")
     metadata = Metadata(
@@ -155,12 +153,15 @@ def _create(
         refuse_append_only(txn)
         metadata = metadata.replace(id=txn.snapshot.metadata.id)
         removed = [file.remove() for file in txn.filter_files()] + _domains_removed(txn)
-    column_values.verify(metadata)
-    txn.update_metadata(metadata)
+    txn.update_metadata_for_new_table(metadata, replaces=replaces)
+    metadata = txn.metadata
     check_writable(txn.protocol, metadata, txn.table, writes_data=data is not None)
     added: list[AddFile] = []
     if data is not None:
         added = txn.write_files(data, target_file_size=target_file_size)
+    metrics = metrics_of(added) if data is not None else {}
+    if data is not None and replaces:
+        metrics |= removed_metrics(removed)
     operation = Operation(
         ("CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE")
         + (" AS SELECT" if data is not None else ""),
@@ -171,7 +172,7 @@ def _create(
             "clusterBy": [],
             "properties": without_protocol_properties(metadata.configuration),
         },
-        metrics=metrics_of(added) if data is not None else {},
+        metrics=metrics,
         user_metadata=user_metadata,
     )
     return txn.commit([*removed, *added], operation)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.change_files import wants_changes, write_changes
+from deltanb.commands.engine import check_engine, choose_engine
 from deltanb.commands.rows import (
     CommandResult,
     Condition,
@@ -18,12 +19,11 @@ from deltanb.commands.rows import (
     Stopwatch,
     TouchedFile,
     begin,
-    check_engine,
-    choose_engine,
     find,
     known_live_count,
     mark_deleted,
     rows_of,
+    schema_with_row_ids,
     table_of,
     table_of_rows,
     understand,
@@ -32,7 +32,7 @@ from deltanb.commands.rows import (
 )
 from deltanb.commands.write import commit_or_discard
 from deltanb.data import inputs
-from deltanb.log.schema import to_arrow
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 
+@active.command
 def delete(
     log: DeltaLog, where: str | None = None, *, engine: str = "auto",
     user_metadata: str | None = None,
@@ -145,7 +146,8 @@ def _survivors(
 ) -> Any:
     kept = [found for found in touched if not found.is_whole]
     if engine == "arrow":
-        return inputs.Source(to_arrow(txn.snapshot.schema), lambda: rows_of(txn, kept, "others"))
+        return inputs.Source(
+            schema_with_row_ids(txn), lambda: rows_of(txn, kept, "others", row_ids=True))
     from deltanb.spark.rows import all_rows, without_rows
 
     if not condition.can_be_repeated:

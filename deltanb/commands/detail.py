@@ -10,6 +10,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.clustering import logical_columns
+from deltanb.formatting import redacted
 from deltanb.log.protocol import features_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
         "id": metadata.id,
         "name": metadata.name,
         "description": metadata.description,
-        "location": snapshot.log.path,
+        "location": redacted(snapshot.log.path),
         "createdAt": _time(metadata.created_time),
         "lastModified": _time(snapshot.timestamp),
         "partitionColumns": list(metadata.partition_columns),

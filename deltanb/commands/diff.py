@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -24,12 +23,12 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from deltanb.commands.diff_rows import Sides, conformed, match
-from deltanb.commands.rewrite import row_id_columns
-from deltanb.data import column_mapping, deletion_vectors
-from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.data import deletion_vectors
+from deltanb.data.data_file import plan, read_data_file
+from deltanb.data.parallel import Workers
+from deltanb.data.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
-from deltanb.log.schema import PrimitiveType, StructField
 from deltanb.log.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ MAX_BYTES = 256 << 20
 SAMPLE_ROWS = 100
 """Rows read of files that are too many to read, where all of their rows are known to be new or gone."""
 MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
-_IN_NO_SCHEMA = -1  # a field id that says: this column is found by its name
 
 
 def diff(
@@ -175,15 +173,16 @@ def _rows(
         reason = _beyond(files, masked, max_rows)
         if reason:
             return _counted(before, after, files, reason)
-        tracked = [row_id_columns(snapshot)[:1] for snapshot in (before, after)]
-        by_id = keys is None and all(tracked)
-        read = [_read(before, _listed(files.removed) + masked[0], tracked[0] if by_id else ()),
-                _read(after, _listed(files.added) + masked[1], tracked[1] if by_id else ())]
+        tracked = [columns_of(snapshot.metadata, snapshot.protocol) for snapshot in (before, after)]
+        # Ids mean the same rows as long as they are kept under the same name.
+        by_id = keys is None and bool(tracked[0]) and tracked[0] == tracked[1]
+        read = [_read(before, _listed(files.removed) + masked[0], by_id),
+                _read(after, _listed(files.added) + masked[1], by_id)]
     except DeltaError as error:
         return _estimated(after, files, in_short(error, after.log.path))
-    ids = [table.column(len(table.schema) - 1) for table in read] if by_id else None
+    ids = [table[tracked[0][0].name] for table in read] if by_id else None
     if by_id:
-        read = [table.select(range(table.num_columns - 1)) for table in read]
+        read = [table.select(range(table.num_columns - len(tracked[0]))) for table in read]
     old, not_compared = conformed(read[0], before.schema, after.schema)
     sides = Sides(old, read[1], after.schema, not_compared, ids)
     fixed = frozenset(after.partition_columns) | {name for name, _ in _absent(before, after)}
@@ -277,32 +276,13 @@ def _estimated(after: Snapshot, files: FileDiff, reason: str = "") -> RowDiff:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _read(snapshot: Snapshot, files: list[_Reading], tracked: Sequence[str]) -> pa.Table:
-    """Rows in the order of the files; with ``tracked`` their ids as one column more."""
-    scan = plan(snapshot)
-    plain = scan.schema
-    if tracked:
-        stored = StructField(tracked[0], PrimitiveType("long"), metadata={
-            column_mapping.NAME_KEY: tracked[0], column_mapping.ID_KEY: _IN_NO_SCHEMA})
-        columns = (*scan.columns, stored)
-        scan = replace(scan, columns=columns, fields=columns)
+def _read(snapshot: Snapshot, files: list[_Reading], by_id: bool) -> pa.Table:
+    """Rows in the order of the files; ``by_id`` with their ids and commit versions as last columns."""
+    scan = plan(snapshot, row_ids=by_id)
 
     def read(file: _Reading) -> list[pa.RecordBatch]:
-        batches = read_data_file(scan, file.row, positions=bool(tracked), only=file.only)
-        return [_with_id(batch, file.row) for batch in batches] if tracked else list(batches)
+        return list(read_data_file(scan, file.row, only=file.only))
 
-    schema = scan.schema if tracked else plain
-    with ThreadPoolExecutor(min(MAX_READERS, os.cpu_count() or 1), "deltanb-diff") as pool:
+    with Workers(min(MAX_READERS, os.cpu_count() or 1), "deltanb-diff") as pool:
         found = [batch for batches in pool.map(read, files) for batch in batches]
-    return pa.Table.from_batches(found, schema)
-
-
-def _with_id(batch: pa.RecordBatch, row: Mapping[str, Any]) -> pa.RecordBatch:
-    """Where a file holds no id of a row, its place in the file gives it."""
-    place = batch.schema.get_field_index(ROW_POSITION)
-    fresh: Any = pa.nulls(batch.num_rows, pa.int64())
-    if row.get("base_row_id") is not None:
-        fresh = pc.add(batch.column(place), row["base_row_id"])
-    ids = pc.coalesce(batch.column(place - 1), fresh)
-    fields = list(batch.schema)[:place]
-    return pa.RecordBatch.from_arrays([*batch.columns[: place - 1], ids], schema=pa.schema(fields))
+    return pa.Table.from_batches(found, scan.schema)

@@ -23,24 +23,26 @@ from deltanb.actions import (
     DomainMetadata,
     Metadata,
     RemoveFile,
-    decode_path,
     encode_path,
 )
 from deltanb.commands.alter import CHECK_PREFIX, begin, commit_metadata
 from deltanb.commands.alter_features import feature_name
 from deltanb.commands.alter_properties import set_properties, unset_properties
-from deltanb.commands.row_tracking import MATERIALIZED_NAMES, has_ids, unbackfill
+from deltanb.commands.row_tracking import has_ids, unbackfill
 from deltanb.data import column_mapping
 from deltanb.data.conform import Place, compile_conversion, find_field
 from deltanb.errors import FeatureDropConflict, IllegalStateError, InvalidArgument
 from deltanb.log import cleanup, properties
 from deltanb.log.checkpoint_files import complete_checkpoints
 from deltanb.log.ddl import field_for_log
+from deltanb.log.paths import place_of
 from deltanb.log.protocol import FEATURE_PREFIX, downgraded, supports, upgraded
 from deltanb.log.schema_paths import field_at, replaced, walk
 from deltanb.log.segment import LOG_FOLDER
 from deltanb.log.type_widening import TYPE_CHANGES, has_changes
 from deltanb.options import options
+from deltanb.transaction import active
+from deltanb.transaction.new_table import MATERIALIZED_NAMES
 from deltanb.transaction.operations import DROP_FEATURE, Operation
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ _WIDENING = "delta.enableTypeWidening"
 _ROW_TRACKING = ("delta.enableRowTracking", "delta.rowTrackingSuspended")
 
 
+@active.command
 def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> int:
     """Take a table feature out of the protocol, after its traces in the newest version.
 
@@ -319,7 +322,7 @@ def _narrower_file(snapshot: Snapshot, files: pa.Table) -> str | None:
     fields = [f for f in snapshot.schema if f.name in columns and f.name not in partitions]
     mode = column_mapping.mode_of(snapshot.metadata, snapshot.protocol)
     for path in files["path"].to_pylist() if fields else ():
-        store, name = snapshot.log.store.resolve(decode_path(path))
+        store, name = place_of(snapshot.log.store, path).opened()
         with store.open_input(name) as source:
             stored = list(pq.read_schema(source))
         for field in fields:

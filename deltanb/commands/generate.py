@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from deltanb.errors import InvalidArgument
 from deltanb.log.partitions import hive_path
-from deltanb.transaction.hooks import MANIFEST_FOLDER, write_manifests
+from deltanb.log.paths import Inside
+from deltanb.transaction import active
+from deltanb.transaction.hooks import MANIFEST_FOLDER, check_manifest, write_manifests
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 SYMLINKS = "symlink_format_manifest"
 
 
+@active.command
 def generate(snapshot: Snapshot, mode: str = SYMLINKS) -> None:
     """Write ``_symlink_format_manifest``: lists of the table's Parquet files, one for each partition.
 
@@ -48,6 +51,8 @@ def generate(snapshot: Snapshot, mode: str = SYMLINKS) -> None:
         folder = hive_path(zip(snapshot.partition_columns, key, strict=True))
         kept.add("/".join(part for part in (MANIFEST_FOLDER, folder, "manifest") if part))
     store = snapshot.log.store
+    inside = Inside(store)
     for status in list(store.list_all(MANIFEST_FOLDER)):
         if status.name.endswith("/manifest") and status.name not in kept:
+            check_manifest(inside, status.name)
             store.delete(status.name)

@@ -14,12 +14,14 @@ from deltanb.errors import InvalidArgument, TableNotFound
 from deltanb.log.column_values import SCHEMA_UPDATE, Identity, with_marks
 from deltanb.log.ddl import field_for_log
 from deltanb.log.protocol import check_writable
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
 
 
+@active.command
 def sync_identity(log: DeltaLog, column: str) -> int | None:
     """Move the mark of an identity column beyond every value in it, never back.
 
@@ -42,7 +44,7 @@ def sync_identity(log: DeltaLog, column: str) -> int | None:
     """
     from deltanb.data.read import iter_batches
 
-    txn = log.start_transaction()
+    txn = active.begin(log)
     if txn.read_version < 0:
         raise TableNotFound(
             f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",

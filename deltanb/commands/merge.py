@@ -23,6 +23,7 @@ from pyroaring import BitMap64
 from deltanb.actions import AddFile
 from deltanb.commands import evolution
 from deltanb.commands.change_files import wants_changes, write_changes
+from deltanb.commands.engine import check_engine, choose_by_size, choose_engine
 from deltanb.commands.merge_clauses import (
     DELETE,
     INSERT,
@@ -40,14 +41,11 @@ from deltanb.commands.merge_clauses import (
 from deltanb.commands.merge_on import On, analyze
 from deltanb.commands.merge_rows import ArrowMerge, check_runs_here
 from deltanb.commands.rows import (
-    MAX_IN_PROCESS_BYTES,
     CommandResult,
     FileChanges,
     Stopwatch,
     TouchedFile,
     begin,
-    check_engine,
-    choose_engine,
     live_count,
     mark_deleted,
     rows_of,
@@ -64,6 +62,7 @@ from deltanb.log.protocol import check_writable
 from deltanb.log.replay import files_table
 from deltanb.log.schema import StructType, to_arrow
 from deltanb.options import options
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan
 
@@ -152,10 +151,11 @@ class MergeBuilder:
     def _with(self, clause: Clause) -> MergeBuilder:
         if clause.condition is not None and not isinstance(clause.condition, str):
             raise InvalidArgument(
-                f"the condition of {clause.said} is {clause.condition!r:.80}, not a SQL text")
+                f"the condition of {clause.said} is {clause.condition!r:.80}, not SQL text")
         check_order(self.clauses, clause)
         return replace(self, clauses=(*self.clauses, clause))
 
+    @active.command_named("merge")
     def execute(self, engine: str = "auto", user_metadata: str | None = None) -> CommandResult:
         """Run the merge.
 
@@ -198,7 +198,7 @@ def merge(
         target_alias, source_alias: the names of the two in SQL.
     """
     if not isinstance(on, str):
-        raise InvalidArgument(f"the condition of a merge is a SQL text, found {on!r:.80}")
+        raise InvalidArgument(f"the condition of a merge is SQL text, found {on!r:.80}")
     return MergeBuilder(log, source, on, target_alias, source_alias)
 
 
@@ -244,8 +244,9 @@ class Source:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is more than the process should hold."""
-        return self.snapshot is not None and self.snapshot.size_in_bytes > MAX_IN_PROCESS_BYTES
+        """Whether it is more than the process should hold, and Spark is there to hold it."""
+        return self.snapshot is not None and choose_by_size(
+            self.snapshot.log.store, [self.snapshot.files]) == "spark"
 
     @cached_property
     def table(self) -> pa.Table:

@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeGuard
 
 import sqlglot
 from sqlglot import exp
@@ -23,7 +23,7 @@ from deltanb.commands import evolution
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.log import predicates
 from deltanb.log.column_values import GENERATION, KEYS, START, STEP, Identity
-from deltanb.log.schema import StructField, StructType
+from deltanb.log.schema import DataType, StructField, StructType
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
@@ -33,6 +33,18 @@ VISIBLE = {MATCHED: BOTH, NOT_MATCHED: SOURCE, NOT_MATCHED_BY_SOURCE: TARGET}
 MAX_SUGGESTIONS = 3  # closest column names in an error
 
 Tree = assigning.Tree
+
+
+class Fields(dict[str, Any]):
+    """Of a :data:`Tree`: the fields of a struct that come from a struct of the source, beside which it keeps
+    others. Where both structs are NULL it stays so.
+
+    ``source`` is the source's, as SQL.
+    """
+
+    def __init__(self, source: str, fields: Tree) -> None:
+        super().__init__(fields)
+        self.source = source
 
 
 @dataclass(frozen=True)
@@ -61,12 +73,16 @@ class Clause:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A clause over known columns: its condition qualified, its values by columns of the new schema."""
+    """A clause over known columns: its condition qualified, its values by columns of the new schema.
+
+    With ``evolves`` fields that the structs of a value lack are NULL; else such a value is refused.
+    """
 
     kind: str
     action: str
     condition: str | None
     tree: Tree
+    evolves: bool = False
 
 
 def check_order(clauses: Sequence[Clause], new: Clause) -> None:
@@ -282,7 +298,8 @@ def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) 
     if clause.action == DELETE:
         return Resolved(clause.kind, clause.action, condition, {})
     if clause.is_star:
-        return Resolved(clause.kind, clause.action, condition, _star(names, clause, schema, evolves))
+        tree = _star(names, clause, schema, evolves)
+        return Resolved(clause.kind, clause.action, condition, tree, evolves)
     assert clause.values is not None
     if clause.action == INSERT and not clause.values:
         raise InvalidArgument(f"{clause.said} has no values; give values={{column: SQL}}, or use "
@@ -295,7 +312,7 @@ def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) 
             raise InvalidArgument(
                 f"{clause.said} gives a value to a part of {nested!r}; an inserted row has no other parts, "
                 "so give the whole struct: named_struct(…)", column=nested)
-    return Resolved(clause.kind, clause.action, condition, tree)
+    return Resolved(clause.kind, clause.action, condition, tree, evolves)
 
 
 def _unaliased(names: Names, key: str) -> str:
@@ -357,9 +374,15 @@ def _taken(
     names: Names, field: StructField, found: StructField, path: tuple[str, ...], action: str
 ) -> Any:
     """The source's column; of a struct its fields one by one where an update must keep others."""
-    if action == UPDATE and isinstance(field.type, StructType) and isinstance(found.type, StructType):
-        inner = {f.name: found.type.get(f.name) for f in field.type.fields}
-        if any(f is None for f in inner.values()):
-            return {f.name: _taken(names, f, other, (*path, other.name), action)
-                    for f in field.type.fields if (other := inner[f.name]) is not None}
-    return names.column("source", *path)
+    column = names.column("source", *path)
+    if action == UPDATE and isinstance(found.type, StructType) and _has_more(field.type, found.type):
+        return Fields(column, {f.name: _taken(names, f, other, (*path, other.name), action)
+                               for f in field.type.fields if (other := found.type.get(f.name)) is not None})
+    return column
+
+
+def _has_more(wanted: DataType, found: DataType) -> TypeGuard[StructType]:
+    """Whether a struct, or one inside it, has fields that the source's lacks."""
+    return isinstance(wanted, StructType) and isinstance(found, StructType) and any(
+        (inner := found.get(field.name)) is None or _has_more(field.type, inner.type)
+        for field in wanted.fields)

@@ -22,7 +22,7 @@ from deltanb.commands.merge_clauses import Names, quoted, references
 from deltanb.errors import UnsupportedPredicate
 from deltanb.log import coercion as co
 from deltanb.log import expressions as ex
-from deltanb.log import predicates
+from deltanb.log import failures, predicates
 from deltanb.log.predicates import Predicate
 
 MAX_LISTED_VALUES = 1000
@@ -144,7 +144,7 @@ def _key(expression: ex.Expression, names: Names) -> Key | None:
         left, right = right, left
     if _sides(left, names) != {"target"} or _sides(right, names) != {"source"}:
         return None
-    if t.is_nested(left.type):
+    if t.is_nested(left.type) or failures.can_fail(expression):
         return None
     inner = left
     if isinstance(inner, ex.Call) and inner.op == "cast" and _widens(inner.args[0].type, inner.type):

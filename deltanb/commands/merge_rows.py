@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +31,15 @@ from deltanb.commands.merge_clauses import (
     NOT_MATCHED,
     NOT_MATCHED_BY_SOURCE,
     UPDATE,
+    Fields,
     Names,
     Resolved,
 )
 from deltanb.data import inputs
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
-from deltanb.data.enforce import Enforcer, differences, mismatch, nullable
+from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
+from deltanb.data.parallel import Workers
+from deltanb.data.row_ids import renewed
 from deltanb.errors import UnsupportedPredicate
 from deltanb.log import expressions as ex
 from deltanb.log import predicates, values
@@ -153,7 +155,7 @@ class ArrowMerge:
         needed = self._needed()
         scan = plan(self.txn.snapshot, needed, self._filter(where))
         workers = min(MAX_READERS, os.cpu_count() or 1, max(1, len(files)))
-        with ThreadPoolExecutor(workers, "deltanb-merge") as pool:
+        with Workers(workers, "deltanb-merge") as pool:
             for window in _windows(files):
                 tables = list(pool.map(lambda file: _keyed(scan, file, seen), window))
                 self._join(window, tables, found)
@@ -257,7 +259,7 @@ class ArrowMerge:
         self, changed: Sequence[Changed], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
     ) -> inputs.Source:
-        """Rows to write, in the table's new schema.
+        """Rows to write, in the table's new schema; rows of the table with their ids, where it tracks rows.
 
         Args:
             groups: ``update``, ``insert``, and ``copy`` for the rows of the files that no clause changes.
@@ -267,19 +269,27 @@ class ArrowMerge:
         schema = to_arrow(nullable(self.schema))
         kept = [name for name in schema.names if name not in without]
 
+        scan = plan(self.txn.snapshot, row_ids=set(groups) != {INSERT})
+        tracked = [scan.schema.field(field.name) for field in scan.tracked]
+        written = pa.schema([*(schema.field(name) for name in kept), *tracked])
+
         def batches() -> Iterator[pa.RecordBatch]:
             if UPDATE in groups or "copy" in groups:
                 for one in changed:
-                    yield from self._of_file(one, groups)
+                    yield from self._of_file(scan, one, groups)
             if INSERT in groups:
                 for batch in self._inserts(inserts):
-                    yield batch.select(kept)
+                    new = [pa.nulls(batch.num_rows, field.type) for field in tracked]
+                    yield pa.RecordBatch.from_arrays(
+                        [*batch.select(kept).columns, *new], schema=written)
 
-        return inputs.Source(pa.schema([schema.field(name) for name in kept]), batches)
+        return inputs.Source(written, batches)
 
-    def _of_file(self, one: Changed, groups: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        scan = plan(self.txn.snapshot)
-        widen = Enforcer(scan.schema, self.schema)
+    def _of_file(
+        self, scan: Scan, one: Changed, groups: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        names = self.txn.snapshot.schema.names
+        widen = Enforcer(pa.schema([scan.schema.field(name) for name in names]), self.schema)
         only = None
         if "copy" not in groups:
             only = one.of([i for i, clause in enumerate(self.clauses) if clause.action == UPDATE])
@@ -287,11 +297,12 @@ class ArrowMerge:
                 return
         for batch in read_data_file(scan, one.file, positions=True, only=only):
             positions = batch.column(ROW_POSITION).to_numpy()
-            old = batch.select(range(batch.num_columns - 1))
+            old, ids = batch.select(names), batch.select([field.name for field in scan.tracked])
             places = np.minimum(np.searchsorted(one.positions, positions), len(one.positions) - 1)
             hit = one.positions[places] == positions
             if "copy" in groups and not hit.all():
-                yield widen.apply(old.filter(pa.array(~hit)))
+                others = pa.array(~hit)
+                yield _beside(widen.apply(old.filter(others)), ids.filter(others))
             for place in np.unique(one.clauses[places[hit]]) if UPDATE in groups else ():
                 outcome = self.outcomes[place]
                 if outcome is None:
@@ -301,7 +312,8 @@ class ArrowMerge:
                 there = one.source_rows[places[mine]]
                 other = None if self.clauses[place].kind != MATCHED else self.source.take(pa.array(there))
                 sided = _sided(pa.Table.from_batches([before]), other, self.names)
-                yield outcome.apply(sided, widen.apply(before))
+                kept = renewed(ids.take(pa.array(mine)), scan.tracked)
+                yield _beside(outcome.apply(sided, widen.apply(before)), kept)
 
     def _inserts(self, places: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         for place in np.unique(self.inserted):
@@ -314,6 +326,14 @@ class ArrowMerge:
                 yield outcome.apply(_sided(source=taken, names=self.names), None)
 
 
+def _beside(rows: pa.RecordBatch, ids: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with their ids and commit versions as last columns."""
+    if not ids.num_columns:
+        return rows
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, *ids.columns], schema=pa.schema([*rows.schema, *ids.schema]))
+
+
 class _Outcome:
     """The rows that a clause makes: its values where it has one, else the old ones, else NULL."""
 
@@ -321,7 +341,7 @@ class _Outcome:
         self.schema = schema
         self.arrow = to_arrow(nullable(schema))
         both = names.schema()
-        self.leaves = _leaves(both, schema, clause.tree, "")
+        self.leaves = _leaves(both, schema, clause.tree, "", clause.evolves)
         self.generated = [
             (name, predicates.parse_value(sql, schema, schema.field(name).type))
             for name, sql in assigning.generated(schema, clause.tree).items()]
@@ -359,19 +379,33 @@ class _Taken:
         return self.enforcer.apply(batch).column(0)
 
 
-def _leaves(both: StructType, fields: StructType, tree: assigning.Tree, prefix: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Parts:
+    """The new fields of a struct, by name; with ``source`` it stays NULL where that struct is, too."""
+
+    fields: dict[str, Any]
+    source: tuple[str, ...] | None
+
+
+def _leaves(
+    both: StructType, fields: StructType, tree: assigning.Tree, prefix: str, evolves: bool
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, assigned in tree.items():
         wanted = fields.field(name)
         if isinstance(assigned, dict):
             assert isinstance(wanted.type, StructType)
-            found[wanted.name] = _leaves(both, wanted.type, assigned, f"{prefix}{name}.")
+            source = plain_column(both, assigned.source) if isinstance(assigned, Fields) else None
+            inner = _leaves(both, wanted.type, assigned, f"{prefix}{name}.", evolves)
+            found[wanted.name] = _Parts(inner, source)
             continue
         path = plain_column(both, assigned)
         if path is None:
             found[wanted.name] = predicates.parse_value(assigned, both, wanted.type)
             continue
         type_ = type_at(both, path)
+        if not evolves:
+            refuse_lacking(type_, wanted.type, prefix + wanted.name)
         arrow = to_arrow(nullable(StructType([StructField("x", type_)]))).field(0).type
         relaxed = nullable(StructType([StructField(prefix + wanted.name, wanted.type)])).fields[0]
         found[wanted.name] = _Taken(path, arrow, relaxed)
@@ -407,16 +441,18 @@ def type_at(schema: StructType, path: Sequence[str]) -> DataType:
 def _new(leaf: Any, rows: pa.Table, before: pa.Array, path: str) -> pa.Array:
     if isinstance(leaf, _Taken):
         return leaf.evaluate(rows)
-    if not isinstance(leaf, dict):
+    if not isinstance(leaf, _Parts):
         made = leaf.evaluate(rows, path)
         return made if made.type.equals(before.type) else made.cast(before.type)
     children = []
     for place, inner in enumerate(before.type):
         child = pc.struct_field(before, [place])
-        if inner.name in leaf:
-            child = _new(leaf[inner.name], rows, child, f"{path}.{inner.name}")
+        if inner.name in leaf.fields:
+            child = _new(leaf.fields[inner.name], rows, child, f"{path}.{inner.name}")
         children.append(child)
-    return pa.StructArray.from_arrays(children, fields=list(before.type))
+    nothing = None if leaf.source is None else pc.and_(
+        before.is_null(), _inner(rows, leaf.source).is_null())
+    return pa.StructArray.from_arrays(children, fields=list(before.type), mask=nothing)
 
 
 # --- rows of two sides ------------------------------------------------------------------------------

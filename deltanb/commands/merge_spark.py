@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltanb.actions import AddFile
@@ -28,13 +27,15 @@ from deltanb.commands.merge_clauses import (
     NOT_MATCHED,
     NOT_MATCHED_BY_SOURCE,
     UPDATE,
+    Fields,
     Names,
     Resolved,
 )
 from deltanb.commands.merge_on import MAX_LISTED_PARTITIONS, MAX_LISTED_VALUES, Key
 from deltanb.commands.merge_rows import Found, plain_column, type_at
-from deltanb.data.enforce import differences, mismatch, nullable
-from deltanb.errors import InvalidPredicate, InvalidTable
+from deltanb.data.enforce import differences, mismatch, nullable, refuse_lacking
+from deltanb.data.row_ids import columns_of
+from deltanb.errors import InvalidTable
 from deltanb.log import expressions as ex
 from deltanb.log.column_values import GENERATION, KEYS
 from deltanb.log.replay import files_table
@@ -42,6 +43,7 @@ from deltanb.log.schema import StructField, StructType, to_arrow
 from deltanb.spark.checks import refused
 from deltanb.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
 from deltanb.spark.read import PATH, ROW, read_rows
+from deltanb.spark.refusals import refusals
 from deltanb.spark.rows import rules, stored
 from deltanb.spark.session import spark as start_session
 
@@ -179,7 +181,7 @@ class SparkMerge:
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
     ) -> DataFrame:
-        """Rows to write, in the table's new schema; see ``ArrowMerge.rows``."""
+        """Rows to write, in the table's new schema, with ids; see ``ArrowMerge.rows``."""
         with rules(self.session):
             if set(groups) == {INSERT}:
                 source = self._inserted()
@@ -191,7 +193,7 @@ class SparkMerge:
             if INSERT in groups:
                 apart = {file.path for file in self.with_matches} - set(files)
                 files.update({file.path: file for file in self.with_matches})
-            target, places = self._target(files_table(list(files.values())))
+            target, places = self._target(files_table(list(files.values())), row_ids=True)
             lonely = "copy" in groups or any(c.kind == NOT_MATCHED_BY_SOURCE for c in self.clauses)
             how = ("full" if lonely else "right") if INSERT in groups else ("left" if lonely else "inner")
             joined = self._joined(target, how)
@@ -223,7 +225,7 @@ class SparkMerge:
                 clause = self.clauses[place]
                 if one.name in clause.tree:
                     start = old if clause.action == UPDATE else F.lit(None).cast(target_type)
-                    new = _new(joined, both, one, start, clause.tree[one.name], one.name)
+                    new = _new(joined, both, one, start, clause.tree[one.name], one.name, clause.evolves)
                 elif clause.action == INSERT:
                     new = F.lit(None).cast(target_type)
                 else:
@@ -231,14 +233,25 @@ class SparkMerge:
                 hit = column(_CLAUSE) == place
                 value = F.when(hit, new) if value is None else value.when(hit, new)
             made.append((old if value is None else value.otherwise(old)).alias(one.name))
-        shaped = self._with_generated(joined.select(*made, _CLAUSE), places)
+        tracked = self._row_ids(places) if has_target else []
+        shaped = self._with_generated(joined.select(*made, *tracked, _CLAUSE), places)
         partition = [column(name) for name in self.txn.metadata.partition_columns]
         given = set(groups) == {INSERT} and any(
             key in one.metadata for one in self.schema.fields for key in KEYS)
         return shaped.repartition(*partition) if partition and not given else shaped
 
+    def _row_ids(self, places: Sequence[int]) -> list[Column]:
+        """The ids of rows that were there before, and the commit versions of those that do not change."""
+        fields = columns_of(self.txn.metadata, self.txn.protocol)
+        names = [F.expr(self.names.column("target", field.name)) for field in fields]
+        inserted = [place for place in places if self.clauses[place].action == INSERT]
+        keeps = [~column(_CLAUSE).isin(inserted), column(_CLAUSE) == _COPY]
+        return [F.when(keep, name).alias(field.name)
+                for keep, name, field in zip(keeps, names, fields, strict=False)]
+
     def _with_generated(self, rows: DataFrame, places: Sequence[int]) -> DataFrame:
         """Generated columns computed from the new values, where the row's clause does not assign them."""
+        beside = [column(name) for name in rows.columns[len(self.schema.fields):] if name != _CLAUSE]
         made = []
         for one in self.schema.fields:
             value = column(one.name)
@@ -248,12 +261,12 @@ class SparkMerge:
                 new = stored(rows, self.schema, one.type, str(sql), one.name)
                 value = F.when(column(_CLAUSE).isin(free), new).otherwise(value)
             made.append(value.alias(one.name))
-        return rows.select(*made)
+        return rows.select(*made, *beside)
 
     # -- joins ---------------------------------------------------------------------------------------
 
-    def _target(self, files: pa.Table) -> tuple[DataFrame, dict[str, int]]:
-        frame, places = read_rows(self.txn.snapshot, files, self.session)
+    def _target(self, files: pa.Table, *, row_ids: bool = False) -> tuple[DataFrame, dict[str, int]]:
+        frame, places = read_rows(self.txn.snapshot, files, self.session, row_ids=row_ids)
         return frame.alias(self.names.target_alias), places
 
     def _aliased_source(self) -> DataFrame:
@@ -296,16 +309,13 @@ class SparkMerge:
 
     def _run(self, work: Callable[[], Any]) -> Any:
         """Spark's refusal of SQL as an error of this library."""
-        try:
+        with refusals(f"evaluate the merge on {self.on.sql!r}", self.on.sql):
             return work()
-        except AnalysisException as error:
-            said = str(error).splitlines()[0]
-            raise InvalidPredicate(f"Spark cannot evaluate the merge on {self.on.sql!r}: {said}",
-                                   predicate=self.on.sql) from None
 
 
 def _new(
-    joined: DataFrame, both: StructType, one: StructField, old: Column, assigned: Any, path: str
+    joined: DataFrame, both: StructType, one: StructField, old: Column, assigned: Any, path: str,
+    evolves: bool,
 ) -> Column:
     """A column's new value; of a struct whose fields are assigned, the struct with those replaced.
 
@@ -318,13 +328,19 @@ def _new(
         for inner in one.type.fields:
             value = old.getField(inner.name)
             if inner.name in assigned:
-                value = _new(joined, both, inner, value, assigned[inner.name], f"{path}.{inner.name}")
+                inside = f"{path}.{inner.name}"
+                value = _new(joined, both, inner, value, assigned[inner.name], inside, evolves)
             fields.append(value.alias(inner.name))
-        return F.struct(*fields)
+        made = F.struct(*fields)
+        if isinstance(assigned, Fields):
+            return F.when(old.isNotNull() | F.expr(assigned.source).isNotNull(), made)
+        return made
     found = plain_column(both, assigned)
     if found is None:
-        return stored(joined, both, one.type, assigned, path)
+        return stored(joined, both, one.type, assigned, path, lacks=evolves)
     type_ = type_at(both, found)
+    if not evolves:
+        refuse_lacking(type_, one.type, path)
     lines = differences(to_arrow(nullable(StructType([StructField(path, type_)]))),
                         nullable(StructType([StructField(path, one.type)])))
     if lines:

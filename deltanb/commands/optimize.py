@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,14 +21,18 @@ import pyarrow.compute as pc
 
 from deltanb.actions import AddFile
 from deltanb.commands import clustering, zorder
-from deltanb.commands.rewrite import Rewrite, Rewriter, begin, commit_rewrite, tracks_rows
-from deltanb.commands.rows import MAX_IN_PROCESS_BYTES, CommandResult, check_engine
+from deltanb.commands.engine import bytes_to_read, check_engine, choose_by_size
+from deltanb.commands.rewrite import Rewrite, Rewriter, begin, commit_rewrite
+from deltanb.commands.rows import CommandResult
 from deltanb.commands.write import commit_or_discard
 from deltanb.data import column_mapping
-from deltanb.errors import InvalidArgument, UnsupportedProtocol
+from deltanb.data.parallel import Workers
+from deltanb.data.row_ids import preserved
+from deltanb.errors import InvalidArgument
 from deltanb.log import predicates, properties
 from deltanb.log.schema import PrimitiveType, StructType
 from deltanb.options import options
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan, partition_key
 
@@ -47,6 +49,7 @@ ORDERED_SLACK = 2
 it is cut, so that a stretch is one file."""
 
 
+@active.command
 def optimize(
     log: DeltaLog,
     *,
@@ -106,11 +109,12 @@ def optimize(
     parameters: dict[str, Any] = {
         "predicate": [] if where is None else [where], "zOrderBy": columns,
         "clusterBy": [".".join(path) for path in clustered], "auto": False,
-        "isFull": full if clustered else None}
+        **({"isFull": full} if clustered else {})}
     operation = Operation("OPTIMIZE", parameters, user_metadata=user_metadata)
     return _run(txn, tasks, operation, engine)
 
 
+@active.command
 def purge(
     log: DeltaLog, *, where: str | None = None, engine: str = "auto",
     user_metadata: str | None = None,
@@ -204,10 +208,6 @@ class _Task:
     columns: Sequence[clustering.Path] = ()
     target: int = 0
 
-    @property
-    def size(self) -> int:
-        return int(pc.sum(self.files["size"]).as_py() or 0)
-
 
 def _tasks_of_curve(
     curve: str, columns: Sequence[clustering.Path], files: pa.Table, target: int
@@ -218,7 +218,7 @@ def _tasks_of_curve(
 
 def _tasks_of_bins(files: pa.Table, target: int) -> list[_Task]:
     """Bins of one partition's files that together make one file; ascending by size, as Delta packs."""
-    sizes = files["size"].to_pylist()
+    sizes = pc.fill_null(files["size"], 0).to_pylist()
     eroded = _eroded(files)
     taken = [place for place, size in enumerate(sizes) if size < target or place in eroded]
     tasks = []
@@ -273,7 +273,7 @@ def _run(
 ) -> CommandResult:
     from deltanb.notebook.progress import progress
 
-    engine = _chosen(txn, engine, sum(task.size for task in tasks))
+    engine = _chosen(txn, engine, [task.files for task in tasks])
     if not tasks:
         return CommandResult(operation.name, None, "log")
     done: list[CommandResult] = []
@@ -283,10 +283,7 @@ def _run(
         with progress(f"{operation.name}: files written again", files) as seen:
             rewrites = _rewritten(txn, tasks, engine, seen)
         metrics = _metrics(rewrites)
-        tags = {}
-        if tracks_rows(txn.snapshot):
-            kept = engine == "arrow" and Rewriter(txn).keeps_row_ids
-            tags["delta.rowTracking.preserved"] = "true" if kept else "false"
+        tags = preserved(txn.metadata, txn.protocol, copies=True)
         _, version = commit_rewrite(txn, rewrites, operation.replace(metrics=metrics, tags=tags))
         done.append(CommandResult(operation.name, version, engine, metrics))
         return version
@@ -295,17 +292,11 @@ def _run(
     return done[0]
 
 
-def _chosen(txn: OptimisticTransaction, engine: str, size: int) -> str:
-    """Who works. Spark does not see row ids, so tables that track rows stay in the process."""
-    tracked = tracks_rows(txn.snapshot)
-    if engine == "spark" and tracked:
-        raise UnsupportedProtocol(
-            f"table {txn.table} tracks rows, and their ids cannot be kept through Spark; say "
-            'engine="arrow"', features=("rowTracking",))
+def _chosen(txn: OptimisticTransaction, engine: str, files: Sequence[pa.Table]) -> str:
+    """Who works: Spark on much data, where it is installed and can reach the files."""
     if engine != "auto":
         return engine
-    reachable = txn.log.store.local_path("") is not None and find_spec("pyspark") is not None
-    return "spark" if size > MAX_IN_PROCESS_BYTES and reachable and not tracked else "arrow"
+    return "arrow" if not files else choose_by_size(txn.log.store, files)
 
 
 def _rewritten(
@@ -339,7 +330,7 @@ def _rewritten(
         return Rewrite(list(FileScan(task.files)), added)
 
     workers = 1 if tasks[0].curve else min(MAX_WORKERS, os.cpu_count() or 1, len(tasks))
-    with ThreadPoolExecutor(workers, "deltanb-optimize") as pool:
+    with Workers(workers, "deltanb-optimize") as pool:
         running = [pool.submit(work, task) for task in tasks]
         try:
             return [one.result() for one in running]
@@ -367,7 +358,8 @@ def _fitted(rewriter: Rewriter, task: _Task) -> zorder.Curve | None:
     batches = iter_batches(rewriter.snapshot, task.files, names)
     rows = sum(file.num_records or 0 for file in FileScan(task.files))
     sample = zorder.sample_of(batches, rows)
-    parts = max(1, -(-task.size // task.target))
+    size = bytes_to_read(rewriter.snapshot.log.store, [task.files], whole=True)
+    parts = max(1, -(-size // task.target))
     return sample and zorder.Curve.fit(task.curve or "", list(task.columns), sample, parts)
 
 

@@ -25,8 +25,10 @@ from deltanb.data.deletion_vectors import relative_path
 from deltanb.errors import DataFileNotFound, InvalidArgument
 from deltanb.log import properties
 from deltanb.log.column_values import with_marks_kept
+from deltanb.log.paths import place_of
 from deltanb.log.protocol import merged
 from deltanb.log.replay import FILES_SCHEMA, key_array
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan
 
@@ -42,6 +44,7 @@ _KEPT_PROPERTIES = (
 """They say how the log tells its times, which concerns the commits between as well."""
 
 
+@active.command
 def restore(
     log: DeltaLog,
     moment: int | str | dt.datetime,
@@ -57,7 +60,7 @@ def restore(
         user_metadata: a text kept in the commit.
 
     Returns:
-        What was done, with the version committed.
+        What was done, with the version committed; None where the table is like that already.
 
     Raises:
         VersionNotFound: there is no such version, or the log no longer has it.
@@ -99,6 +102,8 @@ def restore(
         "removedFilesSize": sum(file.size for file in gone),
         "restoredFilesSize": sum(file.size for file in back),
     }
+    if not actions and protocol is now.protocol and metadata == now.metadata:
+        return CommandResult("RESTORE", None, "log", metrics)
     is_version = isinstance(moment, int)
     parameters = {"version": moment if is_version else None,
                   "timestamp": None if is_version else str(moment)}
@@ -125,16 +130,16 @@ def _without(files: pa.Table, others: pa.Table) -> pa.Table:
 
 def _missing(store: LogStore, file: AddFile) -> Iterable[str]:
     """The paths that the file needs and the store does not have."""
-    paths = [decode_path(file.path)]
+    paths = [(file.path, True)]
     vector = file.deletion_vector
     if vector is not None and vector.storage_type == "u":
-        paths.append(relative_path(vector.path_or_inline_dv))
+        paths.append((relative_path(vector.path_or_inline_dv), False))
     elif vector is not None and vector.storage_type == "p":
-        paths.append(decode_path(vector.path_or_inline_dv))
-    for path in paths:
-        target, name = store.resolve(path)
+        paths.append((vector.path_or_inline_dv, True))
+    for path, is_encoded in paths:
+        target, name = place_of(store, path, is_encoded=is_encoded).opened()
         if target.status(name) is None:
-            yield path
+            yield decode_path(path) if is_encoded else path
 
 
 def _vacuumed(table: str, version: int, paths: list[str]) -> DataFileNotFound:

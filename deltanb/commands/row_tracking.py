@@ -19,7 +19,6 @@ from deltanb.actions import AddFile, Metadata
 from deltanb.commands.alter import begin, refuse_unwritable
 from deltanb.errors import InvalidArgument, RowIdAssignmentWithoutStats
 from deltanb.log.protocol import supports, upgraded
-from deltanb.options import options
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL, Operation
 from deltanb.transaction.reads import FileScan
 from deltanb.transaction.rebase import row_ids_suspended
@@ -33,22 +32,7 @@ if TYPE_CHECKING:
 MAX_FILES_PER_COMMIT = 100_000
 """Files of one batch: a commit of some 50 MB; conflicts cost no more than that."""
 
-MATERIALIZED_NAMES = {
-    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
-    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
-}
-"""Property -> how the name of the hidden column begins."""
-
 _COLUMNS = ["base_row_id", "default_row_commit_version"]
-
-
-def with_materialized_names(metadata: Metadata) -> Metadata:
-    """The metadata with names for the hidden columns of ids and versions, new ones where it has none."""
-    configuration = dict(metadata.configuration)
-    for key, prefix in MATERIALIZED_NAMES.items():
-        if key not in configuration:
-            configuration[key] = prefix + options.new_id()
-    return metadata.replace(configuration=configuration)
 
 
 def backfill(
@@ -81,7 +65,7 @@ def backfill(
     batch = 0
     while _lacks_ids(txn):
         files = _files(txn, pc.is_null)
-        txn.commit(files, Operation(BACKFILL, {"batchId": batch}))
+        txn.commit(files, Operation(BACKFILL, {"batchId": str(batch)}))
         batch += 1
         txn = begin(log)
     return txn
@@ -93,7 +77,7 @@ def unbackfill(log: DeltaLog) -> OptimisticTransaction:
     batch = 0
     while has_ids(txn.snapshot):
         bare = _files(txn, pc.is_valid, keep_ids=False)
-        txn.commit(bare, Operation(UNBACKFILL, {"batchId": batch}))
+        txn.commit(bare, Operation(UNBACKFILL, {"batchId": str(batch)}))
         batch += 1
         txn = begin(log)
     return txn

@@ -2,8 +2,8 @@
 
 What lives here: what DELETE, UPDATE and MERGE share. :func:`find` looks for the rows of a condition,
 :func:`rows_of` reads them or the others again, :func:`mark_deleted` takes rows out of their files by
-deletion vectors; :class:`FileChanges` holds what a commit does to the files, with Delta's metrics;
-:func:`choose_engine` decides who works, and :class:`CommandResult` says what was done.
+deletion vectors; :class:`FileChanges` holds what a commit does to the files, with Delta's metrics, and
+:class:`CommandResult` says what was done.
 What it does not know: what the rows become (the commands do), Spark (``spark/rows.py`` does the same
 work there).
 
@@ -13,33 +13,29 @@ deletion vectors do (PROTOCOL.md, "Deletion Vectors").
 
 from __future__ import annotations
 
-import json
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, decode_path, encode_path
 from deltanb.data import deletion_vectors, inputs
-from deltanb.data.constraints import Checker
-from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
-from deltanb.data.generated import checks_of
+from deltanb.data.data_file import ROW_POSITION, opened, plan, read_data_file
+from deltanb.data.parallel import Workers
+from deltanb.data.row_ids import columns_of, preserved
 from deltanb.display import Displayable
-from deltanb.errors import AppendOnlyTable, InvalidArgument, TableNotFound, UnsupportedPredicate
+from deltanb.errors import AppendOnlyTable, TableNotFound, UnsupportedPredicate
 from deltanb.log import predicates, properties
 from deltanb.log.protocol import check_writable
 from deltanb.log.replay import files_table
 from deltanb.log.schema import to_arrow
 from deltanb.options import options
+from deltanb.transaction import active
 from deltanb.transaction.operations import CHANGES_DATA
 
 if TYPE_CHECKING:
@@ -48,11 +44,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
-MAX_IN_PROCESS_BYTES = 1 << 30
-"""Compressed bytes of data files that ``engine="auto"`` works on in the process; above it Spark does,
-where it is installed. Rows are streamed, so it is time that counts: a minute or so on a laptop."""
 MAX_FINDERS = 8  # files searched at a time: more only wait for the same disk
-ENGINES = ("auto", "arrow", "spark")
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,13 +139,8 @@ class FileChanges:
         }
 
     def tags(self, txn: OptimisticTransaction) -> dict[str, str]:
-        """Whether rows kept their ids (PROTOCOL.md, "Writer Requirements for Row Tracking").
-
-        Rows that are written again get new ones; those that stay in their file keep theirs.
-        """
-        if not properties.get(txn.metadata.configuration, "delta.enableRowTracking"):
-            return {}
-        return {"delta.rowTracking.preserved": "false" if self.written else "true"}
+        """Of the commit: whether rows kept their ids."""
+        return preserved(txn.metadata, txn.protocol, copies=bool(self.written))
 
 
 class Stopwatch:
@@ -189,7 +176,7 @@ def begin(log: DeltaLog, command: str, *, removes: bool = True) -> OptimisticTra
         UnsupportedProtocol: the table has a feature that this library cannot write.
         AppendOnlyTable: the table has ``delta.appendOnly=true``.
     """
-    txn: OptimisticTransaction = log.start_transaction()
+    txn: OptimisticTransaction = active.begin(log)
     if txn.read_version < 0:
         raise TableNotFound(
             f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",
@@ -208,57 +195,6 @@ def uses_vectors(txn: OptimisticTransaction) -> bool:
     """Whether rows are taken out of files by deletion vectors, rather than by writing files again."""
     return bool(properties.get(txn.metadata.configuration, "delta.enableDeletionVectors")) and (
         txn.protocol.supports("deletionVectors"))
-
-
-def choose_engine(
-    txn: OptimisticTransaction, engine: str, files: FileScan, reason: UnsupportedPredicate | None
-) -> str:
-    """``arrow`` or ``spark``: who works on these files.
-
-    Args:
-        engine: ``auto``, or the one that is wanted in any case.
-        files: those that may have to be read.
-        reason: why the command's SQL cannot run in the process, None if it can.
-
-    With ``auto`` Spark works where the process cannot, and on more than ``MAX_IN_PROCESS_BYTES`` if it
-    is installed and can reach the files.
-
-    Raises:
-        InvalidArgument: an unknown engine.
-        UnsupportedPredicate: ``engine="arrow"`` and SQL that cannot run there.
-    """
-    check_engine(engine)
-    if reason is None:
-        reason = _unchecked_constraint(txn)
-    if engine == "arrow" and reason is not None:
-        raise reason
-    if engine != "auto":
-        return engine
-    if reason is not None:
-        if find_spec("pyspark") is None:
-            raise reason
-        return "spark"
-    size = pc.sum(files.table["size"]).as_py() or 0
-    reachable = txn.log.store.local_path("") is not None and find_spec("pyspark") is not None
-    return "spark" if size > MAX_IN_PROCESS_BYTES and reachable else "arrow"
-
-
-def check_engine(engine: str) -> None:
-    """Refuse an engine that there is not.
-
-    Raises:
-        InvalidArgument: neither ``auto`` nor ``arrow`` nor ``spark``.
-    """
-    if engine not in ENGINES:
-        raise InvalidArgument(f"engine={engine!r} is none of {', '.join(map(repr, ENGINES))}")
-
-
-def _unchecked_constraint(txn: OptimisticTransaction) -> UnsupportedPredicate | None:
-    try:
-        Checker(txn.metadata.schema, txn.metadata, checks_of(txn.metadata, txn.protocol))
-    except UnsupportedPredicate as error:
-        return error
-    return None
 
 
 # --- finding rows ---------------------------------------------------------------------------------
@@ -362,7 +298,7 @@ def find_touched(
 
     touched = []
     workers = min(MAX_FINDERS, os.cpu_count() or 1, len(files))
-    with ThreadPoolExecutor(max(1, workers), "deltanb-find") as pool:
+    with Workers(max(1, workers), "deltanb-find") as pool:
         for found in pool.map(search, files):
             seen()
             if found.rows:
@@ -388,9 +324,8 @@ def physical_count(txn: OptimisticTransaction, file: AddFile) -> int:
     """How many rows a file has, deleted ones too: from its statistics, else from its footer."""
     if file.num_records is not None:
         return file.num_records
-    store, name = txn.log.store.resolve(decode_path(file.path))
-    with store.open_input(name) as source:
-        return int(pq.ParquetFile(source).metadata.num_rows)
+    with opened(txn.log.store, decode_path(file.path), txn.table) as parquet:
+        return int(parquet.metadata.num_rows)
 
 
 def known_live_count(file: AddFile) -> int | None:
@@ -426,15 +361,21 @@ def _row(file: AddFile) -> Mapping[str, Any]:
 
 # --- reading rows again ---------------------------------------------------------------------------
 
+def schema_with_row_ids(txn: OptimisticTransaction) -> pa.Schema:
+    """Of rows that are read to be written again: the snapshot's columns, then those of row tracking."""
+    return plan(txn.snapshot, row_ids=True).schema
+
+
 def rows_of(
     txn: OptimisticTransaction, touched: Iterable[TouchedFile], which: str,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None, *, row_ids: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the touched files, in the snapshot's logical schema.
 
     ``which``: ``"touched"`` for the rows that are meant, ``"others"`` for the live rows beside them.
+    ``row_ids`` adds each row's id and commit version, where the table tracks rows.
     """
-    scan = plan(txn.snapshot, columns)
+    scan = plan(txn.snapshot, columns, row_ids=row_ids)
     for found in touched:
         if which == "touched":
             wanted = found.rows
@@ -456,8 +397,11 @@ def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterat
 def marked_rows(
     txn: OptimisticTransaction, touched: Iterable[TouchedFile]
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """All live rows of the touched files in their order, each batch with a mask of those meant."""
-    scan = plan(txn.snapshot)
+    """All live rows of the touched files in their order, each batch with a mask of those meant.
+
+    They come with their ids and commit versions, where the table tracks rows.
+    """
+    scan = plan(txn.snapshot, row_ids=True)
     for found in touched:
         for batch in read_data_file(scan, found.file, positions=True):
             place = batch.num_columns - 1
@@ -500,15 +444,22 @@ def table_of_rows(
 
 
 def write_rows(txn: OptimisticTransaction, data: Any) -> list[AddFile]:
-    """Write rows (Arrow in the process, or a frame of ``deltanb.spark.rows``) as files of the table."""
+    """Write rows (Arrow in the process, or a frame of ``deltanb.spark.rows``) as files of the table.
+
+    Rows that come with their ids and commit versions keep these.
+    """
     from deltanb.commands.write import clustering_of
 
-    if not inputs.is_spark(data):
-        return txn.write_files(data, clustering=clustering_of(txn))
+    is_frame = inputs.is_spark(data)
+    names = data.columns if is_frame else data.schema.names
+    hidden = [field for field in columns_of(txn.metadata, txn.protocol) if field.name in names]
+    if not is_frame:
+        return txn.write_files(data, clustering=clustering_of(txn), hidden=hidden)
+    from deltanb.spark.refusals import refusals
     from deltanb.spark.rows import rules
 
-    with rules():
-        return txn.write_files(data, clustering=clustering_of(txn))
+    with rules(), refusals("compute the rows to be written", None, "; nothing was changed"):
+        return txn.write_files(data, clustering=clustering_of(txn), hidden=hidden)
 
 
 # --- deletion vectors -----------------------------------------------------------------------------
@@ -529,19 +480,9 @@ def mark_deleted(
     for found in kept:
         deleted = _deleted(txn, found.file)
         unions.append(found.rows if deleted is None else found.rows | deleted)
-    vectors = deletion_vectors.write_file(txn.log.store, unions)
-    path = deletion_vectors.relative_path(vectors[0].path_or_inline_dv)
-    txn.written.append(AddFile(encode_path(path), {}, sum(v.size_in_bytes for v in vectors), 0))
+    vectors = deletion_vectors.write_file(
+        txn.log.store, unions,
+        begins=lambda name, size: txn.written.append(AddFile(encode_path(name), {}, size, 0)))
     for found, vector in zip(kept, vectors, strict=True):
-        marked = found.file.replace(
-            deletion_vector=vector, data_change=True, stats=_wide(txn, found.file))
-        changes.vectors.append((marked, found.file.remove()))
-
-
-def _wide(txn: OptimisticTransaction, file: AddFile) -> str:
-    """The statistics of a file that loses rows: bounds hold, but need not be met any more."""
-    stats: dict[str, Any] = {}
-    with suppress(ValueError):
-        stats = json.loads(file.stats or "{}")
-    stats = {"numRecords": physical_count(txn, file), **stats, "tightBounds": False}
-    return json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
+        marked = found.file.with_deletion_vector(vector, physical_count(txn, found.file))
+        changes.vectors.append((marked.replace(data_change=True), found.file.remove()))

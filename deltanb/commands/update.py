@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from deltanb.commands import assignments as assigning
 from deltanb.commands.change_files import wants_changes, write_changes
+from deltanb.commands.engine import check_engine, choose_engine
 from deltanb.commands.rows import (
     CommandResult,
     Condition,
@@ -23,12 +24,11 @@ from deltanb.commands.rows import (
     Stopwatch,
     TouchedFile,
     begin,
-    check_engine,
-    choose_engine,
     find,
     mark_deleted,
     marked_rows,
     rows_of,
+    schema_with_row_ids,
     table_of,
     table_of_rows,
     understand,
@@ -38,7 +38,8 @@ from deltanb.commands.rows import (
 )
 from deltanb.commands.write import commit_or_discard
 from deltanb.data import inputs
-from deltanb.log.schema import to_arrow
+from deltanb.data.row_ids import columns_of, renewed
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 
+@active.command
 def update(
     log: DeltaLog, assignments: Mapping[str, str], where: str | None = None, *,
     engine: str = "auto", user_metadata: str | None = None,
@@ -104,7 +106,8 @@ def update(
         watch.lap("rewriteTimeMs")
         metrics.update(changes.metrics(), **watch.metrics())
         metrics["numUpdatedRows"] = sum(len(found.rows) for found in touched)
-        operation = Operation("UPDATE", {"predicate": condition.sql}, metrics=metrics,
+        predicate = [] if condition.sql is None else [condition.sql]
+        operation = Operation("UPDATE", {"predicate": predicate}, metrics=metrics,
                               tags=changes.tags(txn), user_metadata=user_metadata)
         return txn.commit(changes.actions, operation)
 
@@ -156,16 +159,18 @@ class _Update:
             return updated_rows(self.txn.snapshot, files, where, self.tree,
                                 assigning.generated(schema, self.tree), others=others)
         assigner = assigning.Assigner(schema, self.tree)
+        tracked = columns_of(self.txn.metadata, self.txn.protocol)
 
         def batches() -> Iterator[pa.RecordBatch]:
             if others:
                 for batch, mask in marked_rows(self.txn, touched):
-                    yield assigner.apply_where(batch, mask)
+                    yield renewed(assigner.apply_where(batch, mask), tracked, mask)
                 return
-            for batch in rows_of(self.txn, touched, "touched"):
-                yield from assigner.apply(pa.Table.from_batches([batch])).to_batches()
+            for batch in rows_of(self.txn, touched, "touched", row_ids=True):
+                for changed in assigner.apply(pa.Table.from_batches([batch])).to_batches():
+                    yield renewed(changed, tracked)
 
-        return inputs.Source(to_arrow(schema), batches)
+        return inputs.Source(schema_with_row_ids(self.txn), batches)
 
     def _survivors(self) -> Any:
         kept = [found for found in self.touched if found.others]
@@ -176,5 +181,5 @@ class _Update:
                 return all_rows(self.txn.snapshot, table_of_rows(self.txn, kept, "others"))
             assert self.condition.sql is not None  # else there are no others
             return without_rows(self.txn.snapshot, table_of(kept), self.condition.sql)
-        schema = to_arrow(self.txn.snapshot.schema)
-        return inputs.Source(schema, lambda: rows_of(self.txn, kept, "others"))
+        return inputs.Source(
+            schema_with_row_ids(self.txn), lambda: rows_of(self.txn, kept, "others", row_ids=True))

@@ -6,8 +6,11 @@ What it does not know: the log's own files (``log/cleanup.py`` deletes those).
 
 A version is within the retention if it was the newest one at some moment of it. Needed is what such a
 version reads: data files, deletion vectors, change data files. A file that no commit names is kept as
-long as it is younger than the retention, for it may belong to a commit still to come. Whatever lies
-outside the table's folder is never touched: a clone's files are its source's.
+long as it is younger than the retention, for it may belong to a commit still to come; so are the files that
+a write has under names of its own (``leftovers.py``). Whatever lies outside the table's folder is never
+touched: a clone's files are its source's. What a path means, and what is inside, ``log/paths.py`` says: a
+file that is needed under any spelling is needed, and one that is reached through a linked folder is where
+the link leads.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,8 +31,8 @@ from deltanb.actions import (
     AddFile,
     CommitInfo,
     RemoveFile,
-    decode_path,
 )
+from deltanb.commands.leftovers import folders_of_leftovers, leftovers
 from deltanb.commands.rewrite import MAX_TRANSACTIONS, begin
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.display import Displayable
@@ -38,10 +41,13 @@ from deltanb.errors import (
     IllegalStateError,
     InvalidArgument,
 )
+from deltanb.formatting import shown
 from deltanb.log import properties
+from deltanb.log.paths import Inside, can_be_named
 from deltanb.log.segment import LOG_FOLDER, commit_name
 from deltanb.log.store import FileStatus, LogStore
 from deltanb.options import options
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
 HOUR_MS = 3_600_000
+MAX_HOURS = 1900 * 365 * 24  # so long ago there still are dates to show
 RETENTION = "delta.deletedFileRetentionDuration"
 LAST_VACUUM = f"{LOG_FOLDER}/_last_vacuum_info"
 """Up to which version removed files have been deleted, as Delta Spark notes it."""
@@ -87,6 +94,7 @@ class VacuumResult(Displayable):
         return pc.sum(self.files["size"]).as_py() or 0
 
 
+@active.command
 def vacuum(
     log: DeltaLog,
     retention_hours: float | None = None,
@@ -101,7 +109,7 @@ def vacuum(
         retention_hours: how long files of the past are kept; ``delta.deletedFileRetentionDuration``
             (7 days) unless given.
         lite: look for removed files in the log instead of listing the folder: faster, but files that
-            no commit ever named stay.
+            no commit ever named stay, those of writes that were cut short among them.
         dry_run: only say what would go.
         check: refuse a retention shorter than the table's: with it, a reader, or a writer that has
             not committed yet, can lose files it works with.
@@ -128,18 +136,25 @@ def vacuum(
     retention = _retention(retention_hours, kept, check, txn.table)
     cutoff = options.clock() - retention
     needed = _Needed(snapshot, cutoff)
-    found = _removed_by_log(snapshot, needed) if lite else _listed(snapshot, needed)
-    doomed = [status for status in found if status.name not in needed.names]
+    if lite:
+        found, folders = _removed_by_log(snapshot, needed), []
+    else:
+        found = _listed(snapshot, needed) + [
+            status for status in leftovers(log.store, cutoff)
+            if needed.inside.name_of(status.name, is_encoded=False) is not None]
+        folders = folders_of_leftovers(log.store, cutoff)
+    doomed = [status for status in found if status.name not in needed]
     if dry_run:
         return VacuumResult(txn.table, _table(doomed), cutoff)
-    folders = _old_folders(snapshot, cutoff)
-    parameters = {"retentionCheckEnabled": check, "defaultRetentionMillis": kept,
-                  "specifiedRetentionMillis": None if retention_hours is None else retention}
+    folders += _old_folders(snapshot, needed)
+    parameters = {"retentionCheckEnabled": check, "defaultRetentionMillis": kept}
+    if retention_hours is not None:
+        parameters["specifiedRetentionMillis"] = retention
     started = _note(log, Operation("VACUUM START", parameters, metrics={
         "numFilesToDelete": len(doomed), "sizeOfDataToDelete": sum(s.size for s in doomed)}))
     for version in range(snapshot.version + 1, started):  # may have brought files back
         needed.keep(log.read_commit(version))
-    doomed = [status for status in doomed if status.name not in needed.names]
+    doomed = [status for status in doomed if status.name not in needed]
     end = {"numDeletedFiles": 0, "numVacuumedDirectories": len(
         {posixpath.dirname(status.name) for status in found} | {""})}
     try:
@@ -167,16 +182,19 @@ def _note(log: DeltaLog, operation: Operation) -> int:
     """Put a record into the log, whatever else is committed meanwhile: it changes nothing."""
     for _ in range(MAX_TRANSACTIONS - 1):
         with suppress(DeltaConcurrentModificationException):
-            version: int = log.start_transaction().commit([], operation)
+            version: int = active.begin(log).commit([], operation)
             return version
-    return int(log.start_transaction().commit([], operation))
+    return int(active.begin(log).commit([], operation))
 
 
 def _retention(hours: float | None, kept: int, check: bool, table: str) -> int:
     if hours is None:
         return kept
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not hours >= 0:
-        raise InvalidArgument(f"retention_hours={hours!r} must be a number of hours, 0 or more")
+        raise InvalidArgument(f"retention_hours={shown(hours)} must be a number of hours, 0 or more")
+    if hours > MAX_HOURS:
+        raise InvalidArgument(
+            f"retention_hours={shown(hours)} must be at most {MAX_HOURS}: longer than there are dates")
     retention = int(hours * HOUR_MS)
     if check and retention < kept:
         raise InvalidArgument(
@@ -197,13 +215,15 @@ def _table(files: Iterable[FileStatus]) -> pa.Table:
 # --- what is needed -------------------------------------------------------------------------------
 
 class _Needed:
-    """Names, below the table's folder, of the files that a version within the retention reads."""
+    """The files below the table's folder that a version within the retention reads."""
 
     def __init__(self, snapshot: Snapshot, cutoff: int) -> None:
         self.store, self.log, self.cutoff = snapshot.log.store, snapshot.log, cutoff
+        self.inside = Inside(self.store)
         self.names: set[str] = set()
+        """Keys of :class:`Inside`."""
         self.expired: set[str] = set()
-        """Files that were removed longer ago than the retention; perhaps needed all the same."""
+        """Of files that were removed longer ago than the retention; perhaps needed all the same."""
         self.oldest_version: int | None = None
         """The newest version committed before the retention began, -1 without one; None if unknown."""
         self._add(self.names, snapshot.select_files(["path", "deletion_vector"]))
@@ -230,55 +250,61 @@ class _Needed:
             version -= 1
         self.oldest_version = version
 
+    def __contains__(self, name: str) -> bool:
+        return self.inside.key(name) in self.names
+
     def keep(self, actions: Iterable[Any]) -> None:
         """Whatever these actions name is needed."""
-        self.names.update(self.of_actions(actions))
-
-    def of_actions(self, actions: Iterable[Any]) -> Iterator[str]:
-        """The files that actions name, and those of their deletion vectors."""
-        for action in actions:
-            if isinstance(action, AddFile | RemoveFile | AddCDCFile):
-                yield from self._name(action.path)
-                vector = action.deletion_vector if not isinstance(action, AddCDCFile) else None
-                if vector is not None:
-                    yield from self._of_vector(vector.storage_type, vector.path_or_inline_dv)
+        for path, is_encoded in _paths_of(actions):
+            self.names.update(self.inside.keys_of(path, is_encoded=is_encoded))
 
     def _add(self, names: set[str], table: pa.Table) -> None:
         for path in table["path"].to_pylist():
-            names.update(self._name(path))
+            names.update(self.inside.keys_of(path))
         for vector in table["deletion_vector"].drop_null().to_pylist():
-            names.update(self._of_vector(vector["storage_type"], vector["path_or_inline_dv"]))
+            for path, is_encoded in _paths_of_vector(vector["storage_type"], vector["path_or_inline_dv"]):
+                names.update(self.inside.keys_of(path, is_encoded=is_encoded))
 
-    def _of_vector(self, storage: str, text: str) -> Iterator[str]:
-        if storage == "u":
-            yield relative_path(text)
-        elif storage == "p":
-            yield from self._name(text)
 
-    def _name(self, path: str) -> Iterator[str]:
-        """The name of a path in the log, if it lies in the table's folder."""
-        store, name = self.store.resolve(decode_path(path))
-        if store.root == self.store.root:
-            yield posixpath.normpath(name)
+def _paths_of(actions: Iterable[Any]) -> Iterator[tuple[str, bool]]:
+    """The paths that actions name, and those of their deletion vectors; whether they are encoded."""
+    for action in actions:
+        if isinstance(action, AddFile | RemoveFile | AddCDCFile):
+            yield action.path, True
+            vector = action.deletion_vector if not isinstance(action, AddCDCFile) else None
+            if vector is not None:
+                yield from _paths_of_vector(vector.storage_type, vector.path_or_inline_dv)
+
+
+def _paths_of_vector(storage: str, text: str) -> Iterator[tuple[str, bool]]:
+    if storage == "u":
+        yield relative_path(text), False
+    elif storage == "p":
+        yield text, True
 
 
 # --- what there is --------------------------------------------------------------------------------
 
 def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
     """Files in the folder that are old enough to go, if no version needs them."""
-    hidden = _hidden(snapshot)
+    hidden, key = _hidden(snapshot, needed.inside), needed.inside.key
     return [status for status in snapshot.log.store.list_all("")
             if not hidden(status.name)
-            and (status.modification_time <= needed.cutoff or status.name in needed.expired)]
+            and (status.modification_time <= needed.cutoff or key(status.name) in needed.expired)]
 
 
-def _hidden(snapshot: Snapshot) -> Any:
-    """Whether a name lies in a hidden folder, or is hidden itself; partitions and changes are not."""
+def _hidden(snapshot: Snapshot, inside: Inside) -> Callable[[str], bool]:
+    """Whether a name is not VACUUM's to delete: one in a hidden folder, or hidden itself, but for partitions
+    and changes; one in the log, wherever a link has that; one that no log could name.
+    """
     columns = {f.physical_name for f in (
         snapshot.schema.field(c) for c in snapshot.partition_columns)} | {*snapshot.partition_columns}
     open_names = tuple(f"{column}=" for column in columns if column[:1] in "_.")
+    log = tuple(f"{key}/" for key in inside.keys_of(LOG_FOLDER))
 
     def test(name: str) -> bool:
+        if inside.key(name).startswith(log) or not can_be_named(name):
+            return True
         *folders, _ = parts = name.split("/")
         if parts[0] == CHANGE_FOLDER:
             folders, parts = folders[1:], parts[1:]
@@ -296,19 +322,20 @@ def _removed_by_log(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
         return []
     done = _last_vacuumed(store)
     start = 0 if done is None else done + 1
-    names: set[str] = set()
+    names: set[str | None] = set()
     for version in range(start, (-1 if last is None else last) + 1):
         if store.status(commit_name(version)) is None:
             last = None
             break
         actions = log.read_commit(version)
-        names.update(needed.of_actions(
+        names.update(needed.inside.name_of(path, is_encoded=is_encoded) for path, is_encoded in _paths_of(
             a for a in actions if isinstance(a, RemoveFile | AddCDCFile)))
     if last is None:
         raise IllegalStateError(
             f"table {log.path}: a lite vacuum reads the log from version {start} on, the end of the "
             "last vacuum, but some of its commits were cleaned up. Vacuum without lite=True")
-    found = (store.status(name) for name in sorted(names))
+    hidden = _hidden(snapshot, needed.inside)
+    found = (store.status(name) for name in sorted(filter(None, names)) if not hidden(name))
     return [status for status in found if status is not None]
 
 
@@ -323,7 +350,7 @@ def _last_vacuumed(store: LogStore) -> int | None:
 
 # --- folders --------------------------------------------------------------------------------------
 
-def _old_folders(snapshot: Snapshot, cutoff: int) -> list[str]:
+def _old_folders(snapshot: Snapshot, needed: _Needed) -> list[str]:
     """Local folders in which nothing has happened since the cutoff, the deepest first.
 
     In a younger one a writer may be about to begin a file.
@@ -331,13 +358,13 @@ def _old_folders(snapshot: Snapshot, cutoff: int) -> list[str]:
     root = snapshot.log.store.local_path("")
     if root is None:
         return []
-    hidden, found = _hidden(snapshot), []
+    hidden, found = _hidden(snapshot, needed.inside), []
     for folder, folders, _ in os.walk(root):
         relative = os.path.relpath(folder, root).replace(os.sep, "/")
         inside = "" if relative == "." else relative + "/"
         folders[:] = [name for name in folders if not hidden(f"{inside}{name}/x")]
         with suppress(OSError):
-            if inside and os.stat(folder).st_mtime_ns // 1_000_000 <= cutoff:
+            if inside and os.stat(folder).st_mtime_ns // 1_000_000 <= needed.cutoff:
                 found.append(folder)
     return found[::-1]
 

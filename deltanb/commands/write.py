@@ -10,8 +10,7 @@ A write that is refused, or loses to another commit, leaves no file behind.
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +22,13 @@ from deltanb.commands.change_files import wants_changes
 from deltanb.data import inputs
 from deltanb.data.constraints import Check, Within
 from deltanb.data.generated import refuse_explicit
+from deltanb.data.row_ids import columns_of, preserved
 from deltanb.errors import AppendOnlyTable, CommitOutcomeUnknown, InvalidArgument, TableNotFound
+from deltanb.formatting import get_logger
 from deltanb.log import properties
 from deltanb.log.protocol import check_writable
 from deltanb.options import options
+from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -34,11 +36,12 @@ if TYPE_CHECKING:
     from deltanb.log.predicates import Predicate
     from deltanb.transaction.transaction import OptimisticTransaction
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 CLUSTERING_DOMAIN = "delta.clustering"
 
 
+@active.command
 def append(
     log: DeltaLog,
     data: Any,
@@ -60,7 +63,8 @@ def append(
         target_file_size: bytes at which a data file is ended.
 
     Returns:
-        The version committed; None if ``txn`` says that the write has been done.
+        The version committed, or the one read where there was nothing to commit: no row, no new column, no
+        ``txn``. None if ``txn`` says that the write has been done.
 
     Raises:
         TableNotFound: there is no table.
@@ -72,6 +76,7 @@ def append(
     return _run(log, data, plan)
 
 
+@active.command
 def overwrite(
     log: DeltaLog,
     data: Any,
@@ -98,7 +103,7 @@ def overwrite(
         data, merge_schema, txn, user_metadata, target_file_size: as in :func:`append`.
 
     Returns:
-        The version committed; None if ``txn`` says that the write has been done.
+        As :func:`append`; there is nothing to commit where no row comes and no file goes.
 
     Raises:
         ConstraintViolation: a row of the data lies outside ``where``, or breaks a constraint.
@@ -154,7 +159,7 @@ class _Plan:
 
 
 def _run(log: DeltaLog, data: Any, plan: _Plan) -> int | None:
-    txn = log.start_transaction()
+    txn = active.begin(log)
     if txn.read_version < 0:
         raise TableNotFound(
             f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",
@@ -176,9 +181,10 @@ def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], int]) -> in
         return work()
     except CommitOutcomeUnknown:
         raise
-    except BaseException:
+    except BaseException as error:
         if txn.has_surely_not_landed:
             txn.discard_written()
+        txn.note_outcome(error)
         raise
 
 
@@ -194,7 +200,8 @@ def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
     actions: list[Action] = [*change.added, *change.removed, *change.changes]
     if plan.txn is not None:
         actions.insert(0, SetTransaction(*plan.txn, last_updated=options.clock()))
-    return txn.commit(actions, _operation(txn, plan, change))
+    version = txn.commit_if_needed(actions, _operation(txn, plan, change))
+    return txn.read_version if version is None else version
 
 
 def _columns(data: Any) -> list[str]:
@@ -333,14 +340,17 @@ def _rows_kept(txn: OptimisticTransaction, condition: Predicate, where: str) -> 
                 touched.append(row)
                 change.rows_copied = (change.rows_copied or 0) + kept
 
+    tracked = columns_of(txn.snapshot.metadata, txn.snapshot.protocol)
+    read = pa.schema([*schema, *(pa.field(column.name, pa.int64()) for column in tracked)])
+
     def survivors() -> Iterator[pa.RecordBatch]:
         for row in touched:
-            for batch in iter_batches(txn.snapshot, row):
+            for batch in iter_batches(txn.snapshot, row, row_ids=True):
                 yield from pa.Table.from_batches([batch]).filter(miss).to_batches()
 
     if touched:
-        change.copied = txn.write_files(inputs.Source(schema, survivors),
-                                        clustering=clustering_of(txn))
+        change.copied = txn.write_files(inputs.Source(read, survivors),
+                                        clustering=clustering_of(txn), hidden=tracked)
     return change
 
 
@@ -368,26 +378,22 @@ def _not_true(condition: Predicate, schema: pa.Schema) -> Any:
 # --- the record -----------------------------------------------------------------------------------
 
 def _operation(txn: OptimisticTransaction, plan: _Plan, change: _Change) -> Operation:
-    parameters = {
+    parameters: dict[str, Any] = {
         "mode": plan.mode,
-        "partitionBy": list(txn.metadata.partition_columns),
-        "predicate": plan.where,
-        "isDynamicPartitionOverwrite": True if plan.dynamic else None,
-        "canOverwriteSchema": True if plan.overwrite_schema else None,
-        "canMergeSchema": True if plan.merge_schema else None,
+        "partitionBy": list(plan.partition_by or ()),  # what the writer asked for, as Delta Spark has it
+        **({} if plan.where is None else {"predicate": plan.where}),
     }
+    flags = {"isDynamicPartitionOverwrite": plan.dynamic, "canOverwriteSchema": plan.overwrite_schema,
+             "canMergeSchema": plan.merge_schema}
+    parameters.update({name: True for name, is_on in flags.items() if is_on})
     metrics = metrics_of(change.added)
     if plan.mode == "Overwrite":
-        metrics["numRemovedFiles"] = len(change.removed)
-        metrics["numRemovedBytes"] = sum(file.size or 0 for file in change.removed)
+        metrics |= removed_metrics(change.removed)
     if change.rows_deleted is not None:
         metrics["numDeletedRows"] = change.rows_deleted
         metrics["numCopiedRows"] = change.rows_copied or 0
         metrics["numAddedChangeFiles"] = len(change.changes)
-    tags = {}
-    if properties.get(txn.metadata.configuration, "delta.enableRowTracking"):
-        # Copied rows get fresh row ids (PROTOCOL.md, "Writer Requirements for Row Tracking").
-        tags["delta.rowTracking.preserved"] = "false" if change.copied else "true"
+    tags = preserved(txn.metadata, txn.protocol, copies=bool(change.copied))
     return Operation("WRITE", parameters, metrics=metrics, user_metadata=plan.user_metadata,
                      tags=tags)
 
@@ -399,3 +405,10 @@ def metrics_of(added: Sequence[AddFile]) -> dict[str, int]:
         "numOutputBytes": sum(file.size for file in added),
         "numOutputRows": sum(file.num_records or 0 for file in added),
     }
+
+
+def removed_metrics(actions: Iterable[Action]) -> dict[str, int]:
+    """The metrics of removed files, under Delta's names."""
+    removed = [action for action in actions if isinstance(action, RemoveFile)]
+    return {"numRemovedFiles": len(removed),
+            "numRemovedBytes": sum(file.size or 0 for file in removed)}

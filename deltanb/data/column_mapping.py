@@ -28,7 +28,7 @@ from deltanb.log.schema import ArrayType, DataType, MapType, StructField, Struct
 from deltanb.options import options
 
 __all__ = [
-    "ID_KEY", "MAX_ID_KEY", "MODE_KEY", "NAME_KEY", "assign", "field_id", "mode_of",
+    "ID_KEY", "MAX_ID_KEY", "MODE_KEY", "NAME_KEY", "assign", "field_id", "hidden", "mode_of",
     "physical_arrow", "physical_name", "physical_names", "physical_schema", "to_logical",
     "to_physical",
 ]
@@ -38,6 +38,7 @@ MAX_ID_KEY = "delta.columnMapping.maxColumnId"
 ID_KEY = "delta.columnMapping.id"
 NAME_KEY = "delta.columnMapping.physicalName"
 PARQUET_ID = b"PARQUET:field_id"  # where Arrow keeps the field_id of a Parquet schema element
+_IN_NO_SCHEMA = -1  # in place of an id
 
 _Data = TypeVar("_Data", pa.Table, pa.RecordBatch)
 
@@ -62,9 +63,22 @@ def physical_name(field: StructField, mode: str) -> str:
     return field.name if mode == "none" else str(_mapped(field, NAME_KEY, str))
 
 
-def field_id(field: StructField) -> int:
-    """The field's id in data files of a table that maps columns; InvalidTable if it has none."""
-    return int(_mapped(field, ID_KEY, int))
+def field_id(field: StructField) -> int | None:
+    """The field's id in data files of a table that maps columns; None for a :func:`hidden` one.
+
+    Raises:
+        InvalidTable: the schema does not say which id it is.
+    """
+    number = int(_mapped(field, ID_KEY, int))
+    return None if number == _IN_NO_SCHEMA else number
+
+
+def hidden(name: str, data_type: DataType) -> StructField:
+    """A column of data files that no schema has: known by its name in every mode, it never has an id.
+
+    So it cannot be taken for a column that gets the next id of the table.
+    """
+    return StructField(name, data_type, metadata={NAME_KEY: name, ID_KEY: _IN_NO_SCHEMA})
 
 
 def physical_names(schema: StructType, mode: str) -> dict[str, str]:
@@ -182,8 +196,9 @@ def _physical_type(data_type: DataType, mode: str) -> DataType:
 
 def _arrow_field(field: StructField, mode: str, path: str) -> pa.Field:
     metadata: Mapping[bytes, bytes] | None = None
-    if mode != "none":
-        metadata = {PARQUET_ID: str(field_id(field)).encode()}
+    number = None if mode == "none" else field_id(field)
+    if number is not None:
+        metadata = {PARQUET_ID: str(number).encode()}
     return pa.field(physical_name(field, mode), _arrow_type(field.type, mode, path), field.nullable,
                     metadata)
 

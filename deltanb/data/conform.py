@@ -20,6 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.data.column_mapping import PARQUET_ID, field_id, physical_name
+from deltanb.data.variants import (
+    NO_NAMES,
+    NULL,
+    MalformedVariant,
+    check_shredding,
+    put_together,
+)
 from deltanb.errors import InvalidTable, UnsupportedProtocol
 from deltanb.log.schema import (
     ArrayType,
@@ -53,8 +60,8 @@ def find_field(
 ) -> int | None:
     """The index of the field that holds ``wanted``, or None where the file has none: it is NULL.
 
-    By id in mode ``id`` (a field whose id is negative is in no schema and has none in files); else by
-    physical name, the exact one or the only other in another case.
+    By id in mode ``id`` where the field has one; else by physical name, the exact one or the only other in
+    another case.
 
     Raises:
         InvalidTable: two fields differ from the name in case only; in mode ``id``: no field has
@@ -68,7 +75,7 @@ def find_field(
                 "it was written without regard to column mapping; write it anew from its source",
                 file=place.file)
         number = field_id(wanted)
-        if number >= 0:
+        if number is not None:
             return ids.index(number) if number in ids else None
     name = physical_name(wanted, mode)
     names = [field.name for field in stored]
@@ -186,22 +193,47 @@ def _map(
 
 def _variant(stored: pa.StructType, target: pa.StructType, place: Place) -> Conversion | None:
     names = [field.name for field in stored]
-    if "typed_value" in names:
-        raise UnsupportedProtocol(
-            f"column {place.column!r} is stored shredded (typed_value) in the data file "
-            f"{place.file!r}, which this version of deltanb does not put together again; read the "
-            "other columns with columns=[...], or rewrite the file without variantShredding",
-            features=("variantShredding",), file=place.file, column=place.column)
+    if {"metadata", "typed_value"} <= set(names):
+        return _shredded(stored, target, place)
     if not {"metadata", "value"} <= set(names):
         raise _mismatch(stored, PrimitiveType("variant"), place)
     if stored.equals(target):
         return None
     sources = [names.index(field.name) for field in target]
+    nothing = {"value": NULL, "metadata": NO_NAMES}  # also below NULL: neither of them may be NULL
 
     def convert(array: pa.StructArray) -> pa.Array:
-        return _struct_of(array, [array.field(i).cast(pa.binary()) for i in sources], target)
+        if pc.any(pc.and_(array.is_valid(), array.field("metadata").is_null())).as_py():
+            raise _no_variant(MalformedVariant("it has no metadata"), place)
+        children = [array.field(i).cast(pa.binary()) for i in sources]
+        filled = [child.fill_null(nothing[field.name])
+                  for child, field in zip(children, target, strict=True)]
+        return _struct_of(array, filled, target)
 
     return convert
+
+
+def _shredded(stored: pa.StructType, target: pa.StructType, place: Place) -> Conversion:
+    """A variant in pieces (PROTOCOL.md, "Variant Shredding")."""
+    try:
+        check_shredding(stored)
+    except MalformedVariant as error:
+        raise _no_variant(error, place) from None
+
+    def convert(array: pa.StructArray) -> pa.Array:
+        try:
+            parts = dict(zip(("value", "metadata"), put_together(array), strict=True))
+        except MalformedVariant as error:
+            raise _no_variant(error, place) from None
+        return _struct_of(array, [pa.array(parts[field.name], field.type) for field in target], target)
+
+    return convert
+
+
+def _no_variant(error: MalformedVariant, place: Place) -> InvalidTable:
+    return InvalidTable(
+        f"column {place.column!r} of the data file {place.file!r} is stored in pieces that make no variant: "
+        f"{error}. Read the other columns with columns=[...].", file=place.file, column=place.column)
 
 
 # ---------------------------------------------------------------------------- primitive types

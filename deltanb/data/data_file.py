@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, decode_path
+from deltanb.damage import reading
 from deltanb.data import deletion_vectors, row_groups
 from deltanb.data.column_mapping import mode_of, physical_name
 from deltanb.data.conform import (
@@ -34,7 +34,10 @@ from deltanb.data.conform import (
     compile_conversion,
     find_field,
 )
-from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound
+from deltanb.data.row_ids import Fields, columns_of, filled
+from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
+from deltanb.log.parquet_file import SafeFile, open_parquet
+from deltanb.log.paths import place_of
 from deltanb.log.schema import StructField, StructType
 
 if TYPE_CHECKING:
@@ -42,10 +45,13 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.log.store import LogStore
 
-__all__ = ["BATCH_ROWS", "ROW_POSITION", "Scan", "plan", "plan_for", "read_data_file"]
+__all__ = [
+    "BATCH_ROWS", "ROW_POSITION", "Scan", "opened", "plan", "plan_for", "read_data_file", "with_row_ids",
+]
 
 BATCH_ROWS = 65_536  # large enough for Arrow's kernels, small enough that wide rows stay in memory
 MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
+_WAY_OUT = "Restore it from a copy, or remove it from the table with a commit"
 ROW_POSITION = "__row_position"  # the column that positions=True adds; int64, from zero
 
 
@@ -54,7 +60,8 @@ class Scan:
     """What is read from each file: made once, used for many files.
 
     ``columns`` are the result's fields in its order; ``fields`` are those and the ones that only
-    the predicate needs. ``table`` and ``version`` name the snapshot in errors.
+    the predicate needs. ``tracked``, the last of them, are the columns of row ids and commit versions, where
+    these are wanted and the table has them. ``table`` and ``version`` name the snapshot in errors.
     """
 
     store: LogStore
@@ -65,6 +72,7 @@ class Scan:
     predicate: Predicate | None = None
     table: str = ""
     version: int | None = None
+    tracked: Fields = ()
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -95,10 +103,12 @@ def plan(
     snapshot: Snapshot,
     columns: Sequence[str] | None = None,
     where: str | Predicate | None = None,
+    *, row_ids: bool = False,
 ) -> Scan:
     """What to read from each file of ``snapshot``.
 
     ``columns`` are top-level names in any case (None: all); ``where`` is a predicate on any column.
+    ``row_ids`` adds the two columns of :mod:`deltanb.data.row_ids`, where the table tracks rows.
 
     Raises:
         TableNotFound: there is no table yet.
@@ -109,7 +119,14 @@ def plan(
     table = str(snapshot.log.path)
     if snapshot.version < 0:
         raise TableNotFound(f"there is no table at {table}: create one first", path=table)
-    return plan_for(snapshot, snapshot.schema, columns, where)
+    scan = plan_for(snapshot, snapshot.schema, columns, where)
+    return with_row_ids(scan, snapshot) if row_ids else scan
+
+
+def with_row_ids(scan: Scan, snapshot: Snapshot) -> Scan:
+    """The scan with the row id and the commit version of each row, where the snapshot's table tracks rows."""
+    found = columns_of(snapshot.metadata, snapshot.protocol)
+    return replace(scan, columns=(*scan.columns, *found), fields=(*scan.fields, *found), tracked=found)
 
 
 def plan_for(
@@ -159,16 +176,24 @@ def read_data_file(
     deleted = None
     if row.get("deletion_vector") is not None:
         deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
-    with _opened(scan, path) as parquet:
+    with opened(scan.store, path, scan.table, scan.version) as parquet:
+        if deleted and deleted.max() >= parquet.metadata.num_rows:
+            raise InvalidTable(
+                f"the deletion vector of {path!r} removes row {deleted.max()}, and the file has "
+                f"{parquet.metadata.num_rows}. {_WAY_OUT}.", file=path)
         with _naming(path):
             columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
         for start, batch in _stored_batches(scan, parquet, columns, path, only, batch_rows):
             keep = _kept(deleted, only, start, batch.num_rows)
             if keep is not None:
                 batch = batch.take(_numbers(keep))
-            converted = columns.convert(batch)
-            if positions:
+            with _naming(path):
+                converted = columns.convert(batch)
+            if positions or scan.tracked:
                 numbers = _positions(start, batch.num_rows, keep)
+            if scan.tracked:
+                converted = filled(converted, scan.tracked, numbers, row)
+            if positions:
                 converted = converted.append_column(ROW_POSITION, numbers)
             yield from _finish(scan, converted, positions)
 
@@ -191,7 +216,7 @@ class _Columns:
     """How the columns of one file become the scan's: compiled once, applied to each batch."""
 
     def __init__(
-        self, scan: Scan, parquet: pq.ParquetFile, path: str, partition_values: dict[str, Any]
+        self, scan: Scan, parquet: SafeFile, path: str, partition_values: dict[str, Any]
     ) -> None:
         self.schema = scan.read_schema
         stored = list(parquet.schema_arrow)
@@ -251,41 +276,50 @@ def _partition_scalar(
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise InvalidTable(
             f"the data file {path!r} has the partition value {text!r} for column {field.name!r}, "
-            f"which is no {field.type}: {error}", file=path, column=field.name) from error
+            f"which is no {field.type}: {error}", file=path, column=field.name) from None
 
 
 # ---------------------------------------------------------------------------- the file
 
 
 @contextmanager
-def _opened(scan: Scan, path: str) -> Iterator[pq.ParquetFile]:
-    store, name = scan.store.resolve(path)
+def opened(store: LogStore, path: str, table: str = "", version: int | None = None) -> Iterator[SafeFile]:
+    """The data file of a decoded path; ``table`` and ``version`` name in errors what needs it.
+
+    Raises:
+        DataFileNotFound: there is none.
+        InvalidTable: it is no Parquet file.
+    """
     try:
-        file = store.open_input(name)
-    except FileNotFoundError as error:
+        with _naming(path):
+            target, name = place_of(store, path, is_encoded=False).opened()
+            file = target.open_input(name)
+    except FileNotFoundError:
+        whose = table or "the table" if version is None else f"version {version} of {table or 'the table'}"
         raise DataFileNotFound(
-            f"version {scan.version} of {scan.table or 'the table'} names the data file {path!r}, "
-            "which does not exist. If it was vacuumed, read a newer version; if it was deleted by "
-            "hand, restore it from a copy, or remove it from the table with a commit.",
-            path=path, version=scan.version) from error
+            f"{whose} names the data file {path!r}, which does not exist. If it was vacuumed, read a "
+            "newer version; if it was deleted by hand, restore it from a copy, or remove it from the "
+            "table with a commit.", path=path, version=version) from None  # its text shows the path raw
     with file:
         with _naming(path):
             # INT96 in nanoseconds would wrap years such as 9999 around.
-            parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            parquet = open_parquet(
+                file, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
         yield parquet
 
 
 def _stored_batches(
-    scan: Scan, parquet: pq.ParquetFile, columns: _Columns, path: str, only: BitMap64 | None,
+    scan: Scan, parquet: SafeFile, columns: _Columns, path: str, only: BitMap64 | None,
     batch_rows: int,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(position of the first row in the file, batch), of the row groups that may match."""
     names = columns.stored_names
     wanted: Sequence[int] = range(parquet.metadata.num_row_groups)
     if scan.condition is not None:
-        wanted = row_groups.matching(
-            parquet.metadata, list(parquet.schema_arrow), scan.fields, scan.condition,
-            mode=scan.mode, constants=columns.constants)
+        with _naming(path):
+            wanted = row_groups.matching(
+                parquet, list(parquet.schema_arrow), scan.fields, scan.condition,
+                mode=scan.mode, constants=columns.constants)
     start = 0
     for group in range(parquet.metadata.num_row_groups):
         position, start = start, start + parquet.metadata.row_group(group).num_rows
@@ -302,17 +336,9 @@ def _stored_batches(
             position += batch.num_rows
 
 
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Errors of the Parquet reader, with the file's name."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk's or network's own error, not one of the content
-        raise InvalidTable(
-            f"the data file {path!r} cannot be read as Parquet: {error}. Restore it from a copy, "
-            "or remove it from the table with a commit.", file=path) from error
+def _naming(path: str) -> AbstractContextManager[None]:
+    """Errors of the content, with the file's name."""
+    return reading("the data file", path, way_out=_WAY_OUT)
 
 
 # ---------------------------------------------------------------------------- rows
@@ -340,8 +366,11 @@ def _kept(
 
 def _positions(start: int, count: int, keep: BitMap64 | None) -> pa.Array:
     if keep is None:
-        return pa.array(range(start, start + count), pa.int64())
-    return _numbers(keep.shift(start)).cast(pa.int64())
+        keep = BitMap64()
+        keep.add_range(start, start + count)
+    else:
+        keep = keep.shift(start)
+    return _numbers(keep).view(pa.int64())
 
 
 def _numbers(rows: BitMap64) -> pa.Array:
@@ -355,7 +384,8 @@ def _numbers(rows: BitMap64) -> pa.Array:
 def _row(file: AddFile | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(file, AddFile):
         return {"path": file.path, "partition_values": file.partition_values,
-                "deletion_vector": file.deletion_vector}
+                "deletion_vector": file.deletion_vector, "base_row_id": file.base_row_id,
+                "default_row_commit_version": file.default_row_commit_version}
     return file
 
 
@@ -366,6 +396,7 @@ def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructFi
         raise InvalidArgument(f"columns={columns!r} is one text; write columns=[{columns!r}]")
     chosen: dict[str, StructField] = {}
     for name in columns:
+        require(name, str, "columns", "names of columns (texts)")
         field = schema.get(name)
         if field is None:
             close = difflib.get_close_matches(name, schema.names, n=3)

@@ -16,12 +16,15 @@ import struct
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap64
 
 from deltanb.actions import DeletionVector, decode_path
+from deltanb.damage import reading, what_is_wrong
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
+from deltanb.log.paths import place_of
 from deltanb.options import options
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ MAGIC = 1681511377  # of the one format that is written: portable roaring, littl
 FILE_VERSION = 1  # first byte of a deletion vector file
 _UUID_CHARACTERS = 20  # a 16-byte UUID in Z85: 4 bytes to 5 characters
 _HEADER = struct.pack("<I", MAGIC)
+MAX_SHOWN = 80  # characters of a vector shown in errors: an inline one may be long
 _SHORTEST = 8  # magic number and the count of an empty old form
 # An older form, counted one lower: Spark still reads it, and PROTOCOL.md's inline example is one.
 _OLD_MAGIC = {struct.pack("<I", MAGIC - 1): "<", struct.pack(">I", MAGIC - 1): ">"}
@@ -60,14 +64,16 @@ def load(
     [3, 4, 7, 11, 18, 29]
     """
     dv = vector if isinstance(vector, DeletionVector) else _from_row(vector)
-    where = f"the deletion vector {dv.unique_id!r}" + (f" of {data_file!r}" if data_file else "")
-    if dv.storage_type == "i":
-        data = z85_decode(dv.path_or_inline_dv, dv.size_in_bytes, where)
-    elif dv.storage_type in ("u", "p"):
-        data = _read_from_file(store, dv, where)
-    else:
-        raise _invalid(f"{where} has the storage type {dv.storage_type!r}; 'i', 'u' and 'p' exist")
-    rows = decode(data, where)
+    shown = dv.unique_id if len(dv.unique_id) <= MAX_SHOWN else dv.unique_id[:MAX_SHOWN] + "…"
+    where = f"the deletion vector {shown!r}" + (f" of {data_file!r}" if data_file else "")
+    with reading("the deletion vector", shown):
+        if dv.storage_type == "i":
+            data = z85_decode(dv.path_or_inline_dv, dv.size_in_bytes, where)
+        elif dv.storage_type in ("u", "p"):
+            data = _read_from_file(store, dv, where)
+        else:
+            raise _invalid(f"{where} has the storage type {dv.storage_type!r}; 'i', 'u' and 'p' exist")
+        rows = decode(data, where)
     if len(rows) != dv.cardinality:
         raise _invalid(f"{where} removes {len(rows)} rows where the log says {dv.cardinality}",
                        path=data_file)
@@ -91,8 +97,8 @@ def decode(data: bytes, where: str = "the deletion vector") -> BitMap64:
                        f"begins with {_HEADER.hex()}")
     try:
         return BitMap64.deserialize(bitmap)
-    except (ValueError, IndexError) as error:
-        raise _invalid(f"{where} is no roaring bitmap: {error}") from error
+    except Exception as error:
+        raise _invalid(f"{where} is no roaring bitmap: {what_is_wrong(error)}") from error
 
 
 def encode(rows: BitMap64) -> bytes:
@@ -117,11 +123,16 @@ def inline(rows: BitMap64) -> DeletionVector:
 
 
 def write_file(
-    store: LogStore, vectors: Sequence[BitMap64], *, new_id: Callable[[], str] | None = None
+    store: LogStore, vectors: Sequence[BitMap64], *, new_id: Callable[[], str] | None = None,
+    begins: Callable[[str, int], object] = lambda name, size: None,
 ) -> list[DeletionVector]:
     """Write one deletion vector file at the table's root; one descriptor for each of ``vectors``.
 
-    ``new_id`` gives the file's UUID (default: ``options.new_id``).
+    ``new_id`` gives the file's UUID (default: ``options.new_id``). ``begins`` is called before the file is
+    written, with its name and its size in bytes. After an error of any kind the file is gone.
+
+    Raises:
+        StorageError: the file cannot be written.
     """
     name = uuid.UUID((new_id or options.new_id)())
     text = z85_encode(name.bytes)
@@ -130,7 +141,14 @@ def write_file(
         data = encode(rows)
         result.append(DeletionVector("u", text, len(data), len(rows), offset=len(content)))
         content += _FRAME.pack(len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    store.put(f"deletion_vector_{name}.bin", bytes(content))
+    file = f"deletion_vector_{name}.bin"
+    begins(file, len(content))
+    try:
+        store.put(file, bytes(content))
+    except BaseException:
+        with suppress(OSError):
+            store.delete(file)
+        raise
     return result
 
 
@@ -198,11 +216,13 @@ def _read_from_file(store: LogStore, dv: DeletionVector, where: str) -> bytes:
     """The bytes of a stored vector, after its length and its checksum were found right."""
     text = dv.path_or_inline_dv
     path = relative_path(text) if dv.storage_type == "u" else decode_path(text)
-    target, name = store.resolve(path)
+    target, name = place_of(store, path, is_encoded=False).opened()
     try:
         with target.open_input(name) as file:
-            file.seek(dv.offset or 0)
-            frame = file.read(_FRAME.size + dv.size_in_bytes + 4)
+            start, length = dv.offset or 0, _FRAME.size + dv.size_in_bytes + 4
+            if start < 0 or dv.size_in_bytes < 0:
+                raise _invalid(f"{where} has {dv.size_in_bytes} bytes at offset {start} of {path!r}")
+            frame = file.read_at(length, start) if start < file.size() else b""
     except FileNotFoundError as error:
         raise DataFileNotFound(
             f"{where} should be in {path!r}, which does not exist: without it deleted rows would "

@@ -48,6 +48,41 @@ def differences(
     return lines
 
 
+def lacking(found: DataType, wanted: DataType, path: str) -> list[str]:
+    """The fields of structs, at any depth, that a value would leave NULL in a column; one line each.
+
+    >>> from deltanb.log.ddl import parse_type
+    >>> lacking(parse_type("struct<a: long>"), parse_type("struct<a: long, c: long>"), "st")
+    ['- st.c: long, missing from the value']
+    """
+    match found, wanted:
+        case StructType(), StructType():
+            lines = []
+            for field in wanted.fields:
+                inner, name = found.get(field.name), f"{path}.{field.name}"
+                lines += [f"- {name}: {field.type}, missing from the value"] if inner is None else \
+                    lacking(inner.type, field.type, name)
+            return lines
+        case ArrayType(), ArrayType():
+            return lacking(found.element_type, wanted.element_type, path + ".element")
+        case MapType(), MapType():
+            return (lacking(found.key_type, wanted.key_type, path + ".key")
+                    + lacking(found.value_type, wanted.value_type, path + ".value"))
+    return []
+
+
+def refuse_lacking(found: DataType, wanted: DataType, path: str) -> None:
+    """Refuse a value whose structs lack fields of the column's: it would set them to NULL in silence.
+
+    Raises:
+        SchemaMismatch: naming each of them.
+    """
+    lines = lacking(found, wanted, path)
+    if lines:
+        raise mismatch(lines, "Give the whole value, assign the fields that are there one by one (a.b), or, "
+                              "in a merge, let the others be NULL: with_schema_evolution()")
+
+
 def mismatch(lines: Sequence[str], hint: str = "") -> SchemaMismatch:
     """The error for :func:`differences`, with the lines in its message and as ``.differences``."""
     count = f"{len(lines)} difference{'s' if len(lines) > 1 else ''}"

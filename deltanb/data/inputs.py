@@ -82,14 +82,20 @@ def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
         try:
             known = isinstance(values, pa.Array | pa.ChunkedArray)
             arrays[name] = values if known else pa.array(values)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidArgument(f"column {name!r} is no Arrow column: {error}",
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            said = "it holds pandas' NaT; write None" if "NaT" in str(error) else error
+            raise InvalidArgument(f"column {name!r} cannot be converted to Arrow: {said}",
                                   column=name) from error
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         said = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise InvalidArgument(f"the columns have different numbers of values: {said}")
-    return pa.table(arrays)
+    try:
+        return pa.table(arrays)
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"{error.object!r} is not a valid column name: it contains an unpaired surrogate",
+            column=error.object) from error
 
 
 def _table_of_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
@@ -104,6 +110,6 @@ def _table_of_pandas(frame: Any) -> pa.Table:
     keep = all(name is not None for name in frame.index.names)
     try:
         table = pa.Table.from_pandas(frame, preserve_index=keep)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidArgument(f"the pandas frame is no Arrow table: {error}") from error
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(f"the pandas frame cannot be converted to Arrow: {error}") from error
     return table.replace_schema_metadata(None)

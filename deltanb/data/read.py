@@ -14,7 +14,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
+from deltanb.data.parallel import Workers
 
 if TYPE_CHECKING:
     from deltanb.log.predicates import Predicate
@@ -34,6 +34,7 @@ LANE_BATCHES = 2  # decoded batches that wait for the consumer, of each file tha
 SMALL_SCAN_BYTES = 4 << 20  # below this, starting threads costs more than they save
 _FILES_AT_A_TIME = 1024  # rows of the files table that are Python objects at once
 _NEEDED = ("path", "partition_values", "size", "deletion_vector")
+_TRACKED = ("base_row_id", "default_row_commit_version")  # what row ids need of a file beside
 
 
 def read_table(
@@ -41,12 +42,14 @@ def read_table(
     files: pa.Table,
     columns: Sequence[str] | None = None,
     where: str | Predicate | None = None,
+    *, row_ids: bool = False,
 ) -> pa.Table:
     """The rows of ``files`` as one Arrow table with the snapshot's logical schema.
 
     ``files`` are rows of ``snapshot.files`` (what ``snapshot.files_for_scan`` returns, say);
     ``columns`` are top-level names in any case, in the order wanted (None: all); ``where`` is a
-    predicate on any column, applied exactly.
+    predicate on any column, applied exactly. ``row_ids`` adds each row's id and commit version, where the
+    table tracks rows.
 
     Raises:
         DataFileNotFound, InvalidTable: a file that is gone or damaged; the message names it.
@@ -62,7 +65,7 @@ def read_table(
     >>> read_table(snapshot, snapshot.files, where="id > 1").to_pydict()
     {'id': [2, 3], 'name': [None, None]}
     """
-    scan = plan(snapshot, columns, where)
+    scan = plan(snapshot, columns, where, row_ids=row_ids)
     return pa.Table.from_batches(list(_stream(scan, files)), scan.schema)
 
 
@@ -71,13 +74,14 @@ def iter_batches(
     files: pa.Table,
     columns: Sequence[str] | None = None,
     where: str | Predicate | None = None,
+    *, row_ids: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """As :func:`read_table`, batch by batch, for tables larger than memory.
 
     Arguments are checked at the call; files are opened as the iterator advances. Batches have at
     most 65,536 rows; closing the iterator stops the work.
     """
-    return _stream(plan(snapshot, columns, where), files)
+    return _stream(plan(snapshot, columns, where, row_ids=row_ids), files)
 
 
 def head(
@@ -106,7 +110,8 @@ def head(
 
 
 def _stream(scan: Scan, files: pa.Table) -> Iterator[pa.RecordBatch]:
-    files = files.select([name for name in _NEEDED if name in files.schema.names])
+    needed = (*_NEEDED, *_TRACKED) if scan.tracked else _NEEDED
+    files = files.select([name for name in needed if name in files.schema.names])
     readers = min(MAX_READERS, os.cpu_count() or 1, files.num_rows)
     size = pc.sum(files.column("size")).as_py() if "size" in files.schema.names else None
     if readers > 1 and (size is None or size > SMALL_SCAN_BYTES):
@@ -123,7 +128,7 @@ def _in_parallel(
     scan: Scan, rows: Iterator[Mapping[str, Any]], readers: int
 ) -> Iterator[pa.RecordBatch]:
     lanes: deque[_Lane] = deque()
-    with ThreadPoolExecutor(readers, "deltanb-read") as pool:
+    with Workers(readers, "deltanb-read") as pool:
 
         def open_next() -> None:
             for row in rows:

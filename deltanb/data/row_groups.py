@@ -25,6 +25,7 @@ from deltanb.log.schema import DataType, PrimitiveType, StructField, StructType,
 if TYPE_CHECKING:
     from deltanb.log.expressions import Expression
     from deltanb.log.file_stats import Stat
+    from deltanb.log.parquet_file import SafeFile
     from deltanb.log.predicates import Predicate
 
 __all__ = ["MIN_ROWS", "Condition", "matching"]
@@ -51,7 +52,7 @@ class Condition:
 
 
 def matching(
-    footer: pq.FileMetaData,
+    file: SafeFile,
     stored: Sequence[pa.Field],
     fields: Sequence[StructField],
     condition: Condition,
@@ -64,8 +65,9 @@ def matching(
     ``stored`` are the file's Arrow fields, ``fields`` the table's, ``mode`` its column mapping;
     ``constants`` are the file's partition values by name.
     """
+    footer = file.metadata
     everything = range(footer.num_row_groups)
-    if not condition.wanted or footer.num_rows < MIN_ROWS:
+    if not condition.wanted or footer.num_rows < MIN_ROWS or not file.footer.is_sound(file):
         return everything
     groups = [footer.row_group(number) for number in everything]
     columns: dict[str, pa.Array] = {

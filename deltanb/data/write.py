@@ -6,15 +6,15 @@ statistics are taken from what is written.
 What it does not know: transactions and versions. Files exist before a commit names them; nobody sees
 them until then.
 
-Files lie in Hive folders (``month=1/part-00000-<uuid>-c000.snappy.parquet``), or under a random prefix
+Files lie in Hive folders (``month=1/part-00000-<uuid>-c000.zstd.parquet``), or under a random prefix
 where columns are mapped or ``delta.randomizeFilePrefixes`` is on, as Delta Spark lays them out.
-Partition columns are in the path and the log, not in the file.
+Partition columns are in the path and the log; in the file, after the others, where the table asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +27,9 @@ from deltanb.data import column_mapping, inputs, statistics
 from deltanb.data.constraints import Check, Checker
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.generated import Filler, Marks
-from deltanb.errors import InvalidArgument, InvalidSchema
-from deltanb.log import partitions, properties
+from deltanb.errors import InvalidArgument, InvalidSchema, StorageError
+from deltanb.log import parquet_options, partitions, properties
+from deltanb.log.parquet_options import ParquetOptions
 from deltanb.log.schema import StructField, StructType
 from deltanb.log.store import LogStore
 from deltanb.options import options
@@ -44,6 +45,10 @@ MAX_OPEN_FILES = 64
 RANDOM_PREFIX_LENGTH = 2
 """Characters of a random folder where ``delta.randomPrefixLength`` does not say, as in Delta."""
 
+SPARK_FOLDER = "_deltanb_write_"
+"""Begins the name of the folder that a write by Spark has to itself (``spark/write.py``). The underscore
+hides it from readers of the directory; one that is still there belongs to a write that runs, or to a process
+that was killed."""
 MAX_NAME_BYTES = 255
 """What file systems allow a folder's name: longer partition values get a random folder."""
 
@@ -61,6 +66,7 @@ def write_files(
     folder: str = "",
     prefix: str = "part",
     marks: Marks | None = None,
+    hidden: Sequence[StructField] = (),
 ) -> list[AddFile]:
     """Write the data as files of the table and describe them; commit nothing.
 
@@ -75,6 +81,8 @@ def write_files(
         clustering: physical paths of clustering columns, described in the statistics in any case.
         folder, prefix: where in the table the files go and how their names begin.
         marks: the last value given to each identity column; moved on by what is given here.
+        hidden: columns of the data that go into the files beside the table's
+            (:func:`~deltanb.data.column_mapping.hidden`): nothing is demanded of them or said in statistics.
 
     Returns:
         One action a file; none for data without rows.
@@ -83,6 +91,7 @@ def write_files(
         SchemaMismatch: the columns, or a value, do not fit; every difference is named.
         ConstraintViolation: a row breaks a constraint; both are named.
         InvalidArgument: data of a kind that cannot be read.
+        StorageError: a file cannot be written.
 
     After an error of any kind the files begun are gone.
 
@@ -104,7 +113,7 @@ def write_files(
     if incoming.num_rows == 0 and not incoming.schema.names:  # [] and {} say nothing of columns
         return []
     writer = _TableWriter(
-        store, metadata, protocol, incoming.schema, size, checks, clustering, marks)
+        store, metadata, protocol, incoming.schema, size, checks, clustering, marks, hidden)
     writer.root, writer.prefix = folder, prefix
     try:
         for batch in incoming.batches():
@@ -123,19 +132,22 @@ class _TableWriter:
     def __init__(
         self, store: LogStore, metadata: Metadata, protocol: Protocol, incoming: pa.Schema,
         target_file_size: int, checks: Sequence[Check], clustering: Iterable[Sequence[str]],
-        marks: Marks | None,
+        marks: Marks | None, hidden: Sequence[StructField] = (),
     ) -> None:
         self.store, self.metadata, self.target = store, metadata, target_file_size
         schema = metadata.schema
         self.mode = column_mapping.mode_of(metadata, protocol)
-        self.schema = nullable(schema)
+        self.visible = schema.names if hidden else None
         self.partition_by = [schema.field(name) for name in metadata.partition_columns]
-        self.kept = _columns_in_files(self.schema, metadata)
+        whole = StructType([*nullable(schema).fields, *hidden])
+        self.kept = columns_in_files(whole, metadata, protocol)
         self.file_schema = column_mapping.physical_arrow(self.kept, self.mode)
+        self.form = parquet_options.of(metadata.configuration)
         self.filler = Filler(incoming.names, metadata, protocol, marks)
         lacks = self.filler.plan
         self.enforcer = Enforcer(
-            incoming, lacks.relaxed, lacks.demanded(metadata.partition_columns))
+            incoming, StructType([*lacks.relaxed.fields, *hidden]),
+            lacks.demanded(metadata.partition_columns))
         self.checker = Checker(schema, metadata, [*checks, *lacks.checks])
         self.collector: Callable[[], statistics.Collector] = (
             lambda: statistics.collector_for(schema, metadata, protocol, clustering))
@@ -152,7 +164,7 @@ class _TableWriter:
         for start in range(0, batch.num_rows, inputs.BATCH_ROWS):
             rows = self.enforcer.apply(batch.slice(start, inputs.BATCH_ROWS), self.rows)
             rows = self._without_blank_partitions(self.filler.fill(rows))
-            self.checker.check(rows, self.rows)
+            self.checker.check(rows.select(self.visible) if self.visible else rows, self.rows)
             self.rows += rows.num_rows
             for key, part in self._split(rows):
                 self._buffer(key, part.select(self.kept.names))
@@ -217,11 +229,11 @@ class _TableWriter:
             self._end(open_keys[0])
 
     def _open(self, key: _Key) -> _File:
-        name = f"{self.prefix}-{self.number:05d}-{options.new_id()}-c000.snappy.parquet"
+        name = self.form.file_name(f"{self.prefix}-{self.number:05d}-{options.new_id()}-c000")
         self.number += 1
         name = "/".join(part for part in (self.root, self._folder(key), name) if part)
         self.begun.append(name)
-        return _File(name, self.store, self.file_schema, self.collector())
+        return _File(name, self.store, self.file_schema, self.form, self.collector())
 
     def _folder(self, key: _Key) -> str:
         configuration = self.metadata.configuration
@@ -260,10 +272,12 @@ class _TableWriter:
 
     def abort(self) -> None:
         """Remove every file begun; what cannot be removed is left for VACUUM."""
-        for buffer in self.buffers.values():
-            if buffer.file is not None:
-                buffer.file.drop()
-        delete_files(self.store, self.begun)
+        try:
+            for buffer in self.buffers.values():
+                if buffer.file is not None:
+                    buffer.file.drop()
+        finally:
+            delete_files(self.store, self.begun)
 
 
 def _partition_value(part: pa.RecordBatch, column: StructField) -> str | None:
@@ -286,16 +300,27 @@ def delete_files(store: LogStore, names: Iterable[str]) -> None:
             store.delete(name)
 
 
-def _columns_in_files(schema: StructType, metadata: Metadata) -> StructType:
-    partition_columns = {name.lower() for name in metadata.partition_columns}
-    kept = StructType(f for f in schema.fields
-                      if f.name.lower() not in partition_columns and str(f.type) != "void")
-    if not kept.fields:
+def columns_in_files(schema: StructType, metadata: Metadata, protocol: Protocol) -> StructType:
+    """The columns of ``schema`` that are stored in new data files, in the files' order.
+
+    Partition columns are among them, after the others, where the feature ``materializePartitionColumns``
+    or ``delta.writePartitionColumnsToParquet`` asks for it. Readers take their values from the log all
+    the same.
+
+    Raises:
+        InvalidSchema: nothing would be left beside the partition columns.
+    """
+    partition_by = [schema.field(name) for name in metadata.partition_columns]
+    kept = [f for f in schema.fields if f not in partition_by and str(f.type) != "void"]
+    if not kept:
         raise InvalidSchema(
             "every column of the table is a partition column (or void); a data file needs at least "
             "one other column"
         )
-    return kept
+    if protocol.supports("materializePartitionColumns") or properties.get(
+            metadata.configuration, "delta.writePartitionColumnsToParquet"):
+        kept += partition_by
+    return StructType(kept)
 
 
 # --- a partition and a file -----------------------------------------------------------------------
@@ -327,26 +352,43 @@ class _File:
     """One Parquet file being written, with its statistics."""
 
     def __init__(
-        self, name: str, store: LogStore, schema: pa.Schema, collector: statistics.Collector
+        self, name: str, store: LogStore, schema: pa.Schema, form: ParquetOptions,
+        collector: statistics.Collector,
     ) -> None:
-        self.name, self.collector = name, collector
-        self.sink = store.open_output(name)
-        # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
-        self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy", store_schema=False,
-                                       write_statistics=_with_footer_bounds(schema))
+        self.name, self.store, self.collector = name, store, collector
+        with self._on_disk():
+            self.sink = store.open_output(name)
+            try:
+                # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
+                self.writer = pq.ParquetWriter(self.sink, schema, store_schema=False, **form.for_arrow,
+                                               write_statistics=_with_footer_bounds(schema))
+            except BaseException:
+                with suppress(Exception):
+                    self.sink.close()
+                raise
 
     def write(self, table: pa.Table) -> None:
-        self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        with self._on_disk():
+            self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         self.collector.update(table)
+
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            path = f"{self.store.root.rstrip('/')}/{self.name}"
+            raise StorageError.of(error, "written", path) from error
 
     def size(self) -> int:
         return int(self.sink.tell())
 
     def close(self) -> int:
         """End the file and return its size in bytes."""
-        self.writer.close()
-        size = self.size()
-        self.sink.close()
+        with self._on_disk():
+            self.writer.close()
+            size = self.size()
+            self.sink.close()
         return size
 
     def drop(self) -> None:

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltanb.actions import Action, CheckpointMetadata, Metadata, SetTransaction, Sidecar
-from deltanb.log import properties
+from deltanb.errors import InvalidArgument
+from deltanb.log import parquet_options, properties
 from deltanb.log.checkpoint_files import (
     SIDECAR_FOLDER,
     classic_name,
@@ -33,6 +34,7 @@ from deltanb.log.checkpoint_stats import (
 )
 from deltanb.log.features import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
 from deltanb.log.last_checkpoint import LastCheckpoint, write_last_checkpoint
+from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
 from deltanb.log.protocol import check_writable, supports
 from deltanb.options import options
 
@@ -51,24 +53,11 @@ CLASSIC_EVERY = 10
 V2 checkpoints find the protocol and fail with a clear message (PROTOCOL.md, "Handling Backward
 compatibility while moving to UUID-named v2 Checkpoints")."""
 
-DEFAULT_CODEC = "zstd"
-"""What PROTOCOL.md recommends where ``delta.parquet.compression.codec`` is not set."""
-
 SMALL_ROWS = 1_000
 """Up to so many actions are one row group, under the codec that is set up fastest: a checkpoint has
 60 columns, and of a small table's, which is written every few commits, each costs more than its rows."""
 
 SMALL_CODEC = "snappy"
-
-_CODECS = {
-    "none": "none",
-    "uncompressed": "none",
-    "snappy": "snappy",
-    "gzip": "gzip",
-    "lz4": "lz4",
-    "lz4_raw": "lz4",
-    "zstd": "zstd",
-}
 
 _TEXT = pa.string()
 _TEXTS = pa.list_(pa.field("element", _TEXT))
@@ -178,7 +167,7 @@ class _State:
         self.removes = _live_tombstones(snapshot, now)
         self.num_rows = self.adds.num_rows + self.removes.num_rows
         self.is_small = self.num_rows + len(self.actions) <= SMALL_ROWS
-        self.codec = _codec(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
+        self.options = _options(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
         self._forms = _Forms(self.metadata)
 
     def file_rows(self, start: int = 0, stop: int | None = None) -> Iterator[pa.Table]:
@@ -218,9 +207,12 @@ def _live_tombstones(snapshot: Snapshot, now: int) -> pa.Table:
     return removes.filter(pc.fill_null(young, False))
 
 
-def _codec(metadata: Metadata, default: str) -> str:
-    wanted = metadata.configuration.get("delta.parquet.compression.codec", default)
-    return _CODECS.get(wanted.strip().lower(), default)
+def _options(metadata: Metadata, default: str) -> ParquetOptions:
+    """As the table asks; one that asks for what cannot be written still gets its checkpoints."""
+    try:
+        return parquet_options.of(metadata.configuration, default)
+    except InvalidArgument:
+        return ParquetOptions(default)
 
 
 # -- the two kinds -----------------------------------------------------------------------------
@@ -231,7 +223,7 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     pieces = [_small_table(state.actions), *state.file_rows()]
     if state.is_small:
         pieces = [pa.concat_tables(pieces, promote_options="default")]
-    size = _write(store, classic_name(state.version), types, iter(pieces), state.codec)
+    size = _write(store, classic_name(state.version), types, iter(pieces), state.options)
     return LastCheckpoint(
         version=state.version,
         size=len(state.actions) + state.num_rows,
@@ -258,7 +250,7 @@ def _write_v2(store: LogStore, state: _State) -> LastCheckpoint:
     if state.version // interval % CLASSIC_EVERY == 0:
         types = {**_SMALL, **_V2_ONLY, **_types(state.file_schema())}
         name = classic_name(state.version)
-        _write(store, name, types, iter([_small_table(top)]), state.codec)
+        _write(store, name, types, iter([_small_table(top)]), state.options)
     return LastCheckpoint(
         version=state.version,
         size=len(top) + state.num_rows,
@@ -270,7 +262,7 @@ def _write_v2(store: LogStore, state: _State) -> LastCheckpoint:
 def _write_sidecar(store: LogStore, state: _State, start: int) -> Sidecar:
     name = f"{SIDECAR_FOLDER}{options.new_id()}.parquet"
     rows = state.file_rows(start, min(state.num_rows, start + MAX_SIDECAR_ROWS))
-    size = _write(store, name, _types(state.file_schema()), rows, state.codec)
+    size = _write(store, name, _types(state.file_schema()), rows, state.options)
     return Sidecar(sidecar_path(name), size, options.clock())
 
 
@@ -282,13 +274,13 @@ def _write(
     name: str,
     types: dict[str, pa.DataType],
     pieces: Iterator[pa.Table],
-    codec: str,
+    form: ParquetOptions,
 ) -> int:
     """Write the pieces as row groups, columns they lack as nulls; returns the size in bytes."""
     sink = pa.BufferOutputStream()
     schema = pa.schema(list(types.items()))
     with pq.ParquetWriter(
-        sink, schema, compression=codec, store_schema=False, use_dictionary=_repetitive(schema)
+        sink, schema, store_schema=False, use_dictionary=_repetitive(schema), **form.for_arrow
     ) as writer:
         for piece in pieces:
             columns = [

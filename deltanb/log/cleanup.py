@@ -2,19 +2,20 @@
 
 Lives here: PROTOCOL.md, "Metadata Cleanup": which commits, checkpoints, checksums, compactions and
 sidecars have expired, and the order in which they go. Nothing is deleted above or at the checkpoint
-that the oldest retained version builds on, and that checkpoint is opened before anything goes.
+that the oldest retained version builds on, and that checkpoint is opened before anything goes; nor
+anything that a link leads to outside the log.
 
 Does not know: data files (that is vacuum), or when a clean-up is due.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from deltanb.errors import InvalidTable
+from deltanb.formatting import get_logger
 from deltanb.log import properties
 from deltanb.log.checkpoint_files import (
     LOG_FOLDER,
@@ -24,7 +25,9 @@ from deltanb.log.checkpoint_files import (
     sidecar_name,
 )
 from deltanb.log.checkpoint_read import open_checkpoint
+from deltanb.log.paths import Inside
 from deltanb.log.protocol import check_writable, supports
+from deltanb.log.store import is_temporary
 from deltanb.options import options
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.log.store import FileStatus, LogStore
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 DAY_MS = 86_400_000
 """Retention ends at midnight UTC, so that clean-ups of one day delete the same files."""
@@ -40,9 +43,6 @@ DAY_MS = 86_400_000
 _VERSIONED = re.compile(
     r"_delta_log/(?P<version>\d{20})\.(?:(?P<commit>json)|(?P<crc>crc)|\d{20}\.compacted\.json)"
 )
-
-# What a writer that was killed leaves of a file it had not named yet.
-_TEMPORARY = re.compile(r"_delta_log/\.[^/]+\.[0-9a-f]{16}\.tmp")
 
 
 def clean_up(log: DeltaLog, retention: int | None = None) -> list[str]:
@@ -72,6 +72,8 @@ def clean_up(log: DeltaLog, retention: int | None = None) -> list[str]:
     expired = [] if base is None else _expired(names, base)
     expired += _abandoned(log.store, names)
     expired += _orphans(log.store, sorted(set(names) - set(expired)))
+    inside = Inside(log.store, LOG_FOLDER)
+    expired = [name for name in expired if inside.name_of(name, is_encoded=False) is not None]
     for name in expired:
         log.store.delete(name)
     if expired:
@@ -166,7 +168,7 @@ def _expired(names: Iterable[str], base: int) -> list[str]:
 def _abandoned(store: LogStore, names: list[str]) -> list[str]:
     """Temporary files so old that whoever began them is gone."""
     before = _midnight(options.clock() - DAY_MS)
-    found = [store.status(name) for name in names if _TEMPORARY.fullmatch(name)]
+    found = [store.status(name) for name in names if is_temporary(name)]
     return [status.name for status in found if status and status.modification_time < before]
 
 
@@ -182,6 +184,7 @@ def _orphans(store: LogStore, kept: list[str]) -> list[str]:
     if not old:
         return []
     linked: set[str] = set()
+    key = Inside(store).key
     for checkpoint in complete_checkpoints(kept):
         if checkpoint.kind == "multi-part":
             continue
@@ -190,5 +193,5 @@ def _orphans(store: LogStore, kept: list[str]) -> list[str]:
         except InvalidTable as error:
             logger.warning("All sidecars are kept: %s", error)
             return []
-        linked.update(sidecar_name(sidecar.path) for sidecar in parts.sidecars)
-    return [name for name in old if name not in linked]
+        linked.update(key(sidecar_name(sidecar.path)) for sidecar in parts.sidecars)
+    return [name for name in old if key(name) not in linked]

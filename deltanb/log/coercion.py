@@ -33,6 +33,7 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 
+_VARIANT = [("metadata", pa.binary()), ("value", pa.binary())]  # as ``schema.arrow_type`` has it
 _INTEGER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.I)
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.S)
@@ -64,6 +65,12 @@ def spark_name(data_type: pa.DataType) -> str:
              pa.bool_(): "boolean"}
     if t.is_decimal(data_type):
         return f"decimal({data_type.precision},{data_type.scale})"
+    if t.is_list(data_type):
+        return f"array<{spark_name(data_type.value_type)}>"
+    if t.is_map(data_type):
+        return f"map<{spark_name(data_type.key_type)},{spark_name(data_type.item_type)}>"
+    if t.is_struct(data_type):
+        return f"struct<{','.join(f'{f.name}:{spark_name(f.type)}' for f in data_type)}>"
     return names.get(data_type, str(data_type))
 
 
@@ -86,21 +93,21 @@ def read_text(text: str, data_type: pa.DataType) -> Any:
     stripped = text.strip()
     if t.is_integer(data_type):
         if not _INTEGER.fullmatch(stripped):
-            raise ValueError(f"{text!r} is no integer")
-        return in_range(int(stripped), data_type)
+            raise ValueError(f"{text!r:.80} is not an integer")
+        return in_range(int(Decimal(stripped)), data_type)  # int() reads no text of 4,301 digits
     if t.is_floating(data_type):
         if not _NUMBER.fullmatch(stripped):
-            raise ValueError(f"{text!r} is no number")
+            raise ValueError(f"{text!r:.80} is not a number")
         return to_float(float(stripped), data_type)
     if t.is_decimal(data_type):
         try:
             return to_decimal(Decimal(stripped), data_type)
         except InvalidOperation:
-            raise ValueError(f"{text!r} is no number") from None
+            raise ValueError(f"{text!r:.80} is not a number") from None
     if t.is_boolean(data_type):
         lowered = stripped.lower()
         if lowered not in TRUE_WORDS | FALSE_WORDS:
-            raise ValueError(f"{text!r} is no boolean")
+            raise ValueError(f"{text!r:.80} is not a boolean")
         return lowered in TRUE_WORDS
     if t.is_date(data_type):
         return _read_date(stripped)
@@ -112,14 +119,14 @@ def read_text(text: str, data_type: pa.DataType) -> Any:
 def _read_date(text: str) -> date:
     match = _DATE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no date")
+        raise ValueError(f"{text!r:.80} is not a date")
     return date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
 
 
 def _read_timestamp(text: str, data_type: pa.DataType) -> datetime:
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no timestamp")
+        raise ValueError(f"{text!r:.80} is not a timestamp")
     year, month, day, hour, minute, second = (int(part or i) for part, i in
                                               zip(match.groups()[:6], (1, 1, 1, 0, 0, 0),
                                                   strict=True))
@@ -144,7 +151,7 @@ def _read_zone(text: str) -> Any:
     try:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, OSError):
-        raise ValueError(f"{text!r} is no time zone") from None
+        raise ValueError(f"{text!r:.80} is not a time zone") from None
 
 
 # ---------------------------------------------------------------------------- value -> value
@@ -154,8 +161,17 @@ def in_range(value: int, data_type: pa.DataType) -> int:
     """``value``, if the integer type holds it; else ValueError."""
     bound = INTEGER_BOUNDS[data_type]
     if not -bound <= value < bound:
-        raise ValueError(f"{value} is out of the range of {spark_name(data_type)}")
+        raise ValueError(f"{_brief(value)} is out of the range of {spark_name(data_type)}")
     return value
+
+
+def _brief(value: int | Decimal) -> str:
+    """The number, if it is no longer than numbers of columns are: Python prints no int of 4,301 digits."""
+    number = Decimal(value)
+    size = number.adjusted() + 1
+    if not number or -MAX_EXACT_PRECISION < size <= MAX_EXACT_PRECISION:
+        return str(value)
+    return f"a number of {size:,} digits" if size > 0 else f"{number.normalize(Context(prec=6))}"
 
 
 def to_float(value: Any, data_type: pa.DataType) -> float:
@@ -172,11 +188,13 @@ def to_float(value: Any, data_type: pa.DataType) -> float:
 def to_decimal(value: Decimal, data_type: pa.DataType) -> Decimal:
     """``value`` rounded half up to the type's scale; ValueError if it does not fit."""
     if not value.is_finite():
-        raise ValueError(f"{value} is no decimal")
-    rounded = EXACT.quantize(value, Decimal(1).scaleb(-data_type.scale))
-    if abs(rounded) >= Decimal(10) ** (data_type.precision - data_type.scale):
-        raise ValueError(f"{value} is out of the range of {spark_name(data_type)}")
-    return rounded
+        raise ValueError(f"{value} is not a decimal")
+    whole = data_type.precision - data_type.scale  # digits before the point
+    if not value or value.adjusted() < whole:
+        rounded = EXACT.quantize(value, Decimal(1).scaleb(-data_type.scale))
+        if not rounded or rounded.adjusted() < whole:  # no arithmetic: it would round to 28 digits
+            return rounded
+    raise ValueError(f"{_brief(value)} is out of the range of {spark_name(data_type)}")
 
 
 def convert(value: Any, source: pa.DataType, target: pa.DataType) -> Any:
@@ -307,11 +325,36 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
             if t.is_integer(other):
                 return pa.int64()
             return pa.float64() if is_number(other) else other
+    if t.is_list(left) and t.is_list(right):
+        element = common_type(left.value_type, right.value_type)
+        return None if element is None else pa.list_(pa.field("element", element, True))
+    if same_shape(left, right):
+        return left
     if t.is_temporal(left) and t.is_temporal(right):
         if t.is_timestamp(left) and t.is_timestamp(right):
             return TIMESTAMP
         return left if t.is_timestamp(left) else right
     return None
+
+
+def same_shape(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether two types have the same values, whatever their fields are called and may be NULL."""
+    if t.is_list(left) and t.is_list(right):
+        return same_shape(left.value_type, right.value_type)
+    if t.is_struct(left) and t.is_struct(right):
+        return left.num_fields == right.num_fields and all(
+            same_shape(one.type, other.type) for one, other in zip(left, right, strict=True))
+    return bool(left == right)
+
+
+def is_ordered(data_type: pa.DataType) -> bool:
+    """Whether Spark compares values of the type: not maps and variants, nor what holds them."""
+    if t.is_list(data_type):
+        return is_ordered(data_type.value_type)
+    if t.is_struct(data_type):
+        is_variant = [(f.name, f.type) for f in data_type] == _VARIANT
+        return not is_variant and all(is_ordered(f.type) for f in data_type)
+    return not t.is_map(data_type)
 
 
 def exact_literal(value: Any, source: pa.DataType, target: pa.DataType) -> tuple[bool, Any]:

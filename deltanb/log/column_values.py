@@ -13,8 +13,9 @@ What it does not know: rows, and how an expression is computed (``data/generated
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import (
@@ -25,8 +26,11 @@ from deltanb.errors import (
     UnsupportedProtocol,
 )
 from deltanb.log.protocol import supports
-from deltanb.log.schema import StructField, StructType
+from deltanb.log.schema import StructField, StructType, arrow_type
 from deltanb.log.schema_paths import walk
+
+if TYPE_CHECKING:
+    from deltanb.log.row_expressions import Inspected
 
 GENERATION = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
@@ -162,23 +166,24 @@ def with_marks_kept(metadata: Metadata, now: Metadata) -> Metadata:
 
 
 def verify(metadata: Metadata) -> None:
-    """Check such columns of a new table.
+    """Check such columns.
 
     Raises:
-        InvalidSchema: an expression that names a column which is not there or is generated itself, or
-            gives another type; an identity column that is no ``long``, has step 0 or partitions.
+        InvalidSchema: an expression that is not valid SQL, names a column which is not there or is
+            generated itself, gives another type or is not decided by one row; an identity column that is no
+            ``long``, has step 0 or partitions.
     """
     schema = metadata.schema
     for field in schema.fields:
         if not any(key in field.metadata for key in KEYS):
             continue
         if sum(key in field.metadata for key in (GENERATION, START, DEFAULT)) > 1:
-            raise _invalid(field, "is two of: generated, identity, with a default. Choose one")
+            raise _invalid(field, "can be only one of: generated, identity, or with a default")
         if GENERATION in field.metadata:
             _verify_generated(field, schema)
         elif DEFAULT in field.metadata:
-            _understood(field, str(field.metadata[DEFAULT]), StructType(()))
-        else:
+            _verify_default(field)
+        elif START in field.metadata or STEP in field.metadata:
             _verify_identity(field, metadata)
 
 
@@ -194,25 +199,54 @@ def _verify_identity(field: StructField, metadata: Metadata) -> None:
 
 
 def _verify_generated(field: StructField, schema: StructType) -> None:
-    sql = str(field.metadata[GENERATION])
-    paths = _understood(field, sql, schema)
-    for name in sorted({path[0] for path in paths}):
+    """An expression of one row, over columns that come with the data, of the column's own type."""
+    from deltanb.log.coercion import spark_name
+    from deltanb.log.row_expressions import ROW_FUNCTIONS
+
+    sql = field.metadata[GENERATION]
+    found = _inspected(field, sql, schema, ROW_FUNCTIONS)
+    for name in sorted({path[0] for path in found.columns}):
         if name == field.name or GENERATION in schema.field(name).metadata:
             raise _invalid(field, f"is generated as {sql!r} from {name!r}, which is generated too. Use "
                                   "columns that come with the data")
+    wanted = arrow_type(field.type, field.name)
+    if str(field.type) == "variant":
+        raise _invalid(field, "is generated and of type variant, whose values cannot be compared")
+    if found.type is not None and found.type != wanted:
+        raise _invalid(field, f"is {spark_name(wanted)} and generated as {sql!r}, which is "
+                              f"{spark_name(found.type)}. Give both one type, with a CAST")
 
 
-def _understood(field: StructField, sql: str, schema: StructType) -> frozenset[tuple[str, ...]]:
+def _verify_default(field: StructField) -> None:
+    """An expression over no column that can be stored in this one."""
     from deltanb.log.predicates import parse_value
 
-    if sql.strip().lower() == "null":
-        return frozenset()
+    sql = field.metadata[DEFAULT]
+    if not isinstance(sql, str) or sql.strip().lower() != "null":
+        _inspected(field, sql, StructType(()), None)
+    with suppress(UnsupportedPredicate):  # Spark will say
+        try:
+            if sql.strip().lower() != "null":
+                parse_value(sql, StructType(()), field.type)
+        except InvalidPredicate as error:
+            raise _invalid_sql(field, sql, error) from None
+
+
+def _inspected(
+    field: StructField, sql: object, schema: StructType, functions: frozenset[str] | None
+) -> Inspected:
+    from deltanb.log.row_expressions import inspect
+
     try:
-        return parse_value(sql, schema, field.type).column_paths
-    except UnsupportedPredicate:
-        return frozenset()  # Spark will say
+        return inspect(sql, schema, functions)
     except InvalidPredicate as error:
-        raise _invalid(field, f"cannot have the value {sql!r}: {error}") from None
+        raise _invalid_sql(field, sql, error) from None
+
+
+def _invalid_sql(field: StructField, sql: object, error: InvalidPredicate) -> InvalidSchema:
+    what = "generation expression" if GENERATION in field.metadata else "default"
+    return InvalidSchema(f"the {what} of column {field.name!r} ({sql}) is invalid: {error}",
+                         column=field.name)
 
 
 def _invalid(field: StructField, problem: str) -> InvalidSchema:

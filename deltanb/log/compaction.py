@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deltanb.actions import Action
-from deltanb.errors import InvalidArgument, VersionNotFound
+from deltanb.errors import InvalidArgument, StorageError, VersionNotFound
 from deltanb.log.protocol import check_writable
 from deltanb.log.replay import Delta, feed_actions, parse_commit
 from deltanb.log.segment import commit_name
@@ -47,7 +47,10 @@ def write_compaction(log: DeltaLog, start: int, end: int) -> str:
         feed_actions(delta, _commit(log, version, snapshot.version))
     text = "".join(action.to_json() + "\n" for action in _actions(delta))
     name = compaction_name(start, end)
-    log.store.put_if_absent(name, text.encode())
+    try:
+        log.store.put_if_absent(name, text.encode())
+    except OSError as error:  # there or not there: it says what the commits say
+        raise StorageError.of(error, "written", f"{log.path}/{name}") from error
     return name
 
 

@@ -25,7 +25,16 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import InvalidSchema
-from deltanb.log.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from deltanb.formatting import shown
+from deltanb.log.schema import (
+    NO_INTERVALS,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 
 __all__ = [
     "ColumnDefinition", "Position", "parse_columns", "parse_path", "parse_position", "parse_schema",
@@ -36,6 +45,8 @@ CURRENT_DEFAULT = "CURRENT_DEFAULT"
 GENERATION_EXPRESSION = "delta.generationExpression"
 CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 MAX_DECIMAL_PRECISION = 38
+MAX_LENGTH = 2**31 - 1  # of char and varchar
+_MAX_DIGITS = 4  # of a decimal's size that are read: one that has more is too large anyhow
 
 _TYPES = {
     "tinyint": "byte", "byte": "byte", "smallint": "short", "short": "short", "int": "integer",
@@ -135,6 +146,8 @@ def parse_path(text: str | Sequence[str]) -> tuple[str, ...]:
         InvalidSchema: no path.
     """
     if not isinstance(text, str):
+        if not isinstance(text, Sequence) or not all(isinstance(name, str) for name in text):
+            raise InvalidSchema(f"{shown(text)} is no path of a column: it takes text, or a list of names")
         return tuple(text)
     if _PLAIN.fullmatch(text):
         return (text,)
@@ -222,11 +235,16 @@ class _Parser:
 
     def word(self, *words: str) -> bool:
         """Take these words (in any case), or none of them."""
-        following = self.tokens[self.place:self.place + len(words)]
-        if [t.text.lower() for t in following] != list(words) or any(
-                t.token_type in (TokenType.STRING, TokenType.IDENTIFIER) for t in following):
-            return False
-        self.place += len(words)
+        place, left = self.place, list(words)
+        while left:
+            token = self.tokens[place] if place < len(self.tokens) else None
+            if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+                return False
+            found = token.text.lower().split()  # some versions of sqlglot make one token of START WITH
+            if left[:len(found)] != found:
+                return False
+            place, left = place + 1, left[len(found):]
+        self.place = place
         return True
 
     def expect(self, kind: TokenType, what: str) -> Token:
@@ -376,18 +394,23 @@ class _Parser:
         if name in ("char", "character", "varchar") and self.take(TokenType.L_PAREN):
             length = self.expect(TokenType.NUMBER, "a length").text
             self.expect(TokenType.R_PAREN, "')'")
+            if len(length) > len(str(MAX_LENGTH)) or not 1 <= int(length) <= MAX_LENGTH:
+                raise InvalidSchema(
+                    f"{self.text!r}: {name} has a length from 1 to {MAX_LENGTH}, found {shown(length)}")
             return PrimitiveType("string"), f"{'varchar' if name == 'varchar' else 'char'}({length})"
         if name not in _TYPES:
             self.place -= 1
+            if name == "interval":
+                raise InvalidSchema(f"{self.text!r} names an interval: {NO_INTERVALS}")
             self.fail(f"a type ({', '.join(_TYPES)}, decimal(p,s), array<…>, map<…>, struct<…>)")
         return PrimitiveType(_TYPES[name]), None
 
     def _decimal(self) -> PrimitiveType:
         precision, scale = 10, 0
         if self.take(TokenType.L_PAREN):
-            precision = int(self.expect(TokenType.NUMBER, "a precision").text)
+            precision = int(self.expect(TokenType.NUMBER, "a precision").text[:_MAX_DIGITS])
             if self.take(TokenType.COMMA):
-                scale = int(self.expect(TokenType.NUMBER, "a scale").text)
+                scale = int(self.expect(TokenType.NUMBER, "a scale").text[:_MAX_DIGITS])
             self.expect(TokenType.R_PAREN, "')'")
         if not (1 <= precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
             raise InvalidSchema(

@@ -15,15 +15,18 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.actions import Action, AddFile
 from deltanb.display import Displayable
-from deltanb.errors import DeltaError, InvalidTable, TableNotFound, VersionNotFound
+from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
+from deltanb.formatting import shown
 from deltanb.log import segment as segments
 from deltanb.log.replay import Delta, feed, feed_actions, parse_commit
-from deltanb.log.segment import LogSegment, commit_name
+from deltanb.log.segment import MAX_VERSION, LogSegment, commit_name
 from deltanb.log.snapshot import EMPTY, Snapshot, State
 from deltanb.log.store import FileStatus, LogStore, store_for
 
@@ -149,8 +152,10 @@ class DeltaLog(Displayable):
 
         Raises:
             VersionNotFound: before the first or after the last version that can be read.
+            InvalidArgument: no version.
             InvalidTable: the log contradicts the protocol.
         """
+        version = as_version(version, "snapshot_at")
         held = self._held
         if held is not None and self._is_current(held):
             known = held[0] if held[0].version == version else self._versions.get(version)
@@ -195,8 +200,10 @@ class DeltaLog(Displayable):
 
         Raises:
             VersionNotFound: no such commit in the log.
+            InvalidArgument: no version.
             InvalidTable: a line that is no action, naming file and line.
         """
+        version = as_version(version, "read_commit")
         name = commit_name(version)
         try:
             data = self.store.read(name)
@@ -231,7 +238,11 @@ class DeltaLog(Displayable):
 
         Raises:
             IllegalStateError: the thread has an active transaction already.
+            InvalidArgument: ``work`` is no function.
         """
+        if not callable(work):
+            raise InvalidArgument(
+                f"with_new_transaction takes a function of the transaction, found {type(work).__name__}")
         from deltanb.transaction.transaction import OptimisticTransaction
 
         txn = self.start_transaction()
@@ -239,17 +250,19 @@ class DeltaLog(Displayable):
         try:
             return work(txn)
         finally:
-            OptimisticTransaction.clear_active()
+            if OptimisticTransaction.get_active() is txn:
+                OptimisticTransaction.clear_active()
 
     def checkpoint(self, version: int | None = None) -> Any:
         """Write a checkpoint of a version, the newest one by default.
 
         Raises:
             TableNotFound: there is no table.
+            VersionNotFound, InvalidArgument: no such version, or none at all.
         """
         from deltanb.log import checkpoint
 
-        snapshot = self.update() if version is None else self.snapshot_at(version)
+        snapshot = self.update() if version is None else self.snapshot_at(as_version(version, "checkpoint"))
         if snapshot.version < 0:
             raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
         return checkpoint.write_checkpoint(self.store, snapshot)
@@ -269,8 +282,11 @@ class DeltaLog(Displayable):
 
         ``replacing`` is what turned out to be of another log: it is replaced by any version.
         """
-        seen = self._status(state.version) if state.version >= 0 else None
-        found = Snapshot(self, state)
+        seen = None
+        if state.version >= 0:
+            with suppress(OSError):  # what was read stands; not knowing the file costs reading it anew
+                seen = self._status(state.version)
+        found = Snapshot(self, state, seen)
         with self._lock:
             held = self._held
             if held is not None and held is not replacing and held[0].version >= state.version:
@@ -304,9 +320,16 @@ class DeltaLog(Displayable):
             feed(delta, data, name, self.path)
             version += 1
 
-    def _load(self, version: int | None) -> State:
+    def state_without(self, version: int, checkpoint: Iterable[str]) -> State:
+        """The state of a version, read without the files of a checkpoint that turned out to be damaged.
+
+        Raises:
+            InvalidTable, VersionNotFound: nothing else tells it.
+        """
+        return self._load(version, frozenset(checkpoint))
+
+    def _load(self, version: int | None, skip: frozenset[str] = frozenset()) -> State:
         """The state of a version from the files alone."""
-        skip: frozenset[str] = frozenset()
         failure: DeltaError | None = None
         vanished = 0
         while True:
@@ -326,11 +349,19 @@ class DeltaLog(Displayable):
                 failure, skip = failure or error, skip | frozenset(found.checkpoint)
                 continue
             try:
-                return self._replay(base, found)
+                return self._compared(self._replay(base, found), found)
             except FileNotFoundError:  # cleaned up since it was listed
                 vanished += 1
                 if vanished > MAX_VANISHED:
                     raise
+
+    def _compared(self, state: State, found: LogSegment) -> State:
+        """The state with what the checksum of its version says of it."""
+        if not found.has_checksum:
+            return state
+        from deltanb.log import verification
+
+        return replace(state, recorded=verification.read(self.store, state))
 
     def _hint(self) -> int | None:
         from deltanb.log.checkpoint import read_last_checkpoint
@@ -374,6 +405,22 @@ class DeltaLog(Displayable):
                 assert commit is not None
                 feed(one, self.store.read(commit), commit, self.path)
         delta.extend(one)
+
+
+def as_version(value: Any, where: str) -> int:
+    """A version as an integer; NumPy's are some, too.
+
+    Raises:
+        InvalidArgument: naming what is called and what it was given.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidArgument(
+            f"{where} takes a version (an integer), found {type(value).__name__}: {value!r:.80}")
+    version = index(value)
+    if not -MAX_VERSION <= version <= MAX_VERSION:  # before the first is VersionNotFound, which says more
+        raise InvalidArgument(
+            f"{where} takes a version from 0 to {MAX_VERSION}, found {shown(version)}")
+    return version
 
 
 @contextmanager

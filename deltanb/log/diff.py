@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
+from deltanb.formatting import last_part
 from deltanb.log import history
 from deltanb.log.protocol import features_of
 from deltanb.log.replay import canonical_paths, key_array
@@ -171,7 +172,7 @@ def compare(before: Snapshot, after: Snapshot) -> TableDiff:
     except DeltaError:  # a commit after both is damaged: what lies between can be compared all the same
         commits = []
     return TableDiff(
-        table=after.metadata.name or log.path.rstrip("/").rsplit("/", 1)[-1],
+        table=after.metadata.name or last_part(log.path),
         start=before.version, end=after.version,
         start_time=before.timestamp, end_time=after.timestamp,
         schema=(*_schema_changes(before, after), *_partitioning(before, after)),

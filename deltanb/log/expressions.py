@@ -3,7 +3,7 @@
 What lives here: the small tree a predicate becomes once names, types and casts are settled
 (:class:`Column`, :class:`Literal`, :class:`Call`), and :func:`compile_expression`, which turns it
 into a ``pyarrow.compute.Expression`` with Spark's semantics: three-valued logic, NaN equal to
-itself and greatest, NULL on division by zero and on casts of unreadable text.
+itself and greatest, NULL on division by zero, on overflow and on casts of unreadable text.
 What it does not know: SQL, schemas, files. Every node is typed; operands already have one type.
 """
 
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from deltanb.log import kernels, nested_kernels
 from deltanb.log.coercion import (
     FALSE_WORDS,
     INTEGER_BOUNDS,
@@ -32,6 +33,7 @@ from deltanb.log.coercion import (
     as_decimal,
     is_number,
     is_text,
+    same_shape,
 )
 
 Compile = Callable[["Expression"], pc.Expression]
@@ -133,23 +135,22 @@ def negate(expression: Expression) -> Expression:
     return boolean("not", expression)
 
 
-def like(operand: Expression, parts: list[str], ignore_case: bool) -> Expression:
+def like(operand: Expression, parts: list[str]) -> Expression:
     """LIKE with a pattern in parts (wildcards are led by a NUL): the plainest call that does it."""
     wild = [i for i, part in enumerate(parts) if part[0] == "\0"]
     text = "".join(part for part in parts if part[0] != "\0")
-    if not ignore_case:
-        if not wild:
-            return boolean("eq", operand, Literal(text, pa.string()))
-        if all(parts[i] == "\0%" for i in wild):
-            if wild == [len(parts) - 1]:
-                return boolean("prefix", operand, extra=text)
-            if wild == [0]:
-                return boolean("suffix", operand, extra=text)
-            if wild == [0, len(parts) - 1]:
-                return boolean("contains", operand, extra=text)
+    if not wild:
+        return boolean("eq", operand, Literal(text, pa.string()))
+    if all(parts[i] == "\0%" for i in wild):
+        if wild == [len(parts) - 1]:
+            return boolean("prefix", operand, extra=text)
+        if wild == [0]:
+            return boolean("suffix", operand, extra=text)
+        if wild == [0, len(parts) - 1]:
+            return boolean("contains", operand, extra=text)
     wildcards = {"\0%": ".*", "\0_": "."}
     body = "".join(wildcards.get(part) or re.escape(part) for part in parts)
-    return boolean("regex", operand, extra=f"(?s{'i' if ignore_case else ''})^(?:{body})$")
+    return boolean("regex", operand, extra=f"(?s)^(?:{body})$")
 
 
 # ---------------------------------------------------------------------------- compiling
@@ -206,6 +207,9 @@ def _terms(op: str, node: Expression) -> int:
 
 def _comparison(node: Call, run: Compile) -> pc.Expression:
     left, right = node.args
+    if t.is_nested(left.type):
+        order = Call("order", node.args, pa.int8())
+        return _comparison(boolean(node.op, order, Literal(0, pa.int8())), run)
     if t.is_floating(left.type):
         return _float_comparison(node.op, left, right, run)
     a, b = run(left), run(right)
@@ -263,7 +267,7 @@ def value_set(node: Call) -> pa.Array:
 
 def _in(node: Call, run: Compile) -> pc.Expression:
     value = node.args[0]
-    if t.is_floating(value.type):
+    if t.is_floating(value.type) or t.is_nested(value.type):
         return run(joined("or", [boolean("eq", value, item) for item in node.args[1:]]))
     operand = run(value)
     found = operand.isin(value_set(node))
@@ -302,12 +306,47 @@ def _divisor(node: Expression, run: Compile) -> pc.Expression:
 
 
 def _divide(node: Call, run: Compile) -> pc.Expression:
-    return pc.divide(run(node.args[0]), _divisor(node.args[1], run))
+    a, b = run(node.args[0]), _divisor(node.args[1], run)
+    if t.is_integer(node.type) and not isinstance(node.args[1], Literal):
+        b = pc.if_else((b == -1) & (a == -INTEGER_BOUNDS[node.type]), _null(node.type), b)
+    return pc.divide(a, b)
 
 
 def _modulo(node: Call, run: Compile) -> pc.Expression:
     a, b = run(node.args[0]), _divisor(node.args[1], run)
+    if t.is_integer(node.type):  # the least integer divided by -1 is none
+        b = pc.if_else(b == -1, pc.scalar(arrow_scalar(1, node.type)), b)
     return pc.subtract(a, pc.multiply(pc.divide(a, b), b))
+
+
+def _arithmetic(function: Any) -> Callable[[Call, Compile], pc.Expression]:
+    """Arithmetic that is NULL where an integer overflows; Arrow's own wraps around."""
+    def handler(node: Call, run: Compile) -> pc.Expression:
+        args, kind = [run(arg) for arg in node.args], node.type
+        if not t.is_integer(kind):
+            return function(*args)
+        bound = INTEGER_BOUNDS[kind]
+        if kind != pa.int64():
+            found = function(*(arg.cast(pa.int64()) for arg in args))
+            fits = (found >= -bound) & (found < bound)
+            return pc.if_else(fits, found, _null(pa.int64())).cast(kind)
+        found = function(*args)
+        return pc.if_else(_fits_long(node.op, args, found), found, _null(kind))
+
+    return handler
+
+
+def _fits_long(op: str, args: list[pc.Expression], found: pc.Expression) -> pc.Expression:
+    """Whether 64-bit arithmetic gave the true result."""
+    a, least = args[0], -INTEGER_BOUNDS[pa.int64()]
+    if len(args) == 1:
+        return a != least
+    b = args[1]
+    if op == "mul":
+        plain = pc.if_else((a == 0) | (a == -1), 1, a)
+        return (a == 0) | ((a == -1) & (b != least)) | ((a == plain) & (pc.divide(found, plain) == b))
+    signs = pc.bit_wise_xor(a, b if op == "sub" else found), pc.bit_wise_xor(b if op == "add" else a, found)
+    return pc.bit_wise_and(*signs) >= 0
 
 
 def _substring(node: Call, run: Compile) -> pc.Expression:
@@ -333,6 +372,11 @@ def _apply(function: Any, *extra: Any, **options: Any) -> Callable[[Call, Compil
         return function(*map(run, node.args), *extra, **options)
 
     return handler
+
+
+def _kernel(kernel: kernels.Kernel) -> Callable[[Call, Compile], pc.Expression]:
+    return lambda node, run: kernels.call(
+        kernel, [run(arg) for arg in node.args], [arg.type for arg in node.args], node.type)
 
 
 def _with_extra(function: Any) -> Callable[[Call, Compile], pc.Expression]:
@@ -368,7 +412,26 @@ def _cast(node: Call, run: Compile) -> pc.Expression:
         return value.cast(target)
     if is_text(source) and t.is_binary(target):
         return value.cast(target)
+    if same_shape(source, target) or (
+            t.is_list(source) and t.is_list(target) and _widens(source.value_type, target.value_type)):
+        return value.cast(target, safe=False)
     raise Unsupported(f"a cast from {source} to {target}")
+
+
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether Arrow's cast of elements is Spark's, and none is lost."""
+    if t.is_null(source):
+        return True
+    if t.is_list(source) and t.is_list(target):
+        return _widens(source.value_type, target.value_type)
+    if t.is_integer(source) and t.is_integer(target):
+        return INTEGER_BOUNDS[source] <= INTEGER_BOUNDS[target]
+    if t.is_decimal(target) and (t.is_integer(source) or t.is_decimal(source)):
+        exact = as_decimal(source)
+        whole = target.precision - target.scale
+        return exact.scale <= target.scale and exact.precision - exact.scale <= whole
+    return same_shape(source, target) or (
+        t.is_floating(target) and (t.is_integer(source) or t.is_floating(source)) and target == pa.float64())
 
 
 def _cast_number(
@@ -453,21 +516,21 @@ _OPERATIONS: dict[str, Callable[[Call, Compile], pc.Expression]] = {
     "case": _case,
     "coalesce": _apply(pc.coalesce),
     "cast": _cast,
-    "add": _apply(pc.add),
-    "sub": _apply(pc.subtract),
-    "mul": _apply(pc.multiply),
+    "add": _arithmetic(pc.add),
+    "sub": _arithmetic(pc.subtract),
+    "mul": _arithmetic(pc.multiply),
     "div": _divide,
     "mod": _modulo,
-    "neg": _apply(pc.negate),
-    "abs": _apply(pc.abs),
+    "neg": _arithmetic(pc.negate),
+    "abs": _arithmetic(pc.abs),
     # Of integers that are stored: an overflow raises ArrowInvalid rather than wrap around.
     "add_checked": _apply(pc.add_checked),
     "sub_checked": _apply(pc.subtract_checked),
     "mul_checked": _apply(pc.multiply_checked),
     "neg_checked": _apply(pc.negate_checked),
     "abs_checked": _apply(pc.abs_checked),
-    "upper": _apply(pc.utf8_upper),
-    "lower": _apply(pc.utf8_lower),
+    "upper": _kernel(kernels.upper),
+    "lower": _kernel(kernels.lower),
     "length": _part(pc.utf8_length),
     "byte_length": _part(pc.binary_length),
     "trim": _apply(pc.utf8_trim, " "),
@@ -486,4 +549,20 @@ _OPERATIONS: dict[str, Callable[[Call, Compile], pc.Expression]] = {
     "minute": _part(pc.minute),
     "second": _part(pc.second),
     "date_trunc": _date_trunc,
+    "raising": _kernel(kernels.raise_where),
+    "size": _kernel(nested_kernels.size),
+    "item": _kernel(nested_kernels.item),
+    "item_or_null": _kernel(nested_kernels.item),
+    "element": _kernel(nested_kernels.element),
+    "element_or_null": _kernel(nested_kernels.element),
+    "entry": _kernel(nested_kernels.entry),
+    "contains_element": _kernel(nested_kernels.contains),
+    "map_keys": _kernel(nested_kernels.keys),
+    "map_values": _kernel(nested_kernels.values),
+    "fields": _kernel(nested_kernels.fields),
+    "field": lambda node, run: pc.struct_field(run(node.args[0]), [node.extra]),
+    "array": _kernel(nested_kernels.array_of),
+    "map": _kernel(nested_kernels.map_of),
+    "is_no_map": _kernel(nested_kernels.is_no_map),
+    "order": _kernel(nested_kernels.order),
 }

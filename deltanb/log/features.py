@@ -244,8 +244,9 @@ FEATURES: Mapping[str, Feature] = {
         ),
         _writer(
             "materializePartitionColumns",
-            write="while inactive",
-            note="partition columns are not written into the data files",
+            # Whoever has the feature, with the property or without it, writes the columns.
+            active=_on("delta.enableMaterializePartitionColumnsFeature"),
+            automatic=True,
         ),
         _both(
             "catalogManaged",

@@ -45,6 +45,8 @@ MAX_LAYERS = 8
 """Deltas kept apart; beyond that they are merged, so that reading stays a walk over few tables."""
 MANY = 10
 """Paths of a layer are kept in memory once more than one in so many is asked for at a time."""
+MAX_CHECKED = 100_000
+"""Files of a checkpoint up to which a doubt about their number is worth reading their paths: 20 ms."""
 MAX_HOLES = 256
 """Up to so many hidden rows a layer is cut into slices, which copies nothing; else filtered."""
 
@@ -322,6 +324,32 @@ class FileSet:
         if self._num_files is None:
             self._num_files = sum(part.num_files for part in self.parts())
         return self._num_files
+
+    @property
+    def known(self) -> tuple[int | None, int | None]:
+        """Number and size of the files, each None unless it is known without reading anything."""
+        below, delta = self._below, self._delta
+        if below is not None and below._parts == () and delta is not None:  # from version 0 on
+            if self._num_files is None:
+                self._num_files = len(delta.adds)
+            if self._size_in_bytes is None:
+                self._size_in_bytes = sum(row.size or 0 for row in delta.adds.values())
+        return self._num_files, self._size_in_bytes
+
+    def guessed_num_files(self) -> int | None:
+        """About how many files there are, from a checkpoint's footers and the commits after it.
+
+        Wrong where these add again, or remove, what is there already or not there; None where it would
+        cost something to know, or to find out whether the guess is right.
+        """
+        below, delta = self._below, self._delta
+        checkpoint = self._checkpoint if below is None else below._checkpoint
+        if checkpoint is None or not getattr(checkpoint, "is_counted", False):
+            return None
+        count = checkpoint.num_adds
+        if count > MAX_CHECKED:
+            return None
+        return count if delta is None else count + len(delta.adds) - len(delta.removes) + delta.passing
 
     @property
     def size_in_bytes(self) -> int:

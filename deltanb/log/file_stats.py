@@ -12,6 +12,7 @@ millisecond, are raised to the largest value they may stand for. NaN is no bound
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from deltanb.log.schema import StructType, arrow_type
 PARSED_ROWS = 1 << 16  # texts decoded at a time: bounds the Python objects alive at once
 TEXT_PREFIX = 32  # code points that Delta keeps of a text; anything as long may have been cut
 TIMESTAMP_SLACK = 999  # µs: timestamps are truncated to milliseconds
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')  # escaped in JSON: msgspec takes no such name of a field
 _TIE_BREAKERS = "\uffff\U0010ffff"  # what writers append to a cut maximum; \uffff is below emoji
 _ABOVE_ALL_TEXT = b"\xff"  # in no UTF-8 text, and above every byte that is
 
@@ -87,12 +89,12 @@ def parse_stats(
     {'num_records': [2, None], 'min\\x1fx': [1, None]}
     """
     leaves = [_Leaf(stat, schema) for stat in (stats_of(columns) if wanted is None else wanted)]
-    decoder = msgspec.json.Decoder(_reader(leaves))
+    decoder = _decoder(leaves)
     pieces: list[list[pa.Array]] = [[] for _ in leaves]
     for chunk in stats.chunks:
         for start in range(0, len(chunk), PARSED_ROWS):
             texts = chunk.slice(start, PARSED_ROWS)
-            rows = _decode(texts, decoder)
+            rows = None if decoder is None else _decode(texts, decoder)
             for piece, leaf in zip(pieces, leaves, strict=True):
                 piece.append(leaf.of_rows(texts, rows))
     return pa.table({leaf.stat.name: pa.chunked_array(piece, leaf.type)
@@ -200,8 +202,15 @@ def _raised_texts(array: pa.Array) -> pa.Array:
 # ---------------------------------------------------------------------------- JSON
 
 
+def _decoder(leaves: Sequence[_Leaf]) -> Any:
+    """Reads the leaves and skips everything else; None where msgspec has no field of such a name."""
+    if any(_ESCAPED.search(name) for leaf in leaves for name in leaf.json_path):
+        return None
+    return msgspec.json.Decoder(_reader(leaves))
+
+
 def _reader(leaves: Sequence[_Leaf]) -> type[msgspec.Struct]:
-    """A msgspec type that holds the leaves and skips everything else."""
+    """A msgspec type that holds the leaves."""
     tree: dict[str, Any] = {}
     for leaf in leaves:
         node = tree

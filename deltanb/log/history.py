@@ -22,6 +22,7 @@ import msgspec
 
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
+from deltanb.formatting import last_part, shown
 from deltanb.log import segment as segments
 from deltanb.log.replay import explain
 from deltanb.log.segment import commit_name, version_of
@@ -100,11 +101,12 @@ class History(Displayable, list[HistoryEntry]):
         """The table's name; a log is asked for it only now, since the list itself needs no replay."""
         if not isinstance(self._table, str):
             log = self._table
-            self._table = log.snapshot.metadata.name or log.path.rstrip("/").rsplit("/", 1)[-1]
+            self._table = log.snapshot.metadata.name or last_part(log.path)
         return self._table
 
     def up_to(self, version: int, limit: int | None = None) -> History:
         """The commits that a table standing at ``version`` knows, at most ``limit`` of them."""
+        _check_limit(limit)
         known = [entry for entry in self if entry.version <= version]
         return History(known[:limit], self.log or self._table, len(known))
 
@@ -156,13 +158,17 @@ def read(log: DeltaLog, limit: int | None = None) -> History:
     >>> [(entry.version, entry.operation) for entry in read(table.log)]
     [(1, 'OPTIMIZE'), (0, None)]
     """
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise InvalidArgument(f"limit={limit!r} must be a whole number of commits, 1 or more")
+    _check_limit(limit)
     times = _file_times(log.store)
     if not times:
         _existing(log)
     entries = _entries(log, sorted(times, reverse=True)[:limit], times)
     return History(entries, log, len(times))
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise InvalidArgument(f"limit={shown(limit)} must be a whole number of commits, 1 or more")
 
 
 def between(log: DeltaLog, first: int, last: int, limit: int | None = None) -> list[HistoryEntry]:
@@ -283,12 +289,14 @@ def to_milliseconds(when: int | str | dt.datetime) -> int:
             when = dt.datetime.fromisoformat(when.strip().replace("Z", "+00:00"))
         except ValueError:
             raise InvalidArgument(
-                f"{when!r} is no time; write it like '2026-11-20T10:00:00Z' or '2026-11-20'"
+                f"{when!r} is not a valid time; write it like '2026-11-20T10:00:00Z' or '2026-11-20'"
             ) from None
     if not isinstance(when, dt.datetime):
         raise InvalidArgument(
             f"a time is epoch milliseconds, a datetime or ISO 8601 text, not {when!r}"
         )
+    if when != when:
+        raise InvalidArgument(f"expected a time, got {when!r}")
     if when.tzinfo is None:
         when = when.replace(tzinfo=dt.timezone.utc)
     return (when - _EPOCH) // dt.timedelta(milliseconds=1)
@@ -362,6 +370,6 @@ def _read_info(store: LogStore, version: int, root: str) -> dict[str, Any]:
         else:
             found = (line.commitInfo for line in _info_lines(data))
             info = next((one for one in found if one is not None), None)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except Exception as error:
         raise explain(data, name, root, error) from None
     return info if isinstance(info, dict) else {}

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from deltanb.damage import what_is_wrong
+from deltanb.formatting import get_logger
 from deltanb.log.derived import unsynced
 
 if TYPE_CHECKING:
     from deltanb.log.store import LogStore
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 
@@ -69,17 +70,18 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
 def parse_last_checkpoint(text: str) -> LastCheckpoint | None:
     """As :func:`read_last_checkpoint`, of the file's text."""
     try:
-        value = json.loads(text, parse_float=_Number, object_pairs_hook=_no_duplicates)
-    except ValueError as error:
-        logger.warning("%s is ignored: %s", LAST_CHECKPOINT, error)
+        return _parse(json.loads(text, parse_float=_Number, object_pairs_hook=_no_duplicates))
+    except Exception as error:  # a hint is worth no more than what it saves
+        logger.warning("%s is ignored: %s", LAST_CHECKPOINT, what_is_wrong(error))
         return None
+
+
+def _parse(value: Any) -> LastCheckpoint:
     version = value.get("version") if isinstance(value, dict) else None
     if not _is_count(version):
-        logger.warning("%s is ignored: it names no version", LAST_CHECKPOINT)
-        return None
+        raise ValueError("it names no version")
     if "checksum" in value and value["checksum"] != checksum(value):
-        logger.warning("%s is ignored: its checksum does not fit its content", LAST_CHECKPOINT)
-        return None
+        raise ValueError("its checksum does not fit its content")
     counts = {k: v if _is_count(v) else None for k, v in value.items()}
     return LastCheckpoint(
         version=value["version"],
@@ -98,7 +100,7 @@ def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 # -- checksum ----------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 MAX_PARSED_DISTINCT = 20_000  # beyond that, Arrow's casts beat reading each distinct text once
 
 # What Spark and Hive escape in a folder's name, besides control characters.
-_ESCAPED = frozenset('"#%\'*/:=?\\{[]^\x7f') | {chr(i) for i in range(1, 0x20)}
+_ESCAPED = frozenset('"#%\'*/:=?\\{[]^\x7f') | {chr(i) for i in range(0x20)}
 
 
 def parse_value(text: str | None, data_type: DataType) -> Any:

@@ -5,10 +5,11 @@ What lives here: :func:`parse` (syntax by sqlglot, names and types by the table'
 for expressions that are stored.
 What it does not know: how expressions run (``expressions``), where files are (``skipping``).
 
-Comparison rules are Spark's with ANSI casts of literals, in a session whose time zone is UTC. Two
-things differ on purpose, so that a filter never fails halfway: a division by zero is NULL, and so
-is a cast of a *column's* unreadable text. A *literal* that cannot be read as the column's type is
-refused.
+Comparison rules are Spark's with ANSI casts of literals, in a session whose time zone is UTC. Three
+things differ on purpose, so that a filter never fails halfway: a division by zero is NULL, and so are
+an overflow and a cast of a *column's* unreadable text. A *literal* that cannot be read as the column's
+type is refused. Two decimals compare exactly, also where Spark rounds both to 38 digits first. What Spark
+refuses of an array or a map (``failures``) is refused here.
 """
 
 from __future__ import annotations
@@ -17,25 +18,24 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import sqlglot
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.log import expressions as ex
+from deltanb.log import failures
 from deltanb.log.coercion import convert, spark_name
 from deltanb.log.schema import DataType, StructType, arrow_type, from_arrow
+from deltanb.log.syntax import split, too_deep
+from deltanb.log.syntax import syntax as syntax
 
 if TYPE_CHECKING:
     from deltanb.log.values import Value
 
 MAX_SUGGESTIONS = 3  # closest column names in an error
 MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
-MAX_QUOTED = 60  # characters of a predicate in an error that is about its length
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,15 @@ class Predicate:
         parts = ex.conjuncts(self.expression)
         if len(parts) == 1:
             return (self,)
-        texts = _split(self.sql)
+        texts = split(self.sql)
         if len(texts) != len(parts):
             return tuple(Predicate(self.sql, part) for part in parts)
         return tuple(Predicate(text, part) for text, part in zip(texts, parts, strict=True))
 
     def is_partition_only(self, partition_columns: Sequence[str]) -> bool:
         """Whether partition values alone decide the condition (constants count)."""
+        if failures.can_fail(self.expression):
+            return False
         names = {name.lower() for name in partition_columns}
         return all(len(path) == 1 and path[0].lower() in names for path in self.column_paths)
 
@@ -102,6 +104,8 @@ class Predicate:
 
         Raises:
             UnsupportedPredicate: a part cannot run on Arrow with Spark's meaning; it is named.
+
+        Evaluating it raises InvalidPredicate for a row where Spark raises, such as ``a[9]`` of three.
         """
         arrow = schema if isinstance(schema, pa.Schema) else None
 
@@ -114,7 +118,8 @@ class Predicate:
             return found.cast(node.type)
 
         try:
-            return ex.compile_expression(self.expression, column, as_filter=as_filter)
+            condition = failures.guarded(self.expression, self.sql)
+            return ex.compile_expression(condition, column, as_filter=as_filter)
         except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UnsupportedPredicate(
                 f"{error} in the predicate {self.sql!r} cannot be evaluated without Spark; rewrite "
@@ -139,7 +144,7 @@ def parse(sql: str | Predicate, schema: StructType | pa.Schema) -> Predicate:
     if isinstance(sql, Predicate):
         return sql
     if not isinstance(sql, str):
-        raise InvalidPredicate(f"a predicate is a SQL text, not {type(sql).__name__}: {sql!r:.80}",
+        raise InvalidPredicate(f"a predicate is SQL text, not {type(sql).__name__}: {sql!r:.80}",
                                predicate=str(sql))
     if isinstance(schema, pa.Schema):
         schema = from_arrow(schema)
@@ -151,9 +156,9 @@ def _parse(sql: str, schema: StructType) -> Predicate:
     from deltanb.log.resolution import Resolver
 
     try:
-        expression = Resolver(sql, schema).condition(syntax(sql))
+        expression = Resolver(sql, schema).whole(syntax(sql), is_condition=True)
     except RecursionError:
-        raise _too_deep(sql) from None
+        raise too_deep(sql) from None
     return Predicate(sql, expression)
 
 
@@ -175,14 +180,20 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
 
     if not isinstance(sql, str):
         raise InvalidPredicate(
-            f"a value is a SQL text, not {type(sql).__name__}: {sql!r:.80}; write 'NULL', '1' or "
+            f"a value is SQL text, not {type(sql).__name__}: {sql!r:.80}; write 'NULL', '1' or "
             "\"'text'\"", predicate=str(sql))
     wanted = target if isinstance(target, pa.DataType) else arrow_type(target)
-    resolver = Resolver(sql, schema)
-    found = resolver.value(syntax(sql))
+    try:
+        found = Resolver(sql, schema).whole(syntax(sql), is_condition=False)
+    except RecursionError:
+        raise too_deep(sql) from None
     if isinstance(found, ex.Literal):
         found = _stored_literal(sql, found, wanted)
     elif not values.assignable(found.type, wanted):
+        if pa.types.is_nested(found.type) and pa.types.is_nested(wanted):
+            raise UnsupportedPredicate(
+                f"{sql!r} is {spark_name(found.type)}, which only Spark stores as {spark_name(wanted)}; use "
+                "engine='spark'", predicate=sql)
         raise InvalidPredicate(
             f"{sql!r} is {spark_name(found.type)}, which a column of type {spark_name(wanted)} does not "
             "take; add a CAST", predicate=sql)
@@ -238,7 +249,7 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
     """
     syntax(sql)
     found, left_out = [], []
-    for text in _split(sql):
+    for text in split(sql):
         try:
             part = parse(text, schema)
             part.to_expression()
@@ -247,115 +258,6 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
             continue
         found.append(part)
     return found, left_out
-
-
-# ---------------------------------------------------------------------------- syntax
-
-
-def syntax(sql: str) -> sqlglot.Expression:
-    """The syntax tree of one expression in Spark's SQL.
-
-    Raises:
-        InvalidPredicate: no SQL, nothing, or several statements.
-    """
-    dialect = sqlglot.Dialect.get_or_raise("spark")
-    try:
-        tokens = _joined_quotes(dialect.tokenize(sql))
-        trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
-    except SqlglotError as error:
-        raise _syntax_error(sql, error) from None
-    except RecursionError:
-        raise _too_deep(sql) from None
-    if len(trees) != 1:
-        what = "is empty" if not trees else "holds several statements"
-        raise InvalidPredicate(f"the predicate {sql!r} {what}; write one condition",
-                               predicate=sql)
-    tree = trees[0]
-    if isinstance(tree, sqlglot.exp.Alias):
-        place = tree.args["alias"]
-        raise InvalidPredicate(
-            f"unexpected {place.name!r} after {_text(tree.this)!r} in the predicate {sql!r}; join "
-            "conditions with AND or OR",
-            predicate=sql,
-        )
-    return tree
-
-
-def _joined_quotes(tokens: list[Token]) -> list[Token]:
-    """Adjacent strings are one string with a quote between: ``'it''s'``."""
-    joined: list[Token] = []
-    for token in tokens:
-        last = joined[-1] if joined else None
-        if (last is not None and token.token_type == last.token_type == TokenType.STRING
-                and token.start == last.end + 1):
-            joined[-1] = Token(TokenType.STRING, f"{last.text}'{token.text}", last.line,
-                               last.col, last.start, token.end, last.comments)
-        else:
-            joined.append(token)
-    return joined
-
-
-def _too_deep(sql: str) -> UnsupportedPredicate:
-    return UnsupportedPredicate(
-        f"the predicate {sql[:MAX_QUOTED]!r}…, {len(sql):,} characters long, is nested too deeply; write an "
-        "IN list, or terms joined by AND or OR without brackets around each: of these there may be thousands",
-        predicate=sql)
-
-
-def _syntax_error(sql: str, error: SqlglotError) -> InvalidPredicate:
-    details: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
-    if not details:
-        first = str(error).splitlines()[0]
-        return InvalidPredicate(f"the predicate {sql!r} is no SQL: {first}", predicate=sql)
-    near = details.get("highlight") or ""
-    description = str(details.get("description", "syntax error")).rstrip(".")
-    if description.startswith("Required keyword"):
-        description = "an operand is missing"
-    where = f"line {details.get('line')}, column {details.get('col')}"
-    return InvalidPredicate(
-        f"the predicate {sql!r} is no SQL: {description} at {where}"
-        + (f", near {near!r}" if near else ""),
-        predicate=sql, line=details.get("line"), position=details.get("col"),
-    )
-
-
-def _split(sql: str) -> list[str]:
-    """The texts that AND joins at the top, as they were written."""
-    tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(sql)
-    depths = _depths(tokens)
-    inside = tokens
-    if tokens[0].token_type == TokenType.L_PAREN and min(depths[:-1]) == 1 and depths[-1] == 0:
-        inside, depths = tokens[1:-1], [depth - 1 for depth in depths[1:-1]]
-    pieces: list[list[Token]] = [[]]
-    between = False  # the next AND belongs to a BETWEEN
-    for token, depth in zip(inside, depths, strict=True):
-        if depth == 0 and token.token_type == TokenType.OR:
-            return [sql]
-        if depth == 0 and token.token_type == TokenType.AND and not between:
-            pieces.append([])
-            continue
-        if depth == 0 and token.token_type in (TokenType.BETWEEN, TokenType.AND):
-            between = not between
-        pieces[-1].append(token)
-    if len(pieces) == 1:
-        return [sql]
-    texts = [sql[piece[0].start:piece[-1].end + 1] for piece in pieces if piece]
-    return [part for text in texts for part in _split(text)]
-
-
-def _depths(tokens: list[Token]) -> list[int]:
-    """How many brackets or CASEs are open after each token."""
-    opening = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
-    closing = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
-    depths, depth = [], 0
-    for token in tokens:
-        depth += (token.token_type in opening) - (token.token_type in closing)
-        depths.append(depth)
-    return depths
-
-
-def _text(tree: sqlglot.Expression) -> str:
-    return tree.sql(dialect="spark")
 
 
 def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from deltanb.errors import InvalidArgument
+from deltanb.formatting import shown
+from deltanb.options import options
 
 DAY_MS = 86_400_000
 _UNITS = {
@@ -78,14 +80,36 @@ def parse_interval(text: str) -> int:
         if unit.removesuffix("s") not in _UNITS:
             raise ValueError(f"expected days, hours, … (no months, no years), found {unit!r}")
         total += float(number.strip("'")) * _UNITS[unit.removesuffix("s")]
-    if total < 0:
-        raise ValueError("expected an interval that is not negative")
+    if not 0 <= total < 2**63:
+        raise ValueError("expected an interval of 0 to 2**63 milliseconds")
     return int(total)
 
 
 def _columns(text: str) -> tuple[str, ...]:
     """Names between commas; a name in backticks may hold commas and dots."""
     return tuple(m.strip() for m in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text) if m.strip())
+
+
+_CODECS = {
+    "none": "none", "uncompressed": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd",
+    # "lz4" once meant Hadoop's framing, which Parquet has deprecated in favour of the block format.
+    "lz4": "lz4_raw", "lz4_raw": "lz4_raw",
+}
+
+
+def _codec(text: str) -> str:
+    """A codec by the one name of several that both writers know."""
+    found = _CODECS.get(text.strip().lower())
+    if found is None:
+        raise ValueError(f"this library writes {', '.join(_CODECS)}")
+    return found
+
+
+def _format_version(text: str) -> str:
+    """``1.0.0``, or ``2.MINOR.PATCH``."""
+    if not re.fullmatch(r"1\.0\.0|2\.[0-9]+\.[0-9]+", text.strip()):
+        raise ValueError("expected 1.0.0, or 2.MINOR.PATCH such as 2.12.0")
+    return text.strip()
 
 
 PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
@@ -108,6 +132,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.enableIcebergCompatV1": (_boolean, False),
     "delta.enableIcebergCompatV2": (_boolean, False),
     "delta.enableInCommitTimestamps": (_boolean, False),
+    "delta.enableMaterializePartitionColumnsFeature": (_boolean, False),
     "delta.enableRowTracking": (_boolean, False),
     "delta.enableTypeWidening": (_boolean, False),
     "delta.enableVariantShredding": (_boolean, False),
@@ -118,6 +143,8 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.logRetentionDuration": (parse_interval, 30 * DAY_MS),
     "delta.minReaderVersion": (_integer(1), None),
     "delta.minWriterVersion": (_integer(1), None),
+    "delta.parquet.compression.codec": (_codec, None),
+    "delta.parquet.format.version": (_format_version, "1.0.0"),
     "delta.rowTrackingSuspended": (_boolean, False),
     "delta.randomizeFilePrefixes": (_boolean, False),
     "delta.requireCheckpointProtectionBeforeVersion": (_integer(0), 0),
@@ -125,6 +152,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.rowTracking.materializedRowIdColumnName": (str, None),
     "delta.setTransactionRetentionDuration": (parse_interval, None),
     "delta.targetFileSize": (_bytes, None),
+    "delta.writePartitionColumnsToParquet": (_boolean, False),
 }
 """name -> (parser of its text, default when it is not set)."""
 
@@ -138,13 +166,31 @@ def as_text(name: Any, value: Any) -> str:
     Raises:
         InvalidArgument: anything else, or a name that is no text.
     """
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument(f"table property {name!r} = {value!r}: the name must be a text")
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return str(value)
-    if not isinstance(value, str) or not isinstance(name, str) or not name:
+        try:
+            return str(value)
+        except ValueError:  # Python writes no integer of thousands of digits
+            raise InvalidArgument(f"table property {name!r} = {shown(value)} is beyond every number a "
+                                  "property may be", property=name) from None
+    if not isinstance(value, str):
         raise InvalidArgument(f"table property {name!r} = {value!r} must be text, a number or a bool")
     return value
+
+
+def with_defaults(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a new table: those given, and the session's where they say nothing.
+
+    ``options.default_table_properties``; names are compared without case.
+    """
+    defaults = options.default_table_properties
+    if not defaults:
+        return dict(configuration)
+    given = {name.lower() for name in configuration}
+    return {**{name: text for name, text in defaults.items() if name.lower() not in given}, **configuration}
 
 
 def spelled(name: str) -> str:

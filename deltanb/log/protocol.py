@@ -11,12 +11,12 @@ in the protocol and switched on by the metadata).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
+from deltanb.formatting import get_logger
 from deltanb.log.features import (
     FEATURES,
     TABLE_FEATURES_READER,
@@ -41,7 +41,7 @@ __all__ = [
     "without_protocol_properties",
 ]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 FEATURE_PREFIX = "delta.feature."
 READER_VERSION_KEY = "delta.minReaderVersion"

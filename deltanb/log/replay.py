@@ -30,7 +30,8 @@ import pyarrow.compute as pc
 
 from deltanb import actions
 from deltanb.actions import Action, DomainMetadata, Metadata, SetTransaction
-from deltanb.errors import InvalidAction, InvalidTable
+from deltanb.damage import what_is_wrong
+from deltanb.errors import InvalidTable
 from deltanb.log.arrow_rows import table_of
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ class Delta:
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     commit_info: bytes | None = None
     """JSON of the last commit's commitInfo, None if it has none."""
+    passing: int = 0
+    """How many of ``removes`` are of files that this run of commits added itself, about."""
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
     """How many files each of the last commits adds and removes, as far as each was read by itself."""
 
@@ -261,7 +264,8 @@ def feed(
                 delta.adds[key] = add
             elif (remove := line.remove) is not None:
                 key = _key(remove)
-                delta.adds.pop(key, None)
+                if delta.adds.pop(key, None) is not None:
+                    delta.passing += 1
                 delta.removes[key] = remove
             elif info := line.commitInfo:
                 delta.commit_info = bytes(info)
@@ -269,7 +273,7 @@ def feed(
             else:
                 _feed_small(delta, line)
                 others += 1
-    except (ValueError, InvalidAction) as error:
+    except Exception as error:
         raise explain(data, name, root, error) from None
     if newest_first:
         delta.recent.clear()
@@ -305,23 +309,23 @@ def parse_commit(data: bytes, name: str, root: str = "") -> list[Action]:
         if not found:
             raise ValueError("no actions")
         return found
-    except (ValueError, InvalidAction) as error:
+    except Exception as error:
         raise explain(data, name, root, error) from None
 
 
 def explain(data: bytes, name: str, root: str, error: Exception) -> InvalidTable:
     """The error of a damaged commit: which line, what is wrong with it, and what to do."""
     where = f"{name} of {root}" if root else name
-    line_number, fault = None, str(error)
+    line_number, fault = None, what_is_wrong(error)
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
             actions.from_json(line)
             _lines(line)
-        except (ValueError, InvalidAction) as found:
+        except Exception as found:
             shown = line[:MAX_QUOTED].decode("utf-8", "replace")
-            line_number, fault = number, f"{found}; the line begins {shown!r}"
+            line_number, fault = number, f"{what_is_wrong(found)}; the line begins {shown!r}"
             break
     if not data.strip():
         fault = "the file is empty"

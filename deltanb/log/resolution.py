@@ -1,8 +1,11 @@
 """From sqlglot's syntax tree to a typed expression: names, types, implicit casts.
 
-What lives here: one handler per kind of SQL node, and the table of functions that are understood.
-What it does not know: how an expression runs, or what a predicate is used for.
-A node without a handler raises ``UnsupportedPredicate`` with its own text.
+What lives here: operators, names and literals; :data:`_NODES`, one handler per kind of SQL node and the
+arguments of the node that it reads. A node without a handler, or with an argument that nobody reads,
+raises ``UnsupportedPredicate`` with its own text: what a newer sqlglot says in a new way is never left
+out in silence.
+What it does not know: what each function means (``functions``), how an expression runs, or what a
+predicate is used for.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import pyarrow.types as t
 from sqlglot import exp
 
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.formatting import with_cut
 from deltanb.log import coercion as co
+from deltanb.log import nested
 from deltanb.log.expressions import (
     MIRRORED,
     Call,
@@ -28,11 +33,23 @@ from deltanb.log.expressions import (
     like,
     negate,
 )
-from deltanb.log.schema import StructType
+from deltanb.log.functions import (
+    BOOL,
+    DATE,
+    DOUBLE,
+    FUNCTION_NODES,
+    INT,
+    LONG,
+    STRING,
+    Reader,
+    reads,
+)
+from deltanb.log.schema import ArrayType, MapType, StructType
 
-BOOL, INT, LONG, STRING = pa.bool_(), pa.int32(), pa.int64(), pa.string()
-DOUBLE, DATE = pa.float64(), pa.date32()
+MAX_SIZE = 4  # digits of a type's size that are read: one that has more is too large anyhow
 NULL = Literal(None, pa.null())
+NOT_SPARK = {(exp.Between, "symmetric"): "BETWEEN SYMMETRIC"}
+"""Arguments that the parser reads and Spark does not know: no engine is to be started for them."""
 
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt",
                 exp.GTE: "ge"}
@@ -41,42 +58,36 @@ _TYPES = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": INT, "BIGINT": LO
           "TIMESTAMP": co.TIMESTAMP, "TIMESTAMPTZ": co.TIMESTAMP, "TIMESTAMPLTZ": co.TIMESTAMP,
           "TIMESTAMPNTZ": co.TIMESTAMP_NTZ, "TEXT": STRING, "VARCHAR": STRING, "CHAR": STRING,
           "BINARY": pa.binary(), "VARBINARY": pa.binary()}
-_UNITS = {"YEAR": "year", "YYYY": "year", "YY": "year", "QUARTER": "quarter", "MONTH": "month",
-          "MON": "month", "MM": "month", "WEEK": "week", "DAY": "day", "DD": "day",
-          "HOUR": "hour", "MINUTE": "minute", "SECOND": "second", "MILLISECOND": "millisecond",
-          "MICROSECOND": "microsecond"}
-# name -> (operation, argument type, result type)
-_FUNCTIONS: dict[str, tuple[str, pa.DataType, pa.DataType]] = {
-    "upper": ("upper", STRING, STRING), "ucase": ("upper", STRING, STRING),
-    "lower": ("lower", STRING, STRING), "lcase": ("lower", STRING, STRING),
-    "length": ("length", STRING, INT), "char_length": ("length", STRING, INT),
-    "character_length": ("length", STRING, INT), "len": ("length", STRING, INT),
-    "trim": ("trim", STRING, STRING), "ltrim": ("ltrim", STRING, STRING),
-    "rtrim": ("rtrim", STRING, STRING), "isnan": ("is_nan", DOUBLE, BOOL),
-    **{name: (op, DATE, INT) for name, op in {
-        "year": "year", "quarter": "quarter", "month": "month", "day": "day",
-        "dayofmonth": "day", "dayofyear": "dayofyear", "dayofweek": "dayofweek",
-        "weekofyear": "weekofyear"}.items()},
-    **{name: (name, co.TIMESTAMP, INT) for name in ("hour", "minute", "second")},
-}
-_NODE_FUNCTIONS: dict[type[exp.Expression], str] = {
-    exp.Upper: "upper", exp.Lower: "lower", exp.Length: "length", exp.IsNan: "isnan",
-    exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Day: "day",
-    exp.DayOfMonth: "day", exp.DayOfYear: "dayofyear", exp.DayOfWeek: "dayofweek",
-    exp.WeekOfYear: "weekofyear", exp.Hour: "hour", exp.Minute: "minute", exp.Second: "second",
-}
-_CAST_FUNCTIONS = {"int": INT, "bigint": LONG, "smallint": pa.int16(), "tinyint": pa.int8(),
-                   "double": DOUBLE, "float": pa.float32(), "string": STRING, "boolean": BOOL,
-                   "timestamp": co.TIMESTAMP, "to_timestamp": co.TIMESTAMP, "to_date": DATE,
-                   "date": DATE}
 
 
 class Resolver:
-    """Resolves one predicate; keeps its text for messages."""
+    """Resolves one predicate; keeps its text for messages, and which nodes were read."""
 
     def __init__(self, sql: str, schema: StructType) -> None:
         self.sql = sql
         self.schema = schema
+        self._read: set[int] = set()
+
+    def whole(self, tree: exp.Expression, *, is_condition: bool) -> Expression:
+        """The tree's expression, once every node below it was read and every argument accounted for."""
+        found = self.condition(tree) if is_condition else self.value(tree)
+        for node in tree.walk():
+            if id(node) not in self._read:
+                self.unsupported(node)
+        return found
+
+    def read(self, node: exp.Expression) -> Reader:
+        """The reader of a node, which has no argument that the reader does not know."""
+        reader = _NODES.get(type(node))
+        if reader is None:
+            self.unsupported(node)
+        for name, value in node.args.items():
+            if name not in reader[0] and not _is_unset(value):
+                if (type(node), name) in NOT_SPARK:
+                    self.invalid(f"Spark's SQL has no {NOT_SPARK[type(node), name]}")
+                self.unsupported(node, f"{name!r} of {type(node).__name__} ({said(node)})")
+        self._read.add(id(node))
+        return reader
 
     def condition(self, node: exp.Expression) -> Expression:
         """A node that must be TRUE, FALSE or NULL."""
@@ -84,21 +95,15 @@ class Resolver:
         if t.is_null(found.type):
             return Literal(None, BOOL)
         if not t.is_boolean(found.type):
-            self.invalid(f"{_text(node)} is {co.spark_name(found.type)}, not a condition")
+            self.invalid(f"{said(node)} is {co.spark_name(found.type)}, not a condition")
         return found
 
     def value(self, node: exp.Expression) -> Expression:
         """Any node."""
-        operation = _COMPARISONS.get(type(node))
-        if operation is not None:
-            return self.compare(operation, self.value(node.this), self.value(node.expression))
-        handler = _HANDLERS.get(type(node))
-        if handler is not None:
-            return handler(self, node)
-        name = _NODE_FUNCTIONS.get(type(node))
-        if name is not None:
-            return self.function(name, [node.this], node)
-        self.unsupported(node)
+        handler = self.read(node)[1]
+        if handler is None:
+            self.unsupported(node)
+        return handler(self, node)
 
     # ------------------------------------------------------------------ operators
 
@@ -121,6 +126,8 @@ class Resolver:
             if exact:
                 return left, Literal(value, left.type)
         common = co.common_type(left.type, right.type)
+        if t.is_nested(left.type) and co.same_shape(left.type, right.type) and co.is_ordered(left.type):
+            return left, right
         if common is None or not _is_comparable(common):
             self.invalid(f"{co.spark_name(left.type)} and {co.spark_name(right.type)} cannot be "
                          "compared; add a CAST")
@@ -132,7 +139,7 @@ class Resolver:
         for item in items:
             joined = co.common_type(found, item.type)
             if joined is None:
-                self.invalid(f"the types in {_text(node)} do not fit together")
+                self.invalid(f"the types in {said(node)} do not fit together")
             found = joined
         return [self.cast(item, found) for item in items]
 
@@ -140,6 +147,8 @@ class Resolver:
         """The operand in another type; literals at once, and refused if there is no such value."""
         if operand.type == target:
             return operand
+        if isinstance(operand, Literal) and t.is_nested(target):  # NULL, or an array of nothing
+            return Literal(operand.value, target)
         if isinstance(operand, Literal):
             try:
                 return Literal(co.convert(operand.value, operand.type, target), target)
@@ -198,7 +207,8 @@ class Resolver:
                 and co.is_number(operand.type):
             if t.is_integer(operand.type) or operand.type == pa.decimal128(19, 0):
                 return _integer(-int(operand.value))
-            return Literal(-operand.value, operand.type)
+            negated = operand.value.copy_negate() if t.is_decimal(operand.type) else -operand.value
+            return Literal(negated, operand.type)
         operand = self.number(operand, node)
         return Call("neg", (operand,), operand.type)
 
@@ -232,6 +242,7 @@ class Resolver:
     def is_what(self, node: exp.Is) -> Expression:
         """``IS NULL``, ``IS TRUE``, ``IS FALSE``."""
         tested = node.expression
+        self.read(tested)
         if isinstance(tested, exp.Null):
             return boolean("is_null", self.value(node.this))
         if isinstance(tested, exp.Boolean):
@@ -240,14 +251,20 @@ class Resolver:
         self.unsupported(node)
 
     def like(self, node: exp.Expression, escape: str = "\\") -> Expression:
-        """``LIKE``: a plain comparison where the pattern has no wildcard, else prefix, suffix, …"""
+        """``LIKE``: a plain comparison where the pattern has no wildcard, else prefix, suffix, …
+
+        sqlglot says NOT LIKE with a node around it, or with an argument ``negate`` (since 30).
+        """
         operand, pattern = self.cast(self.value(node.this), STRING), self.value(node.expression)
-        if not isinstance(pattern, Literal) or isinstance(node.expression, (exp.Any, exp.All)):
+        if not isinstance(pattern, Literal):
             self.unsupported(node, "LIKE with a pattern that is no constant")
         if pattern.value is None:
             return Literal(None, BOOL)
-        ignore_case = isinstance(node, exp.ILike)
-        return like(operand, self.pattern_parts(pattern.value, escape, node), ignore_case)
+        wanted = pattern.value
+        if isinstance(node, exp.ILike):  # Spark compares in lower case, whatever the escape is
+            operand, wanted = Call("lower", (operand,), STRING), wanted.lower()
+        found = like(operand, self.pattern_parts(wanted, escape, node))
+        return negate(found) if node.args.get("negate") else found
 
     def pattern_parts(self, pattern: str, escape: str, node: exp.Expression) -> list[str]:
         """Characters as they are; the wildcards with a NUL before them."""
@@ -258,7 +275,7 @@ class Resolver:
             if character == escape:
                 i += 1
                 if i >= len(pattern) or pattern[i] not in ("%", "_", escape):
-                    self.invalid(f"the escape in the pattern of {_text(node)} must stand before "
+                    self.invalid(f"the escape in the pattern of {said(node)} must stand before "
                                  f"%, _ or {escape}")
                 parts.append(pattern[i])
             else:
@@ -279,86 +296,6 @@ class Resolver:
             self.unsupported(node, f"the regular expression {pattern.value!r}")
         return boolean("regex", operand, extra=pattern.value)
 
-    # ------------------------------------------------------------------ functions
-
-    def function(
-        self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression
-    ) -> Expression:
-        """A function of :data:`_FUNCTIONS` or one with its own rule."""
-        if name in _FUNCTIONS and len(nodes) == 1:
-            operation, expected, result = _FUNCTIONS[name]
-            operand = self.value(nodes[0])
-            if operation == "length" and t.is_binary(operand.type):
-                return Call("byte_length", (operand,), INT)
-            if expected is not None:
-                operand = self.cast(operand, _argument_type(operand.type, expected))
-            return Call(operation, (operand,), result)
-        values = [self.value(n) for n in nodes]
-        match name, len(values):
-            case "isnull", 1:
-                return boolean("is_null", values[0])
-            case "isnotnull", 1:
-                return boolean("not", boolean("is_null", values[0]))
-            case "abs", 1:
-                operand = self.number(values[0], node)
-                return Call("abs", (operand,), operand.type)
-            case ("ifnull" | "nvl" | "coalesce"), _ if values:
-                items = self.common(values, node)
-                return Call("coalesce", tuple(items), items[0].type)
-            case "nullif", 2:
-                equal = self.compare("eq", values[0], values[1])
-                return Call("case", (equal, Literal(None, values[0].type), values[0]),
-                            values[0].type)
-            case "nvl2", 3:
-                then, other = self.common(values[1:], node)
-                return Call("case", (boolean("is_null", values[0]), other, then), then.type)
-            case "concat", _ if values:
-                return self.concat(values)
-            case ("substring" | "substr"), 2 | 3:
-                return self.substring(values, node)
-            case ("left"), 2:
-                return self.substring([values[0], _integer(1), values[1]], node)
-            case ("startswith" | "endswith" | "contains"), 2:
-                operation = {"startswith": "prefix", "endswith": "suffix"}.get(name, name)
-                pattern = self.cast(values[1], STRING)
-                if not isinstance(pattern, Literal):
-                    self.unsupported(node, f"{name} with an argument that is no constant")
-                if pattern.value is None:
-                    return Literal(None, BOOL)
-                return boolean(operation, self.cast(values[0], STRING), extra=pattern.value)
-            case "date_trunc", 2:
-                return self.date_trunc(values, node)
-        if name in _CAST_FUNCTIONS and len(values) == 1:
-            return self.cast(values[0], _CAST_FUNCTIONS[name])
-        self.unsupported(node, f"the function {name}")
-
-    def concat(self, values: Sequence[Expression]) -> Expression:
-        """Texts one after the other; NULL if one is."""
-        texts = [self.cast(value, STRING) for value in values]
-        if all(isinstance(text, Literal) for text in texts):
-            parts = [text.value for text in texts if isinstance(text, Literal)]
-            return Literal(None if None in parts else "".join(parts), STRING)
-        return Call("concat", tuple(texts), STRING)
-
-    def substring(self, values: Sequence[Expression], node: exp.Expression) -> Expression:
-        """``substring(text, position, length)`` with constant position and length."""
-        numbers = [self.cast(value, INT) for value in values[1:]]
-        if not all(isinstance(n, Literal) and n.value is not None for n in numbers):
-            self.unsupported(node, "substring with a position that is no constant")
-        constants = [n.value for n in numbers if isinstance(n, Literal)]
-        extra = (constants[0], constants[1] if len(constants) > 1 else None)
-        return Call("substring", (self.cast(values[0], STRING),), STRING, extra)
-
-    def date_trunc(self, values: Sequence[Expression], node: exp.Expression) -> Expression:
-        """``date_trunc(unit, time)``: a timestamp."""
-        unit = values[0].value if isinstance(values[0], Literal) else None
-        arrow_unit = _UNITS.get(str(unit).upper())
-        if arrow_unit is None:
-            self.unsupported(node, f"date_trunc to {unit}")
-        operand = self.cast(values[1], co.TIMESTAMP) if values[1].type != co.TIMESTAMP_NTZ \
-            else values[1]
-        return Call("date_trunc", (operand,), operand.type, arrow_unit)
-
     # ------------------------------------------------------------------ names and values
 
     def column(self, node: exp.Expression) -> Expression:
@@ -367,11 +304,21 @@ class Resolver:
 
         parts = identifiers(node)
         if parts is None:
+            if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+                self.read(node.expression)
+                return nested.field(self, self.value(node.this), node.expression.name, node.this)
             self.unsupported(node)
+        for part in node.walk():
+            self.read(part)
         meta = parts[0].meta
         start = meta.get("start")
         place = "" if start is None else f" at position {start + 1}"
-        return resolve_column(self.sql, self.schema, [i.name for i in parts], place)
+        names = [part.name for part in parts]
+        depth = _struct_depth(self.schema, names)
+        found: Expression = resolve_column(self.sql, self.schema, names[:depth], place)
+        for name in names[depth:]:
+            found = nested.field(self, found, name, node)
+        return found
 
     def literal(self, node: exp.Literal) -> Expression:
         """A text or a number in Spark's literal types."""
@@ -384,26 +331,47 @@ class Resolver:
         if re.search("[eE]", node.this):
             return Literal(float(number), DOUBLE)
         if "." not in node.this:
+            if number.adjusted() >= co.MAX_PRECISION:
+                self.too_long(node, "integer of more than 38 digits")
             return _integer(int(number))
         scale = -int(number.as_tuple().exponent)
         precision = max(len(number.as_tuple().digits), scale)
         if precision > co.MAX_PRECISION:
-            self.unsupported(node, "a decimal of more than 38 digits")
+            self.too_long(node, "decimal of more than 38 digits")
         return Literal(number, pa.decimal128(precision, scale))
+
+    def too_long(self, node: exp.Literal, what: str) -> NoReturn:
+        """Refuse a number that no decimal of Spark's holds; ``…D`` is a double, and parsed as a cast."""
+        if isinstance(node.parent, exp.Cast):
+            self.unsupported(node, f"the {what}")
+        self.invalid(f"Spark's SQL has no {what}, and {said(node)} is one")
 
     def typed(self, node: exp.Cast) -> Expression:
         """``CAST``, ``DATE '…'``, ``1L``."""
+        self.read(node.to)
         kind = node.to.this.name if hasattr(node.to.this, "name") else str(node.to.this)
         target = _TYPES.get(kind)
         if kind == "DECIMAL":
-            sizes = [int(p.name) for p in node.to.expressions] + [0]
+            for size in node.to.expressions:
+                self.read(size)
+                self.read(size.this)
+            sizes = [int(size.name[:MAX_SIZE]) for size in node.to.expressions] + [0]
             precision, scale = (sizes[0], sizes[1]) if len(sizes) > 1 else (10, 0)
-            if not 0 <= scale <= precision <= co.MAX_PRECISION or not precision:
-                self.unsupported(node, f"the type {node.to.sql(dialect='spark')}")
+            if scale > precision or precision > co.MAX_PRECISION:
+                self.invalid(f"Spark's SQL has no type {said(node.to)}: the precision is 1 to "
+                             f"{co.MAX_PRECISION}, the scale at most that")
+            if scale < 0 or not precision:
+                self.unsupported(node, f"the type {said(node.to)}")
             target = pa.decimal128(precision, scale)
         if target is None:
-            self.unsupported(node, f"the type {node.to.sql(dialect='spark')}")
-        return self.cast(self.value(node.this), target)
+            self.unsupported(node, f"the type {said(node.to)}")
+        operand = self.value(node.this)
+        if node.args.get("safe") and isinstance(operand, Literal):  # TRY_CAST
+            try:
+                return Literal(co.convert(operand.value, operand.type, target), target)
+            except (ValueError, OverflowError):
+                return Literal(None, target)
+        return self.cast(operand, target)
 
     def invalid(self, problem: str) -> NoReturn:
         """Refuse the predicate."""
@@ -411,7 +379,7 @@ class Resolver:
 
     def unsupported(self, node: exp.Expression, what: str | None = None) -> NoReturn:
         """Refuse what cannot be evaluated here, by name."""
-        name = what or f"{type(node).__name__} ({_text(node)})"
+        name = what or f"{type(node).__name__} ({said(node)})"
         raise UnsupportedPredicate(
             f"{name} in the predicate {self.sql!r} cannot be evaluated without Spark; rewrite it "
             "with comparisons, IN, BETWEEN, LIKE, IS NULL, CASE or CAST",
@@ -422,21 +390,38 @@ class Resolver:
 # ---------------------------------------------------------------------------- helpers
 
 
-def _text(node: exp.Expression) -> str:
-    return node.sql(dialect="spark")
+def said(node: exp.Expression) -> str:
+    """The SQL of a node, for messages."""
+    text = node.sql(dialect="spark")
+    return with_cut(text, text)
+
+
+def _is_unset(value: object) -> bool:
+    return value is None or value is False or value == []
 
 
 def _is_comparable(data_type: pa.DataType) -> bool:
-    return not (t.is_nested(data_type) or isinstance(data_type, pa.BaseExtensionType))
+    return co.is_ordered(data_type) and not isinstance(data_type, pa.BaseExtensionType)
+
+
+def _struct_depth(schema: StructType, names: Sequence[str]) -> int:
+    """How many of the names are fields of structs; those after an array or a map are none."""
+    current: Any = schema
+    for depth, name in enumerate(names):
+        if isinstance(current, (ArrayType, MapType)):
+            return depth
+        field = current.get(name) if isinstance(current, StructType) else None
+        if field is None:
+            break
+        current = field.type
+    return len(names)
 
 
 def _integer(value: int) -> Literal:
     for data_type in (INT, LONG):
         if -co.INTEGER_BOUNDS[data_type] <= value < co.INTEGER_BOUNDS[data_type]:
             return Literal(value, data_type)
-    digits = min(len(str(abs(value))), co.MAX_EXACT_PRECISION)
-    make = pa.decimal128 if digits <= co.MAX_PRECISION else pa.decimal256
-    return Literal(Decimal(value), make(digits, 0))
+    return Literal(Decimal(value), pa.decimal128(len(str(abs(value))), 0))
 
 
 def _tight_decimal(operand: Expression) -> pa.DataType:
@@ -446,15 +431,6 @@ def _tight_decimal(operand: Expression) -> pa.DataType:
     if t.is_null(operand.type):
         return pa.decimal128(1, 0)
     return co.as_decimal(operand.type)
-
-
-def _argument_type(actual: pa.DataType, expected: pa.DataType) -> pa.DataType:
-    """Calendar functions take dates and timestamps as they are."""
-    if t.is_temporal(expected) and t.is_timestamp(actual):
-        return actual
-    if expected == DOUBLE and t.is_floating(actual):
-        return actual
-    return expected
 
 
 def identifiers(node: exp.Expression) -> list[exp.Identifier] | None:
@@ -472,6 +448,7 @@ def identifiers(node: exp.Expression) -> list[exp.Identifier] | None:
 def _case(self: Resolver, node: exp.Case) -> Expression:
     conditions: list[Expression] = []
     for branch in node.args["ifs"]:
+        self.read(branch)
         if node.this is not None:
             tested = self.compare("eq", self.value(node.this), self.value(branch.this))
             conditions.append(tested)
@@ -491,35 +468,11 @@ def _if(self: Resolver, node: exp.If) -> Expression:
     return Call("case", (self.condition(node.this), then, other), then.type)
 
 
-def _trim(self: Resolver, node: exp.Trim) -> Expression:
-    if node.expression is not None:
-        self.unsupported(node, "trim of given characters")
-    position = (node.args.get("position") or "BOTH").upper()
-    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(position, "trim")
-    return self.function(name, [node.this], node)
-
-
-def _timestamp_trunc(self: Resolver, node: exp.Expression) -> Expression:
-    unit = Literal(node.args["unit"].name, STRING)
-    return self.date_trunc([unit, self.value(node.this)], node)
-
-
-def _to_date(self: Resolver, node: exp.Expression) -> Expression:
-    operand = self.value(node.this)
-    inside = isinstance(node.parent, tuple(_NODE_FUNCTIONS))  # year(x) wraps x, whatever it is
-    if inside and t.is_temporal(operand.type):
-        return operand
-    return self.cast(operand, DATE)
-
-
-def _substring(self: Resolver, node: exp.Substring) -> Expression:
-    nodes = [node.this, node.args.get("start"), node.args.get("length")]
-    return self.function("substring", [n for n in nodes if n is not None], node)
-
-
 def _escape(self: Resolver, node: exp.Escape) -> Expression:
     if not isinstance(node.this, (exp.Like, exp.ILike)) or len(node.expression.name) != 1:
         self.unsupported(node)
+    self.read(node.this)
+    self.read(node.expression)
     return self.like(node.this, node.expression.name)
 
 
@@ -536,63 +489,68 @@ def _null_safe_eq(self: Resolver, node: exp.Binary) -> Expression:
 
 
 def _junction(operation: str) -> Callable[[Resolver, Any], Expression]:
-    return lambda self, node: joined(operation, [self.condition(n) for n in node.flatten(unnest=False)])
+    """AND or OR; a long chain of them is a tree as deep as it is long."""
+    def handler(self: Resolver, node: exp.Connector) -> Expression:
+        terms: list[Expression] = []
+        waiting: list[exp.Expression] = [node]
+        while waiting:
+            last = waiting.pop()
+            if type(last) is type(node):
+                self.read(last)
+                waiting += [last.args["expression"], last.this]
+            else:
+                terms.append(self.condition(last))
+        return joined(operation, terms)
+
+    return handler
 
 
-def _pair(name: str) -> Callable[[Resolver, Any], Expression]:
-    return lambda self, node: self.function(name, [node.this, node.expression], node)
+def _comparison(operation: str) -> Callable[[Resolver, Any], Expression]:
+    return lambda self, node: self.compare(operation, self.value(node.this), self.value(node.expression))
 
 
 _ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", exp.Mod: "mod",
     exp.IntDiv: "idiv",
 }
-_HANDLERS: dict[type[exp.Expression], Callable[[Resolver, Any], Expression]] = {
-    exp.Paren: lambda self, node: self.value(node.this),
-    exp.And: _junction("and"),
-    exp.Or: _junction("or"),
-    exp.Not: lambda self, node: negate(self.condition(node.this)),
-    exp.Boolean: lambda self, node: Literal(bool(node.this), BOOL),
-    exp.Null: lambda self, node: NULL,
-    exp.Literal: Resolver.literal,
-    exp.RawString: lambda self, node: Literal(node.this, STRING),
-    exp.National: lambda self, node: Literal(node.name, STRING),
-    exp.HexString: lambda self, node: Literal(bytes.fromhex(node.name), pa.binary()),
-    exp.Column: Resolver.column,
-    exp.Dot: Resolver.column,
-    exp.Cast: Resolver.typed,
-    exp.TryCast: Resolver.typed,
-    exp.NullSafeEQ: _null_safe_eq,
-    exp.NullSafeNEQ: _null_safe_ne,
-    exp.EqualNull: _null_safe_eq,
-    exp.In: Resolver.member,
-    exp.Between: Resolver.between,
-    exp.Is: Resolver.is_what,
-    exp.Like: Resolver.like,
-    exp.ILike: Resolver.like,
-    exp.Escape: _escape,
-    exp.RegexpLike: Resolver.rlike,
-    exp.Neg: Resolver.negative,
-    **dict.fromkeys(_ARITHMETIC, Resolver.arithmetic),
-    exp.Case: _case,
-    exp.If: _if,
-    exp.Coalesce: lambda self, node: self.function("coalesce", [node.this, *node.expressions],
-                                                   node),
-    exp.Nullif: _pair("nullif"),
-    exp.Nvl2: lambda self, node: self.function(
-        "nvl2", [node.this, node.args["true"], node.args["false"]], node),
-    exp.Abs: lambda self, node: self.function("abs", [node.this], node),
-    exp.Trim: _trim,
-    exp.Substring: _substring,
-    exp.Left: _pair("left"),
-    exp.Concat: lambda self, node: self.function("concat", node.expressions, node),
-    exp.DPipe: _pair("concat"),
-    exp.StartsWith: _pair("startswith"),
-    exp.EndsWith: _pair("endswith"),
-    exp.Contains: _pair("contains"),
-    exp.TimestampTrunc: _timestamp_trunc,
-    exp.DateTrunc: _timestamp_trunc,
-    exp.TsOrDsToDate: _to_date,
-    exp.Date: _to_date,
-    exp.Anonymous: lambda self, node: self.function(node.name.lower(), node.expressions, node),
+_NODES: dict[type[exp.Expression], Reader] = {
+    **{kind: reads("this expression", _comparison(operation)) for kind, operation in _COMPARISONS.items()},
+    **dict.fromkeys(_ARITHMETIC, reads("this expression", Resolver.arithmetic)),
+    **FUNCTION_NODES,
+    **nested.NESTED_NODES,
+    # safe: that a division by zero is NULL, which holds for conditions; values.strict refuses it.
+    exp.Div: reads("this expression safe", Resolver.arithmetic),
+    exp.Neg: reads("this", Resolver.negative),
+    exp.Paren: reads("this", lambda self, node: self.value(node.this)),
+    exp.And: reads("this expression", _junction("and")),
+    exp.Or: reads("this expression", _junction("or")),
+    exp.Not: reads("this", lambda self, node: negate(self.condition(node.this))),
+    exp.NullSafeEQ: reads("this expression", _null_safe_eq),
+    exp.NullSafeNEQ: reads("this expression", _null_safe_ne),
+    exp.EqualNull: reads("this expression", _null_safe_eq),
+    exp.In: reads("this expressions query unnest", Resolver.member),
+    exp.Between: reads("this low high", Resolver.between),
+    exp.Is: reads("this expression", Resolver.is_what),
+    exp.Like: reads("this expression negate", Resolver.like),
+    exp.ILike: reads("this expression negate", Resolver.like),
+    exp.Escape: reads("this expression", _escape),
+    exp.RegexpLike: reads("this expression", Resolver.rlike),
+    exp.Case: reads("this ifs default", _case),
+    exp.If: reads("this true false", _if),
+    exp.Cast: reads("this to safe", Resolver.typed),
+    exp.TryCast: reads("this to safe", Resolver.typed),
+    exp.Column: reads("this table db catalog", Resolver.column),
+    exp.Dot: reads("this expression", Resolver.column),
+    exp.Boolean: reads("this", lambda self, node: Literal(bool(node.this), BOOL)),
+    exp.Null: reads("", lambda self, node: NULL),
+    exp.Literal: reads("this is_string", Resolver.literal),
+    exp.RawString: reads("this", lambda self, node: Literal(node.this, STRING)),
+    exp.National: reads("this", lambda self, node: Literal(node.name, STRING)),
+    exp.HexString: reads("this", lambda self, node: Literal(
+        bytes.fromhex(node.name.rjust(len(node.name) + len(node.name) % 2, "0")), pa.binary())),
+    # Read by what they are part of.
+    exp.Identifier: reads("this quoted"),
+    exp.DataType: reads("this expressions nested"),
+    exp.DataTypeParam: reads("this"),
+    exp.Var: reads("this"),
 }

@@ -21,11 +21,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from deltanb.damage import what_is_wrong
 from deltanb.errors import InvalidSchema, InvalidTable, UnsupportedProtocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MAX_PRECISION = 38  # digits of a decimal
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _CHARACTERS = re.compile(r"(var)?char\(\s*\d+\s*\)|string( collate .*)?")
@@ -40,7 +42,7 @@ class PrimitiveType:
     @property
     def is_decimal(self) -> bool:
         """``decimal`` with or without precision."""
-        return self.name.startswith("decimal")
+        return self.name == "decimal" or _DECIMAL.fullmatch(self.name) is not None
 
     @property
     def precision(self) -> int:
@@ -176,10 +178,10 @@ class StructType:
         """
         try:
             parsed = parse_type(json.loads(text))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidTable(
-                f"the table's schemaString is no schema ({error}): {text[:80]!r}. Read an earlier "
-                "version, or commit a metaData action with a whole schema") from None
+                f"the table's schemaString is no schema ({what_is_wrong(error)}): {text[:80]!r}. Read an "
+                "earlier version, or commit a metaData action with a whole schema") from None
         if not isinstance(parsed, StructType):
             raise InvalidTable(f"the table's schemaString is no struct: {text[:80]!r}")
         return parsed
@@ -203,6 +205,8 @@ class StructType:
 
 DataType = PrimitiveType | ArrayType | MapType | StructType
 STRING = PrimitiveType("string")
+NO_INTERVALS = "Delta stores no intervals; store a number or two timestamps instead"
+"""What is said of one in any form: in a schema, in DDL, in data."""
 
 
 def parse_type(value: Any) -> DataType:
@@ -219,19 +223,56 @@ def parse_type(value: Any) -> DataType:
         case "struct":
             return StructType(_parse_field(item) for item in value["fields"])
         case "array":
-            return ArrayType(parse_type(value["elementType"]), value.get("containsNull", True))
+            return ArrayType(parse_type(value["elementType"]), _flag(value, "containsNull"))
         case "map":
             return MapType(parse_type(value["keyType"]), parse_type(value["valueType"]),
-                           value.get("valueContainsNull", True))
+                           _flag(value, "valueContainsNull"))
         case other:
             raise ValueError(f"no type: {other!r:.80}")
+
+
+KNOWN_TYPES = frozenset({
+    "string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date", "timestamp",
+    "timestamp_ntz", "void", "null", "variant"})
+
+
+def unknown_types(data_type: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
+    """The types in a schema that this library does not know, each with the path of its column.
+
+    PROTOCOL.md, "Schema Serialization Format"; ``char`` and ``varchar`` count as known, they are texts.
+
+    >>> schema = StructType([StructField("a", ArrayType(PrimitiveType("interval day to second")))])
+    >>> [(path, str(one)) for path, one in unknown_types(schema)]
+    [('a.element', 'interval day to second')]
+    """
+    match data_type:
+        case StructType():
+            for one in data_type.fields:
+                yield from unknown_types(one.type, f"{path}.{one.name}" if path else one.name)
+        case ArrayType():
+            yield from unknown_types(data_type.element_type, f"{path}.element")
+        case MapType():
+            yield from unknown_types(data_type.key_type, f"{path}.key")
+            yield from unknown_types(data_type.value_type, f"{path}.value")
+        case PrimitiveType(name):
+            fits = data_type.is_decimal and 0 <= data_type.scale <= data_type.precision <= MAX_PRECISION and (
+                data_type.precision > 0)
+            if not (name in KNOWN_TYPES or fits or _CHARACTERS.fullmatch(name)):
+                yield path, data_type
 
 
 def _parse_field(item: Mapping[str, Any]) -> StructField:
     if not isinstance(item["name"], str):
         raise ValueError(f"a field's name is no string: {item['name']!r:.80}")
-    return StructField(item["name"], parse_type(item["type"]), item.get("nullable", True),
+    return StructField(item["name"], parse_type(item["type"]), _flag(item, "nullable"),
                        dict(item.get("metadata") or {}))
+
+
+def _flag(item: Mapping[str, Any], name: str) -> bool:
+    value = item.get(name, True)
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is true or false, found {value!r:.80}")
+    return value
 
 
 # ---------------------------------------------------------------------------- Arrow
@@ -276,7 +317,7 @@ def arrow_type(data_type: DataType, path: str = "") -> pa.DataType:
             found = _primitives().get(name)
             if found is not None:
                 return found
-            if data_type.is_decimal and 1 <= data_type.precision <= 38:
+            if data_type.is_decimal and 1 <= data_type.precision <= MAX_PRECISION:
                 return pa.decimal128(data_type.precision, data_type.scale)
             if _CHARACTERS.fullmatch(name):
                 return pa.string()
@@ -355,9 +396,10 @@ def from_arrow_type(data_type: pa.DataType, path: str = "") -> DataType:
         for test, name in _from_arrow_tests():
             if test(data_type):
                 return PrimitiveType(name)
+    way = NO_INTERVALS if t.is_duration(data_type) or t.is_interval(data_type) else (
+        "cast the column before writing it")
     raise InvalidSchema(
-        f"column {path!r} has Arrow type {data_type}, which Delta has no type for; "
-        "cast the column before writing it",
+        f"column {path!r} has Arrow type {data_type}, which Delta has no type for; {way}",
         column=path,
     )
 

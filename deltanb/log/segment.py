@@ -26,7 +26,7 @@ from deltanb.errors import InvalidTable, VersionNotFound
 from deltanb.log.checkpoint_files import CheckpointFiles, complete_checkpoints, parse_name
 from deltanb.log.store import LogStore
 
-__all__ = ["LOG_FOLDER", "LogSegment", "choose", "commit_name", "find", "version_of"]
+__all__ = ["LOG_FOLDER", "LogSegment", "checksum_name", "choose", "commit_name", "find", "version_of"]
 
 LOG_FOLDER = "_delta_log"
 _LOG_START = LOG_FOLDER + "/"
@@ -50,6 +50,7 @@ class LogSegment:
     checkpoint: tuple[str, ...]
     files: tuple[tuple[int, int, str], ...]
     commits: dict[int, str] = field(compare=False, repr=False, default_factory=dict)
+    has_checksum: bool = field(compare=False, repr=False, default=False)
 
 
 def commit_name(version: int) -> str:
@@ -59,6 +60,15 @@ def commit_name(version: int) -> str:
     '_delta_log/00000000000000000007.json'
     """
     return f"{_LOG_START}{version:020}.json"
+
+
+def checksum_name(version: int) -> str:
+    """The file of a version's checksum.
+
+    >>> checksum_name(1)
+    '_delta_log/00000000000000000001.crc'
+    """
+    return f"{_LOG_START}{version:020}.crc"
 
 
 def version_of(name: str) -> int | None:
@@ -115,9 +125,10 @@ def choose(
         if version is not None and base is None and version < _earliest(commits, checkpoints):
             raise _not_found(version, commits, checkpoints, latest) from None
         raise
+    has_checksum = checksum_name(wanted) in names
     if base is None:
-        return LogSegment(wanted, None, (), covered, commits)
-    return LogSegment(wanted, base.version, base.names, covered, commits)
+        return LogSegment(wanted, None, (), covered, commits, has_checksum)
+    return LogSegment(wanted, base.version, base.names, covered, commits, has_checksum)
 
 
 def earliest_version(names: Iterable[str]) -> int | None:

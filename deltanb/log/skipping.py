@@ -15,7 +15,7 @@ where another conjunct excludes NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.log import expressions as ex
-from deltanb.log import partitions
+from deltanb.log import failures, partitions
 from deltanb.log.coercion import arrow_scalar, is_number
 from deltanb.log.expressions import Call, Column, Expression, boolean
 from deltanb.log.expressions import Literal as Constant
@@ -55,12 +55,12 @@ _ROW = "\0row"
 _STAT = "\0stat"  # the first name in the path of a column that stands for a statistic
 
 _OF_ONE = frozenset({"not", "prefix", "suffix", "contains", "regex", "upper", "lower", "length",
-                     "trim", "ltrim", "rtrim", "substring", "neg", "abs", "year", "quarter",
+                     "trim", "ltrim", "rtrim", "substring", "year", "quarter",
                      "month", "day", "hour", "minute", "second", "date_trunc"})
 # Operations whose result is NULL only where an operand is, ...
 _NO_NEW_NULLS = _OF_ONE | frozenset(ex.NEGATED) | {"and", "or"}
 # ... and those whose result is NULL wherever an operand is.
-_NULLS_STAY = _OF_ONE | frozenset(ex.NEGATED) | {"cast", "add", "sub", "mul", "div", "mod",
+_NULLS_STAY = _OF_ONE | frozenset(ex.NEGATED) | {"cast", "neg", "abs", "add", "sub", "mul", "div", "mod",
                                                  "concat"}
 _Paths = frozenset[tuple[str, ...]]
 _Range = tuple[Expression | None, Expression | None]
@@ -99,7 +99,7 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
     whole = boolean("and", *conditions)
     left = _partition_table(snapshot, [name for name in names if (name,) in _paths(whole)])
     everything = left.num_rows
-    exact = [c for c in conditions if all(path[0] in names for path in _paths(c))]
+    exact = [c for c in conditions if _is_decided(c, names)]
     if exact:
         left = left.filter(evaluate(left, may_match(boolean("and", *exact), names)))
     sure: list[pa.Array] = []
@@ -414,7 +414,12 @@ class _Rewriter:
                         if not self._is_exact(column) and not t.is_nested(column.type)]
 
     def _is_exact(self, node: Expression) -> bool:
-        return all(path[0] in self._partitions for path in _paths(node))
+        return _is_decided(node, self._partitions)
+
+
+def _is_decided(node: Expression, partition_columns: Collection[str]) -> bool:
+    """Whether partition values alone say what the node is; what may fail is left to the rows."""
+    return all(path[0] in partition_columns for path in _paths(node)) and not failures.can_fail(node)
 
 
 def _count(column: Column) -> Column:

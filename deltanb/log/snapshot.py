@@ -7,15 +7,15 @@ What it does not know: the rows of data files, transactions, how versions follow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from deltanb.display import Displayable
-from deltanb.errors import InvalidTable, TableNotFound, UnsupportedProtocol
+from deltanb.errors import DeltaError, InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
 from deltanb.log.segment import commit_name
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from deltanb.log.file_stats import Stat
     from deltanb.log.predicates import Predicate
     from deltanb.log.schema import StructType
+    from deltanb.log.store import FileStatus
+    from deltanb.log.verification import ChecksumVerification, Recorded
 
 __all__ = ["Snapshot", "State"]
 
+_T = TypeVar("_T")
 TABLE_FEATURES_READER = 3  # the highest reader version the protocol defines
 
 
@@ -46,6 +49,10 @@ class State:
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     commit_info: bytes | None = None
     checkpoint_version: int | None = None
+    checkpoint: tuple[str, ...] = ()
+    """The files of the checkpoint this state rests on."""
+    recorded: Recorded | None = None
+    """What the checksum of the version that was opened says."""
     recent: tuple[int, ...] = ()
     """How many files each of the last commits adds and removes, as far as they were read one by one."""
 
@@ -54,7 +61,7 @@ class State:
         """The state that a checkpoint holds."""
         domains = {name: domain for name, domain in parts.domains.items() if not domain.removed}
         return cls(version, FileSet(parts), parts.protocol, parts.metadata, parts.txns, domains,
-                   checkpoint_version=version)
+                   checkpoint_version=version, checkpoint=tuple(getattr(parts, "names", ())))
 
     def after(self, delta: Delta, version: int, all_new: bool = False) -> State:
         """The state at ``version``, the commits up to which ``delta`` sums up.
@@ -77,6 +84,8 @@ class State:
             domains,
             delta.commit_info,
             self.checkpoint_version,
+            self.checkpoint,
+            self.recorded,
             recent,
         )
 
@@ -95,10 +104,15 @@ class Snapshot(Displayable):
     (1, 1, 3, ['id'])
     """
 
-    def __init__(self, log: DeltaLog, state: State) -> None:
+    def __init__(
+        self, log: DeltaLog, state: State, commit_status: FileStatus | None = None
+    ) -> None:
         self.log = log
+        self.commit_status = commit_status
+        """What its commit's file looked like when it was read; None if that is not known."""
         self._state = state
         self._stats: dict[Stat, pa.ChunkedArray] = {}
+        self._damaged: frozenset[str] = frozenset()
         if state.version >= 0:
             self._check()
 
@@ -165,14 +179,20 @@ class Snapshot(Displayable):
                 "deltanb.create(path, data)", path=path)
         return action
 
-    @property
+    @cached_property
     def schema(self) -> StructType:
         """The logical schema.
 
         Raises:
-            InvalidTable: the metadata carries none that can be read.
+            InvalidTable: the metadata carries none that can be read, or partitions by what is not in it.
         """
-        return self.metadata.schema
+        schema = self.metadata.schema
+        absent = [name for name in self.partition_columns if name not in schema]
+        if absent:
+            raise InvalidTable(
+                f"{self.log.path} is partitioned by {absent[0]!r}, which is no column of its schema. "
+                "Restore the metaData of an earlier version", path=self.log.path)
+        return schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -218,17 +238,44 @@ class Snapshot(Displayable):
     @property
     def num_files(self) -> int:
         """Logical files in the table."""
-        return self._state.files.num_files
+        return self._compared(self._read(lambda files: files.num_files))
 
     @property
     def size_in_bytes(self) -> int:
         """Sum of their sizes."""
-        return self._state.files.size_in_bytes
+        return self._compared(self._read(lambda files: files.size_in_bytes))
 
     @property
     def files(self) -> pa.Table:
         """All files with every column of FILES_SCHEMA; :meth:`select_files` is cheaper."""
-        return self._state.files.read(FILES_SCHEMA.names)
+        files = self._read(lambda files: files.read(FILES_SCHEMA.names))
+        _ = self.num_files, self.size_in_bytes  # which cost nothing any more
+        return files
+
+    def _read(self, read: Callable[[FileSet], _T]) -> _T:
+        """What is read of the files; from an older checkpoint, or the commits, where one is damaged.
+
+        A checkpoint whose footers are whole is opened, and a damaged page is met when it is read. Nothing
+        that depends on the order of the files may go on over this: positions are not the same after it.
+        """
+        try:
+            return read(self._state.files)
+        except InvalidTable as error:
+            if "is_checkpoint" not in error.data:
+                raise
+            self._damaged |= frozenset(self._state.checkpoint)
+            try:
+                self._state = self.log.state_without(self.version, self._damaged)
+            except DeltaError:
+                raise error from None
+            self._stats.clear()
+            return self._read(read)
+
+    def _compared(self, found: _T) -> _T:
+        """A result whose making may have counted what a checksum counts, too."""
+        if self._state.recorded is not None:
+            self._state.recorded.note(self._state.files)
+        return found
 
     def select_files(self, columns: Sequence[str], rows: pa.Array | None = None) -> pa.Table:
         """Files with only the named columns of FILES_SCHEMA, in the order of :attr:`files`.
@@ -239,7 +286,7 @@ class Snapshot(Displayable):
             KeyError: a name that is not in FILES_SCHEMA.
         """
         if rows is None:
-            return self._state.files.read(list(columns))
+            return self._read(lambda files: files.read(list(columns)))
         return self._state.files.take(list(columns), rows)
 
     @property
@@ -276,7 +323,7 @@ class Snapshot(Displayable):
     @property
     def tombstones(self) -> pa.Table:
         """Removed files that the log still names, expired or not, by TOMBSTONES_SCHEMA."""
-        return self._state.files.tombstones()
+        return self._read(lambda files: files.tombstones())
 
     def files_for_scan(
         self, *predicates: str | Predicate, columns: Sequence[str] | None = None
@@ -297,7 +344,14 @@ class Snapshot(Displayable):
         from deltanb.log import skipping
 
         parsed = [language.parse(predicate, self.schema) for predicate in predicates]
-        return skipping.prune(self, parsed, columns)
+        return self._read(lambda files: skipping.prune(self, parsed, columns))
+
+    def verify_checksum(self) -> ChecksumVerification:
+        """Everything the ``.crc`` file of the version says, compared with the log:
+        :func:`deltanb.log.verification.verify`."""
+        from deltanb.log.verification import verify
+
+        return verify(self)
 
     def check_readable(self) -> None:
         """Refuse what this library cannot read; called before data is.

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
-from deltanb.errors import InvalidArgument
+from deltanb.errors import InvalidArgument, StorageError
+from deltanb.formatting import redacted
 from deltanb.options import options
 
 if TYPE_CHECKING:
@@ -41,8 +42,23 @@ allocator would map and unmap fresh memory for every file, which costs more than
 
 # What link() answers on file systems without hard links (FAT, some network and FUSE mounts).
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+# Names too long for the file system, and links in a circle: nothing is there.
+_NO_SUCH_NAME = {errno.ENAMETOOLONG, errno.ELOOP}
+# What link() answers where it is certain that it did nothing; an I/O error leaves that open.
+_REFUSED = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EROFS, errno.EACCES, errno.ENOENT,
+            errno.ENOTDIR}
 # A slash must follow: "a:b.parquet" is a file name. Two letters at least, for the sake of "C:/".
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:(?=/)")
+_TEMPORARY = re.compile(r"(?:.*/)?\.[^/]+\.[0-9a-f]{16}\.tmp")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is that of a file that :class:`LocalStore` had not given its own name yet.
+
+    >>> is_temporary("_delta_log/.00000000000000000000.json.0123456789abcdef.tmp"), is_temporary("a.tmp")
+    (True, False)
+    """
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -60,12 +76,21 @@ class FileStatus:
 
 @runtime_checkable
 class LogStore(Protocol):
-    """What a log asks of a file system; rooted at the table."""
+    """What a log asks of a file system; rooted at the table.
+
+    What cannot be listed, looked at or read is a :class:`~deltanb.errors.StorageError`, and never taken for
+    what is not there.
+    """
 
     root: str
     """As the person gave it: an absolute path, or a URI."""
     is_partial_write_visible: bool
     """Whether a reader may see a file that is still being written."""
+    has_folders: bool
+    """Whether a name needs a folder that is there; ``put_if_absent`` takes ``make_folders`` then."""
+    is_final: bool
+    """Whether nothing of a put happens after it has returned or was interrupted: its False then means a
+    file that is another's. Where requests are repeated below the store it may be our own."""
 
     def list_from(self, name: str) -> list[FileStatus]:
         """The files in the folder of ``name`` whose names are ``name`` or later, sorted by name."""
@@ -82,17 +107,28 @@ class LogStore(Protocol):
     def read(self, name: str) -> bytes:
         """The whole content; FileNotFoundError where there is none."""
 
-    def put_if_absent(self, name: str, data: bytes) -> bool:
+    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
         """Create the file with its whole content, or return False because it exists.
 
-        An OSError leaves open whether the file was created.
+        With ``make_folders=False`` a missing folder is an error: what was there was removed.
+
+        A :class:`~deltanb.errors.StorageError` says that nothing was created. Any other OSError leaves
+        that open.
         """
 
     def put(self, name: str, data: bytes) -> None:
-        """Create or replace the file; readers see the old or the new content, nothing between."""
+        """Create or replace the file; readers see the old or the new content, nothing between.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
 
     def delete(self, name: str) -> None:
-        """Remove the file; an absent one is fine."""
+        """Remove the file; an absent one is fine.
+
+        Raises:
+            StorageError: it is there and cannot be removed.
+        """
 
     def open_input(self, name: str) -> pa.NativeFile:
         """A random access file for Arrow's readers; FileNotFoundError where there is none."""
@@ -101,7 +137,7 @@ class LogStore(Protocol):
         """A file for Arrow's writers; folders are made, content counts from ``close()`` on."""
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
-        """(store, name) of a *decoded* path of an action: relative, absolute, or a URI."""
+        """(store, name) of a *decoded* path: relative, absolute, or a URI. See ``log/paths.py``."""
 
     def local_path(self, name: str) -> str | None:
         """The path on this machine's file system, or None for other kinds of store."""
@@ -123,6 +159,9 @@ def store_for(table: str | os.PathLike[str] | LogStore) -> LogStore:
     text = os.fspath(table)
     if not isinstance(text, str):
         raise InvalidArgument(f"a table's path is text, found {text!r}")
+    if not _can_name_a_file(text) or (text[:5].lower() == "file:" and not _can_name_a_file(unquote(text))):
+        raise InvalidArgument(f"{text!r} is not a valid path: it contains a NUL or an unpaired surrogate",
+                              path=text)
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[0].lower() == "file:":
         return LocalStore(text)
@@ -136,6 +175,15 @@ def store_for(table: str | os.PathLike[str] | LogStore) -> LogStore:
         ) from None
     opened: LogStore = object_store.store_for(text)
     return opened
+
+
+def _can_name_a_file(name: str) -> bool:
+    if name.isascii():
+        return "\0" not in name
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def local_path_of(text: str) -> str:
@@ -159,6 +207,9 @@ class LocalStore:
     of its folder) or "none"; by default the option of that name decides at every write.
     """
 
+    has_folders = True
+    is_final = True
+
     def __init__(
         self,
         root: str | os.PathLike[str],
@@ -171,15 +222,15 @@ class LocalStore:
         self._durability = durability
 
     def __repr__(self) -> str:
-        return f"LocalStore({self.root!r})"
+        return f"LocalStore({redacted(self.root)!r})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LocalStore):
             return NotImplemented
-        return (self.root, self._durability) == (other.root, other._durability)
+        return (type(self), self.root, self._durability) == (type(other), other.root, other._durability)
 
     def __hash__(self) -> int:
-        return hash((self.root, self._durability))
+        return hash((type(self), self.root, self._durability))
 
     # -- listing --------------------------------------------------------------------------------
 
@@ -192,6 +243,8 @@ class LocalStore:
                 return sorted(prefix + e.name for e in entries if e.name >= first and e.is_file())
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise StorageError.of(error, "listed", self._path(folder)) from error
 
     def list_from(self, name: str) -> list[FileStatus]:
         """Names and statuses; a file deleted between the two is left out."""
@@ -199,8 +252,8 @@ class LocalStore:
         return [status for status in found if status is not None]
 
     def list_all(self, prefix: str) -> Iterator[FileStatus]:
-        """Depth first, folders in name order."""
-        for folder, folders, names in os.walk(self._path(prefix)):
+        """Depth first, folders in name order; one that cannot be listed is an error, and not empty."""
+        for folder, folders, names in os.walk(self._path(prefix), onerror=raise_unlistable):
             folders.sort()
             relative = os.path.relpath(folder, self.root)
             start = "" if relative == "." else relative.replace(os.sep, "/") + "/"
@@ -215,6 +268,10 @@ class LocalStore:
             found = os.stat(self._path(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno in _NO_SUCH_NAME:
+                return None
+            raise StorageError.of(error, "read", self._path(name)) from error
         if stat.S_ISDIR(found.st_mode):
             return None
         tag = f"{found.st_ino}-{found.st_mtime_ns}"
@@ -224,47 +281,59 @@ class LocalStore:
 
     def read(self, name: str) -> bytes:
         """With bare system calls: half the time of ``open()`` on a log's thousands of files."""
-        handle = os.open(self._path(name), os.O_RDONLY)
         try:
-            data = os.read(handle, READ_CHUNK)
-            if len(data) < READ_CHUNK:
-                return data
-            parts = [data]
-            while data := os.read(handle, os.fstat(handle).st_size + READ_CHUNK):
-                parts.append(data)
-            return b"".join(parts)
-        finally:
-            os.close(handle)
+            handle = os.open(self._path(name), os.O_RDONLY)
+            try:
+                data = os.read(handle, READ_CHUNK)
+                if len(data) < READ_CHUNK:
+                    return data
+                parts = [data]
+                while data := os.read(handle, os.fstat(handle).st_size + READ_CHUNK):
+                    parts.append(data)
+                return b"".join(parts)
+            finally:
+                os.close(handle)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StorageError.of(error, "read", self._path(name)) from error
 
-    def put_if_absent(self, name: str, data: bytes) -> bool:
+    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
         """A temporary file, then a hard link to the name: it appears whole, and once."""
         path = self._path(name)
-        temporary = self._write_temporary(path, data)
+        temporary = _temporary_name(path)
         try:
+            self._write_temporary(temporary, data, path, make_folders)
             if not self._link(temporary, path, data):
                 return False
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
+            _drop(temporary)
         self._sync_folder(os.path.dirname(path))
         return True
 
     def put(self, name: str, data: bytes) -> None:
         """A temporary file renamed over the name."""
         path = self._path(name)
-        temporary = self._write_temporary(path, data)
+        temporary = _temporary_name(path)
         try:
+            self._write_temporary(temporary, data, path)
             os.replace(temporary, path)
-        except OSError:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
+            self._sync_folder(os.path.dirname(path))
+        except BaseException as error:
+            _drop(temporary)
+            if isinstance(error, OSError):
+                raise StorageError.of(error, "written", path) from error
             raise
-        self._sync_folder(os.path.dirname(path))
 
     def delete(self, name: str) -> None:
         """Unlink."""
-        with suppress(FileNotFoundError):
-            os.unlink(self._path(name))
+        path = self._path(name)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StorageError.of(error, "removed", path) from error
 
     # -- files for Arrow ------------------------------------------------------------------------
 
@@ -272,30 +341,33 @@ class LocalStore:
         """An operating system file."""
         import pyarrow as pa
 
-        return pa.OSFile(self._path(name), "rb")
+        path = self._path(name)
+        try:
+            return pa.OSFile(path, "rb")
+        except FileNotFoundError:
+            raise
+        except OSError as error:  # a folder comes without an errno
+            if error.errno in (*_NO_SUCH_NAME, errno.ENOTDIR) or os.path.isdir(path):
+                raise FileNotFoundError(errno.ENOENT, "there is no such file", path) from error
+            raise StorageError.of(error, "read", path) from error
 
     def open_output(self, name: str) -> pa.NativeFile:
         """A file that is synced when closed, so that a commit never outlives its data."""
         path = self._path(name)
         try:
-            return self._output(path)
-        except FileNotFoundError:
-            self._make_folder(os.path.dirname(path))
-            return self._output(path)
+            try:
+                return self._output(path)
+            except FileNotFoundError:
+                self._make_folder(os.path.dirname(path))
+                return self._output(path)
+        except OSError as error:
+            raise StorageError.of(error, "written", path) from error
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
         """Names outside the table are served from the root of the file system."""
-        scheme = _SCHEME.match(path)
-        if scheme is not None and scheme[0].lower() != "file:":
-            head, _, tail = path.rpartition("/")
-            return store_for(head), tail
-        if scheme is None and not path.startswith("/"):
-            return self, path
-        bare = path.removeprefix(scheme[0] if scheme else "")
-        absolute = os.path.normpath("/" + bare.lstrip("/"))
-        if absolute.startswith(self.root.rstrip("/") + "/"):
-            return self, absolute[len(self.root.rstrip("/")) + 1 :]
-        return LocalStore("/", self._durability), absolute.lstrip("/")
+        from deltanb.log.paths import elsewhere
+
+        return elsewhere(self, path)
 
     def local_path(self, name: str) -> str:
         """Always there."""
@@ -315,33 +387,38 @@ class LocalStore:
         return pa.PythonFile(_SyncedFile(path, self), mode="w")
 
     def _path(self, name: str) -> str:
+        if not _can_name_a_file(name):
+            raise FileNotFoundError(errno.ENOENT, "no file can have this name", name)
         return f"{self.root}/{name}" if self.root != "/" else f"/{name}"
 
-    def _write_temporary(self, path: str, data: bytes) -> str:
-        """A hidden file beside the target; a killed writer leaves it, and logs ignore it."""
-        folder, base = os.path.split(path)
-        # Random bytes, not options.new_id(): the name never reaches the log, and several processes
-        # that draw their ids from one seed must not meet here.
-        temporary = f"{folder}/.{base}.{os.urandom(8).hex()}.tmp"
+    def _write_temporary(
+        self, temporary: str, data: bytes, path: str, make_folders: bool = True
+    ) -> None:
+        """A hidden file beside the target; a killed writer leaves it, and logs ignore it.
+
+        Raises:
+            StorageError: whatever goes wrong, the target was not touched.
+        """
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
-            handle = os.open(temporary, flags, 0o644)
-        except FileNotFoundError:
-            self._make_folder(folder)
-            handle = os.open(temporary, flags, 0o644)
-        try:
-            _write_all(handle, data)
-            held = getattr(options.clock, "last", None)
-            if held is not None:  # a clock that is held still holds for the files of the log too
-                os.utime(temporary, ns=(held * 1_000_000, held * 1_000_000))
-            if self._syncs:
-                os.fsync(handle)
-        except OSError:
-            os.unlink(temporary)
-            raise
-        finally:
-            os.close(handle)
-        return temporary
+            try:
+                handle = os.open(temporary, flags, 0o644)
+            except FileNotFoundError:
+                if not make_folders:
+                    raise
+                self._make_folder(os.path.dirname(temporary))
+                handle = os.open(temporary, flags, 0o644)
+            try:
+                _write_all(handle, data)
+                held = getattr(options.clock, "last", None)
+                if held is not None:  # a clock that is held still holds for the files of the log too
+                    os.utime(temporary, ns=(held * 1_000_000, held * 1_000_000))
+                if self._syncs:
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise StorageError.of(error, "written", path) from error
 
     def _link(self, temporary: str, path: str, data: bytes) -> bool:
         try:
@@ -351,6 +428,8 @@ class LocalStore:
             # A network file system may repeat a link whose answer was lost, and then meet itself.
             return os.stat(temporary).st_nlink > 1
         except OSError as error:
+            if error.errno in _REFUSED and os.stat(temporary).st_nlink == 1:
+                raise StorageError.of(error, "written", path) from error
             if error.errno not in _NO_HARD_LINKS:
                 raise
         self.is_partial_write_visible = True
@@ -366,6 +445,9 @@ class LocalStore:
             _write_all(handle, data)
             if self._syncs:
                 os.fsync(handle)
+        except BaseException:
+            os.unlink(path)  # half a commit would stop every reader of the table
+            raise
         finally:
             os.close(handle)
         return True
@@ -382,16 +464,8 @@ class LocalStore:
             self._sync_folder(os.path.dirname(made))
 
     def _sync_folder(self, folder: str) -> None:
-        if not self._syncs:
-            return
-        handle = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-        try:
-            os.fsync(handle)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # no such thing for this folder
-                raise
-        finally:
-            os.close(handle)
+        if self._syncs:
+            sync_path(folder)
 
 
 class _SyncedFile(io.FileIO):
@@ -412,10 +486,50 @@ class _SyncedFile(io.FileIO):
 
     def close(self) -> None:
         """Sync, then close."""
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             os.fsync(self.fileno())
+        finally:
             super().close()
-            self._store._sync_folder(os.path.dirname(self._path))
+        self._store._sync_folder(os.path.dirname(self._path))
+
+
+def _temporary_name(path: str) -> str:
+    # Random bytes, not options.new_id(): the name never reaches the log, and several processes
+    # that draw their ids from one seed must not meet here.
+    folder, base = os.path.split(path)
+    return f"{folder}/.{base}.{os.urandom(8).hex()}.tmp"
+
+
+def sync_path(path: str) -> None:
+    """Wait until a file, or the entries of a folder, have reached the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system syncs folders
+            raise
+    finally:
+        os.close(handle)
+
+
+def raise_unlistable(error: OSError) -> None:
+    """For ``os.walk(onerror=…)``, which else takes a folder that it cannot list for an empty one.
+
+    A folder that is gone by now holds nothing.
+
+    Raises:
+        StorageError: any other error.
+    """
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise StorageError.of(error, "listed", str(error.filename)) from error
+
+
+def _drop(temporary: str) -> None:
+    """Remove a temporary file; one that stays is ignored, and VACUUM removes it."""
+    with suppress(OSError):
+        os.unlink(temporary)
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -22,6 +22,7 @@ import pyarrow.types as t
 from deltanb.errors import SchemaMismatch
 from deltanb.log import coercion as co
 from deltanb.log import expressions as ex
+from deltanb.log import failures
 
 _CHECKED = {"add", "sub", "mul", "neg", "abs"}
 
@@ -122,6 +123,8 @@ def strict(expression: ex.Expression) -> ex.Expression:
         return expression
     args = tuple(strict(arg) for arg in expression.args)
     op = expression.op
+    if op in failures.FAILING:
+        raise ex.Unsupported("an index that may be outside of its array, or a key that may be there twice,")
     if op in ("div", "mod"):
         divisor = args[1]
         if not (isinstance(divisor, ex.Literal) and divisor.value):

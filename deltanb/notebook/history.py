@@ -71,6 +71,8 @@ def _cell(column: str, value: Any) -> Inline:
         return runs[1:]
     if isinstance(value, Mapping):
         for name, text in value.items():
+            if text is None:
+                continue
             pair = units.pairs([(name, units.parsed(text))])
             runs += [" ", Span(pair, "fixed" if len(pair) <= MAX_UNBROKEN else "", code=True)]
         return runs[1:]

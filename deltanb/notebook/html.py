@@ -16,6 +16,7 @@ from functools import lru_cache
 from html import escape
 from importlib.resources import files
 
+from deltanb.formatting import safe
 from deltanb.notebook.model import Inline, Section, Table, View, spans
 from deltanb.notebook.units import clean, count, number
 from deltanb.options import options
@@ -156,8 +157,8 @@ def _section(section: Section, share: float) -> Markup:
 
 
 def _source(source: str) -> Markup:
-    cut = source if len(source) <= MAX_SOURCE else source[:MAX_SOURCE] + "…"
-    return tag("pre", cut)
+    shown = safe(source)
+    return tag("pre", shown if len(shown) <= MAX_SOURCE else shown[:MAX_SOURCE] + "…")
 
 
 def shown_of(shown: int, total: int, noun: str) -> str:

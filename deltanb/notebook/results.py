@@ -13,6 +13,7 @@ from deltanb.notebook.model import Inline, Section, Span, Table, View, code, mut
 
 ENGINES = {"arrow": "in the process", "spark": "on Spark", "log": "in the log alone"}
 TIME = "TimeMs"  # how a metric of milliseconds ends
+NOTHING = {"RESTORE": "the table is like that already"}
 SIZES = ("Bytes", "Size", "sizeOf")  # what the name of a metric of bytes holds
 
 
@@ -23,7 +24,8 @@ def view(result: Any) -> View:
     """
     title, where = Span(result.operation, strong=True), ENGINES.get(result.engine, result.engine)
     if result.version is None:
-        reason = muted("no row matched" if result.changes_data else "nothing to do")
+        said = NOTHING.get(result.operation)
+        reason = muted(said or ("no row matched" if result.changes_data else "nothing to do"))
         return View(result.operation, "", ("nothing committed", where), (reason,), title=title)
     times = {name: value for name, value in result.metrics.items() if name.endswith(TIME)}
     counts = {name: value for name, value in result.metrics.items() if name not in times}

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.commands import rivals
 from deltanb.display import Displayable
-from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument
+from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.formatting import safe
 from deltanb.notebook import bundle, stepper_frames, units
 from deltanb.notebook.stepper_frames import StepFrame
 from deltanb.notebook.text import MAX_COLUMNS
 from deltanb.options import options, set_options
 from deltanb.transaction.commit import Drive
 from deltanb.transaction.operations import as_operation
-from deltanb.transaction.steps import Committed, Failed, PutIfAbsent, Winner
+from deltanb.transaction.steps import Committed, Failed, Winner
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
@@ -131,8 +132,8 @@ class CommitStepper(Displayable):
     def step(self) -> StepLine:
         """Go on by one step, and print what happened as one line.
 
-        At the end of the commit nothing more happens, and the line says so. What the store raises, or a
-        keyboard interrupt, ends the commit as abandoned and is raised.
+        At the end of the commit nothing more happens, and the line says so. A keyboard interrupt ends the
+        commit and is raised, once it is known whether a put that was interrupted has landed.
 
         A notebook shows the line once. A prompt of Python shows a value again, and one of IPython an empty
         ``Out``, unless it has a name: ``_ = stepper.step()``.
@@ -163,9 +164,13 @@ class CommitStepper(Displayable):
         return _printed(self.let_win(kind, writer))
 
     def close(self) -> None:
-        """Give the commit up where it stands; a transaction that was begun is abandoned then."""
+        """Give the commit up where it stands; a transaction that was begun is abandoned then.
+
+        Where a put is unanswered the log is asked first: its version may be there, and stays.
+        """
         if not self.is_done:
-            self._abandon(f"closed, {self._outcome(self._drive.may_have_landed)}")
+            self._drive.give_up()
+            self._given_up("closed")
 
     # -- the trace -------------------------------------------------------------------------------
 
@@ -214,15 +219,10 @@ class CommitStepper(Displayable):
                 self._drive.advance()
             elif isinstance(step, Failed):
                 self._fail()
-        except DeltaError as error:  # raised by the committer: what it found is no commit
-            self.error = error
-            self._drive.steps.close()
-            frame = stepper_frames.failed(
-                self._frames[-1], error, self._wanted(), self._drive.may_have_landed)
         except BaseException as error:
-            is_open = self._drive.may_have_landed or isinstance(self._drive.step, PutIfAbsent)
             self.error = error
-            self._abandon(f"{type(error).__name__}, {self._outcome(is_open)}")
+            self._drive.give_up(error)
+            self._given_up(type(error).__name__)
             raise
         self._show(frame)
         if self._drive.committed is not None:
@@ -265,18 +265,19 @@ class CommitStepper(Displayable):
         """Let the steps end with the error that they announced."""
         try:
             self._drive.advance()
-        except DeltaError as error:
+        except Exception as error:
             self.error = error
 
-    def _abandon(self, reason: str) -> None:
-        self._drive.steps.close()
-        self._show(stepper_frames.abandoned(self._frames[-1], reason))
-
-    def _wanted(self) -> int:
-        return int(getattr(self._drive.step, "version", self.txn.read_version + 1))
-
-    def _outcome(self, is_open: bool) -> str:
-        return f"look whether v{self._wanted()} is there" if is_open else "nothing was written"
+    def _given_up(self, why: str) -> None:
+        """The last frame of a commit that did not go to its end, by what its transaction knows."""
+        last, landed = self._frames[-1], self.txn.committed
+        if landed is not None:
+            self._show(stepper_frames.after(last, landed))
+            return
+        version = int(getattr(self._drive.step, "version", self.txn.read_version + 1))
+        is_open = self.txn.may_have_landed
+        outcome = f"look whether v{version} is there" if is_open else "nothing was written"
+        self._show(stepper_frames.abandoned(last, f"{why}, {outcome}"))
 
     def _show(self, frame: StepFrame) -> None:
         self._frames.append(frame)
@@ -301,6 +302,7 @@ class CommitStepper(Displayable):
 
 
 def _printed(line: str) -> StepLine:
+    line = safe(line)
     print(line)  # noqa: T201  what a step did is a cell's output
     return StepLine(line)
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltanb.display import Displayable
-from deltanb.errors import CommitOutcomeUnknown
 from deltanb.notebook import units
 from deltanb.notebook.text import MAX_COLUMNS
 from deltanb.transaction.steps import (
@@ -152,19 +151,10 @@ def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
             return _told(frame, f"wait: before attempt {step.attempt + 1}",
                          f"waiting before attempt {step.attempt + 1}", at=AGAIN)
         case Failed():
-            is_open = isinstance(step.error, CommitOutcomeUnknown)
-            return _failed(frame, step.error, step.version, is_open)
+            return _failed(frame, step.error, step.version, step.may_have_landed)
         case Committed():
             return _committed(frame, step)
     return _told(frame, type(step).__name__, type(step).__name__)
-
-
-def failed(
-    frame: StepFrame, error: BaseException, version: int, may_have_landed: bool = False
-) -> StepFrame:
-    """The last frame of a commit that failed, at a step that did not come about."""
-    frame = replace(frame, number=frame.number + 1, is_rival=False)
-    return _failed(frame, error, version, may_have_landed)
 
 
 def abandoned(frame: StepFrame, reason: str) -> StepFrame:

@@ -60,7 +60,8 @@ def _view(kind: str, snapshot: Any, pinned: bool) -> View:
     if past and behind > 0:
         marks.append(f"{units.number(behind)} behind latest")
     marks.append(_isolation(snapshot.metadata))
-    sections = [_schema(snapshot), _properties(snapshot.metadata), _features(snapshot.protocol)]
+    features = _features(snapshot.protocol, snapshot.schema)
+    sections = [_schema(snapshot), _properties(snapshot.metadata), features]
     if kind == "Snapshot":
         sections.insert(1, _files(snapshot))
     sections += _recent(snapshot)
@@ -174,8 +175,8 @@ def _properties(metadata: Any) -> Section:
     return Section("Properties", code(units.pairs(properties, ", ")), listed)
 
 
-def _features(protocol: Any) -> Section:
-    """What the table asks of its readers and writers, and whether deltanb can."""
+def _features(protocol: Any, schema: Any = None) -> Section:
+    """What the table asks of its readers and writers, and whether deltanb can; not with unknown types."""
     from deltanb.log.features import FEATURES
     from deltanb.log.protocol import features_of
 
@@ -190,12 +191,19 @@ def _features(protocol: Any) -> Section:
             refused.append(name)
         rows.append((code(name), _verdict("yes" if reads else "no"), _verdict(writes)))
     line: list[Any] = [versions]
+    refused += [f"type {kind} of {path}" for path, kind in _unknown_types(schema)]
     if refused:
         line += [": ", warn("✕ not supported: " + ", ".join(refused))]
     elif names:
         line += [f", {units.count(len(names), 'feature')}: ", ok("✓ can read and write")]
     columns = ("feature", "deltanb can read", "deltanb can write")
     return Section("Features", line, Table(columns, tuple(rows), len(rows), "feature"))
+
+
+def _unknown_types(schema: Any) -> list[tuple[str, Any]]:
+    from deltanb.log.schema import StructType, unknown_types
+
+    return list(unknown_types(schema)) if isinstance(schema, StructType) else []
 
 
 def _verdict(word: str) -> Inline:

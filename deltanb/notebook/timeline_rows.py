@@ -49,8 +49,8 @@ class Track:
     """One transaction: the version it read, the one it committed or met last, and what it did.
 
     ``lost`` are the versions of races it lost, ``None`` where nobody in this process saw them: a Delta
-    log does not record them. ``outcome`` is ``committed``, ``failed`` or ``abandoned``; ``reason`` the code
-    of the error it failed with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes;
+    log does not record them. ``outcome`` is as in the journal; ``reason`` the code of the error it failed
+    with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes;
     ``is_counted`` is False where nobody knows them any more.
     """
 

@@ -40,7 +40,7 @@ def transaction(txn: Any) -> TransactionView:
     if met is not None:
         sections.append(Section("Conflict", [warn(f"✕ {met.kind}: "), *spans(met.lines[0])]))
     elif txn.error is not None:
-        error = f"{type(txn.error).__name__}: {txn.error}".split("\n", 1)[0]
+        error = f"{type(txn.error).__name__}: {txn.error}".split("\n", 1)[0].removesuffix(": ")
         sections.append(Section("Error", warn(f"✕ {error}")))
     return TransactionView(
         "Transaction", txn.table, tuple(_marks(txn, writes)), tuple(_lines(txn)),
@@ -81,6 +81,8 @@ def _marks(txn: Any, writes: Sequence[Any]) -> list[Inline]:
         kind = type(txn.error).__name__.removesuffix("Exception")
         at = f" at v{txn.conflict.version}" if txn.conflict is not None else ""
         return [warn(f"✕ failed{at}"), kind, "nothing written"]
+    if txn.status == "unknown":
+        return [warn("? outcome unknown"), read]
     reads = len(txn.reads.scans) + len(txn.reads.app_ids)
     state = STATES.get(txn.status, txn.status)
     if txn.status == "committing" and txn.step is not None:
@@ -96,6 +98,8 @@ def _lines(txn: Any) -> list[Inline]:
         words = [prepared.operation.name, prepared.isolation]
         words += ["blind append"] if prepared.is_blind_append else []
         lines.append("  ".join(words))
+    if txn.status == "unknown":
+        lines.append(["look whether a version carries txnId ", code(txn.txn_id)])
     newest = tables.newest_known(txn.log)
     behind = 0 if newest is None else newest.version - txn.read_version
     if txn.status == "open" and behind > 0:

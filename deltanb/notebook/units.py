@@ -14,6 +14,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import unquote
 
+from deltanb.formatting import escaped, redacted
+
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 SIZES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 KEEP_FILE_NAME = 34  # columns: a data file's name longer than this is cut in its middle
@@ -90,8 +92,10 @@ def name_of(path: str | None) -> str:
 
     >>> name_of("/lake/flights/"), name_of("s3://b/part-1.parquet"), name_of("")
     ('flights', 'part-1.parquet', '(no name)')
+    >>> name_of("s3://key:secret@lake"), name_of("s3://lake/part-1.parquet?sig=secret")
+    ('***@lake', 'part-1.parquet?***')
     """
-    parts = [part for part in (path or "").replace("\\", "/").split("/") if part]
+    parts = [part for part in redacted(path or "").replace("\\", "/").split("/") if part]
     return parts[-1] if parts else "(no name)"
 
 
@@ -155,18 +159,12 @@ def parsed(text: Any) -> Any:
 
 
 def clean(text: Any) -> str:
-    """Text that stays on its line: control and direction characters are written as escapes.
+    """Text that stays on its line and tells no secret: see :mod:`deltanb.formatting`.
 
-    >>> clean("a\\nb"), clean("x\\u202ey")
-    ('a\\\\nb', 'x\\\\u202ey')
+    >>> clean("a\\nb"), clean("x\\u202ey"), clean("s3://key:secret@lake/t")
+    ('a\\\\nb', 'x\\\\u202ey', 's3://***@lake/t')
     """
-    text = str(text)
-    if text.isprintable():
-        return text
-    kept = "\u00a0\u200d"
-    return "".join(
-        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text
-    )
+    return redacted(escaped(text))
 
 
 def width(text: str) -> int:

@@ -44,8 +44,8 @@ def _files(result: Any) -> Section:
 def _path(path: str) -> str:
     """A path below the table whose file's name is cut in its middle: what tells files apart stays.
 
-    >>> _path("day=1/part-00000-5ec0a000-0000-4000-8000-000000000000-c000.snappy.parquet")
-    'day=1/part-00000-5ec0a0…0.snappy.parquet'
+    >>> _path("day=1/part-00000-5ec0a000-0000-4000-8000-000000000000-c000.zstd.parquet")
+    'day=1/part-00000-5ec0a0…000.zstd.parquet'
     """
     folder, slash, name = path.rpartition("/")
     return folder + slash + units.shortened(name)

@@ -16,6 +16,7 @@ from typing import Any
 
 from deltanb.notebook import (
     actions,
+    checksum,
     conflict,
     conflict_forms,
     diff,
@@ -109,4 +110,5 @@ _ENTRIES: dict[str, Entry] = {
     "TimeTravel": Entry(time_travel.travel),
     "Versions": Entry(time_travel.versions),
     "CommandResult": Entry(results.view),
+    "ChecksumVerification": Entry(checksum.view),
 }

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from deltanb.actions import Metadata
@@ -34,7 +34,6 @@ from deltanb.data.generated import Plan
 from deltanb.errors import (
     ConstraintViolation,
     DeltaError,
-    InvalidPredicate,
     InvalidSchema,
     SchemaMismatch,
     UnsupportedProtocol,
@@ -43,21 +42,22 @@ from deltanb.log import predicates
 from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType, to_arrow
 from deltanb.spark.columns import column, converted, loses, spark_type
 from deltanb.spark.fill import computed
+from deltanb.spark.refusals import MARK, refusals
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-MARK = "deltanb:"  # begins our texts among the errors a query may raise
 _UNFIT = "__deltanb_unfit"  # a column beside the table's: what of the row does not fit, as JSON
 
 
 def checked(
     frame: DataFrame, metadata: Metadata, partition_columns: Sequence[str],
-    checks: Sequence[Check] = (), plan: Plan | None = None,
+    checks: Sequence[Check] = (), plan: Plan | None = None, hidden: Sequence[StructField] = (),
 ) -> DataFrame:
     """The rows of ``frame`` in the table's columns, order and types; running it checks every row.
 
-    ``plan`` says which columns the frame may lack; generated ones are computed here.
+    ``plan`` says which columns the frame may lack; generated ones are computed here. ``hidden`` columns
+    follow the table's, as they are.
 
     Void columns that do not partition are left out, since no file holds them. An empty text in a
     partition column is NULL (PROTOCOL.md, "Partition Value Serialization"). Run the result under
@@ -71,29 +71,40 @@ def checked(
     found = schema_of(frame)
     lacks = Plan(schema) if plan is None else plan
     lines = enforce.differences(
-        _arrow_of(found), lacks.relaxed, lacks.demanded(partition_columns))
+        _arrow_of(found), StructType([*lacks.relaxed.fields, *hidden]), lacks.demanded(partition_columns))
     if lines:
         raise enforce.mismatch(lines)
     blank = {schema.field(name).name for name in partition_columns}
     fields = [field for field in schema.fields
               if str(field.type) not in ("void", "null") or field.name in blank]
-    shaped = [_shaped(found, field, field.name in blank).alias(field.name) for field in fields]
+    shaped = [_shaped(found, field, field.name in blank).alias(field.name)
+              for field in (*fields, *hidden)]
     unfit = _unfit(found, fields)
     rows = frame.select(*shaped) if unfit is None else frame.select(*shaped, unfit.alias(_UNFIT))
     rows = computed(rows, lacks)
     guard = None if unfit is None else _raising(column(_UNFIT).isNotNull(), column(_UNFIT))
-    for number, constraint in enumerate([*checks, *constraints_of(schema, metadata)]):
-        failed = _fails(constraint, schema)
-        text = _text([F.lit(number).alias("constraint"), _row([f.name for f in fields])])
-        guard = _raising(failed, text, guard)
+    names = "; ".join(c.sentence() for c in [*checks, *constraints_of(schema, metadata)]
+                      if isinstance(c, Check))
+    with refusals(f"evaluate a constraint of the table ({names})", names,
+                  ". Correct the constraint, nothing was written"):
+        return _guarded(rows, guard, [field.name for field in (*fields, *hidden)],
+                        [*checks, *constraints_of(schema, metadata)], schema)
+
+
+def _guarded(
+    rows: DataFrame, guard: Column | None, names: Sequence[str], constraints: Sequence[Constraint],
+    schema: StructType,
+) -> DataFrame:
+    """The columns of that name; a row that violates a constraint stops the query, as ``guard`` may."""
+    held = [name for name in names if name in schema.names]
+    for number, constraint in enumerate(constraints):
+        text = _text([F.lit(number).alias("constraint"), _row(held)])
+        guard = _raising(_fails(constraint, schema), text, guard)
     if guard is None:
         return rows
-    try:
-        # Never false; that it is nondeterministic is what keeps the filter in its place.
-        rows = rows.filter(guard.otherwise(F.monotonically_increasing_id() >= 0))
-        return rows.select(*(column(field.name) for field in fields))
-    except AnalysisException as error:
-        raise _misunderstood(error, schema, metadata, checks) from None
+    # Never false; that it is nondeterministic is what keeps the filter in its place.
+    rows = rows.filter(guard.otherwise(F.monotonically_increasing_id() >= 0))
+    return rows.select(*map(column, names))
 
 
 def schema_of(frame: DataFrame) -> StructType:
@@ -261,14 +272,3 @@ def _does_not_fit(found: dict[str, Any]) -> SchemaMismatch:
         "does not fit; nothing was written. Change the value, or give the column a wider type",
         differences=[f"~ {name}: value {value!r} does not fit {wanted}"],
         column=name, value=value, row=None)
-
-
-def _misunderstood(
-    error: AnalysisException, schema: StructType, metadata: Metadata, checks: Sequence[Check]
-) -> DeltaError:
-    said = str(error).splitlines()[0]
-    names = [c.sentence() for c in [*checks, *constraints_of(schema, metadata)]
-             if isinstance(c, Check)]
-    return InvalidPredicate(
-        f"Spark cannot evaluate a constraint of the table ({'; '.join(names)}): {said}. "
-        "Correct the constraint, nothing was written", predicate="; ".join(names))

@@ -85,7 +85,8 @@ def spark_type(
 
 
 def _spark_field(field: StructField, mode: str, path: str, ids: bool) -> T.StructField:
-    metadata = {FIELD_ID: field_id(field)} if ids and mode != "none" else {}
+    number = field_id(field) if ids and mode != "none" else None
+    metadata = {} if number is None else {FIELD_ID: number}
     data_type = spark_type(field.type, mode, path, ids)
     return T.StructField(physical_name(field, mode), data_type, True, metadata)
 

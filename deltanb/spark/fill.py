@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltanb.data.generated import Marks, Plan
-from deltanb.errors import InvalidArgument, InvalidPredicate
+from deltanb.errors import InvalidArgument
 from deltanb.log.column_values import Identity
 from deltanb.spark.columns import column, spark_type
+from deltanb.spark.refusals import refusals
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -109,13 +109,10 @@ def _numbered(identity: Identity, partitions: int) -> Column:
 
 def _with(frame: DataFrame, name: str, sql: str, plan: Plan) -> DataFrame:
     target: Any = spark_type(plan.schema.field(name).type)
-    try:
+    with refusals(f"compute column {name!r} ({sql})", sql,
+                  ". Correct the column's expression; nothing was written", column=name):
         made = frame.withColumn(name, F.expr(sql).cast(target))
         _ = made.schema  # a server analyses the query when it is asked
-    except AnalysisException as error:
-        raise InvalidPredicate(
-            f"Spark cannot compute column {name!r} ({sql}): {str(error).splitlines()[0]}. Correct the "
-            "column's expression; nothing was written", predicate=sql, column=name) from None
     return made
 
 

@@ -30,7 +30,6 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -41,12 +40,13 @@ from deltanb.data.column_mapping import physical_name
 from deltanb.errors import (
     DataFileNotFound,
     DeltaError,
-    InvalidPredicate,
     UnsupportedPredicate,
 )
 from deltanb.log import partitions
+from deltanb.log.paths import place_of
 from deltanb.log.schema import StructField, StructType
 from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, spark_type
+from deltanb.spark.refusals import refusals
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
 from deltanb.spark.session import spark as start_session
 
@@ -80,6 +80,8 @@ _OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+_TRACKED = ("base_row_id", "default_row_commit_version")
+"""Of a file in the log: what its rows' ids and commit versions begin with."""
 _NO_FOLDERS = {"recursiveFileLookup": "true"}  # the files named and no others; nothing from folders
 
 
@@ -89,6 +91,7 @@ def read_table(
     spark: SparkSession | None = None,
     columns: Sequence[str] | None = None,
     where: str | Predicate | None = None,
+    *, row_ids: bool = False,
 ) -> DataFrame:
     """The rows of ``files`` as a DataFrame with the snapshot's logical schema.
 
@@ -107,13 +110,13 @@ def read_table(
     2
     """
     text = where if where is None or isinstance(where, str) else where.sql
-    wanted = [f.name for f in in_process.plan(snapshot, columns).columns]
+    wanted = [f.name for f in in_process.plan(snapshot, columns, row_ids=row_ids).columns]
     try:
-        scan = in_process.plan(snapshot, columns, where)
+        scan = in_process.plan(snapshot, columns, where, row_ids=row_ids)
         if files is None:
             files = snapshot.files_for_scan(*([] if text is None else [text]))
     except UnsupportedPredicate:  # Spark may know more; which columns and files it needs is unknown
-        scan = in_process.plan(snapshot)
+        scan = in_process.plan(snapshot, row_ids=row_ids)
         files = snapshot.files if files is None else files
     session = spark if spark is not None else start_session()
     frame = _Reader(snapshot, scan, session).frame(files)
@@ -152,9 +155,11 @@ def read_positions(
 
 
 def read_rows(
-    snapshot: Snapshot, files: pa.Table, spark: SparkSession | None = None
+    snapshot: Snapshot, files: pa.Table, spark: SparkSession | None = None, *, row_ids: bool = False
 ) -> tuple[DataFrame, dict[str, int]]:
     """The live rows of the files, each with where it is: :data:`PATH` and :data:`ROW` beside the columns.
+
+    ``row_ids`` adds each row's id and commit version, where the table tracks rows.
 
     Returns:
         The frame, and the place in ``files`` of each path that is in it.
@@ -163,7 +168,7 @@ def read_rows(
         DataFileNotFound: a file that is gone.
     """
     session = spark if spark is not None else start_session()
-    reader = _Reader(snapshot, in_process.plan(snapshot), session)
+    reader = _Reader(snapshot, in_process.plan(snapshot, row_ids=row_ids), session)
     groups = reader._grouped(files)
     whole = [*groups.plain, *groups.hive, *groups.joined]
     places = {_file_path(file.local): file.place for file in (*whole, *groups.vectors)}
@@ -190,11 +195,8 @@ def filtered(frame: DataFrame, where: str) -> DataFrame:
     Raises:
         InvalidPredicate: Spark cannot evaluate it.
     """
-    try:
+    with refusals(f"evaluate {where!r}", where):
         return frame.filter(where)
-    except AnalysisException as error:
-        said = str(error).splitlines()[0]
-        raise InvalidPredicate(f"Spark cannot evaluate {where!r}: {said}", predicate=where) from None
 
 
 @dataclass
@@ -227,6 +229,7 @@ class _Reader:
         by = [snapshot.schema.field(name) for name in snapshot.partition_columns]
         self.partition_by = [(f, physical_name(f, self.mode)) for f in by]
         names = {f.name for f in by}
+        self.tracked = scan.tracked
         self.wanted_values = [f for f in scan.fields if f.name in names]
         self.stored = StructType(f for f in scan.fields if f.name not in names and not _is_void(f))
         # Spark needs a column to read; it is pruned again.
@@ -234,6 +237,7 @@ class _Reader:
                      None)
         file_schema = self.stored if self.stored.fields or first is None else StructType([first])
         self.file_schema = spark_schema(file_schema, self.mode, ids=self.mode == "id")
+        self.needs_values = bool(self.wanted_values or self.tracked)
         self.trusted: dict[tuple[str, str], bool] = {}
         if self.mode == "id":
             read_by_field_id(session)
@@ -256,7 +260,7 @@ class _Reader:
 
     def positioned(self, group: list[_File], files: pa.Table) -> DataFrame:
         """All rows of the files, deleted ones too, with :data:`PATH` and :data:`ROW` beside them."""
-        frame, values = self._with_values(group, files) if self.wanted_values else \
+        frame, values = self._with_values(group, files) if self.needs_values else \
             (self._read_places(group), {})
         return self._logical(frame, values, (PATH, ROW))
 
@@ -278,13 +282,16 @@ class _Reader:
     # -- choice ---------------------------------------------------------------------------------
 
     def _grouped(self, files: pa.Table) -> _Groups:
-        groups = _Groups()
+        groups, seen = _Groups(), set[str]()
         rows = files.select(["path", "partition_values", "deletion_vector"]).to_pylist()
         for place, row in enumerate(rows):
             path = decode_path(row["path"])
-            store, name = self.scan.store.resolve(path)
+            store, name = place_of(self.scan.store, path, is_encoded=False).opened()
             local = store.local_path(name)
-            if local is None or _is_overlooked(os.path.basename(local)):
+            # A path that Spark was given twice would meet both entries of the log in the join by path.
+            is_new = local not in seen
+            seen.add(local or "")
+            if local is None or not is_new or _is_overlooked(os.path.basename(local)):
                 groups.process.append(place)
                 continue
             if not os.path.exists(local):
@@ -292,8 +299,10 @@ class _Reader:
             file = _File(place, local, dict(row["partition_values"] or ()), row["deletion_vector"])
             if file.vector is not None:
                 groups.vectors.append(file)
-            elif not self.wanted_values:
+            elif not self.needs_values:
                 groups.plain.append(file)
+            elif self.tracked:  # where a file holds no row id, the log's and the row's place give it
+                groups.joined.append(file)
             elif store is self.scan.store and self._is_hive(name, file.values):
                 groups.hive.append(file)
             else:
@@ -350,8 +359,8 @@ class _Reader:
         return self._logical(frame.filter(_guarded(is_live, "boolean")), values, more)
 
     def _process(self, files: pa.Table) -> DataFrame:
-        names = [f.name for f in self.scan.fields]
-        rows = in_process.read_table(self.snapshot, files, columns=names)
+        names = [f.name for f in self.scan.fields if f not in self.tracked]
+        rows = in_process.read_table(self.snapshot, files, columns=names, row_ids=bool(self.tracked))
         schema = spark_schema(StructType(self.scan.fields))
         return arrow_frame(self.session, rows, schema)
 
@@ -373,23 +382,30 @@ class _Reader:
         self, group: list[_File], files: pa.Table
     ) -> tuple[DataFrame, dict[str, Column]]:
         """The stored columns beside the log's values, and the values as guarded columns."""
+        files = files.take(pa.array([file.place for file in group]))
         values = partitions.typed_partition_values(
-            files.take(pa.array([file.place for file in group])), self.snapshot.schema,
+            files, self.snapshot.schema,
             [f.name for f in self.wanted_values], {f.name: name for f, name in self.partition_by})
         keys = pa.array([_file_path(file.local) for file in group], pa.string())
-        names = [f"{_VALUE}{i}" for i in range(len(self.wanted_values))]
-        entries = pa.table([keys, pa.array([True] * len(group)),
-                            *(values.column(f.name) for f in self.wanted_values)],
+        columns = [(f.name, spark_type(f.type), values.column(f.name)) for f in self.wanted_values]
+        columns += [(f.name, T.LongType(), files.column(source))
+                    for f, source in zip(self.tracked, _TRACKED, strict=False)]
+        names = [f"{_VALUE}{i}" for i in range(len(columns))]
+        entries = pa.table([keys, pa.array([True] * len(group)), *(array for _, _, array in columns)],
                            names=[PATH, _KNOWN, *names])
         schema = T.StructType([
             T.StructField(PATH, T.StringType()), T.StructField(_KNOWN, T.BooleanType()),
-            *(T.StructField(name, spark_type(f.type))
-              for name, f in zip(names, self.wanted_values, strict=True))])
+            *(T.StructField(name, kind) for name, (_, kind, _) in zip(names, columns, strict=True))])
         known = arrow_frame(self.session, entries, schema)
         frame = self._read_places(group)
         frame = frame.join(known.hint("broadcast"), PATH, "left")
-        return frame, {f.name: _guarded(column(name), spark_type(f.type))
-                       for name, f in zip(names, self.wanted_values, strict=True)}
+        made = {name: _guarded(column(alias), kind)
+                for alias, (name, kind, _) in zip(names, columns, strict=True)}
+        if self.tracked:
+            row_id, version = (f.name for f in self.tracked)
+            made[row_id] = F.coalesce(column(row_id), made[row_id] + column(ROW))
+            made[version] = F.coalesce(column(version), made[version])
+        return frame, made
 
     def _deleted(self, group: list[_File]) -> DataFrame:
         """(path, number of the chunk, bitmap as 64-bit words) of every chunk that has a deletion."""

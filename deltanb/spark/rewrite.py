@@ -33,7 +33,7 @@ def write_together(rewriter: Rewriter, files: pa.Table, curve: Curve | None) -> 
 
     Without a curve there is one new file; with one, a file for each of its stretches.
     """
-    frame = read_table(rewriter.snapshot, files)
+    frame = read_table(rewriter.snapshot, files, row_ids=True)
     if curve is None:
         frame = frame.coalesce(1)
     else:
@@ -46,9 +46,10 @@ def write_together(rewriter: Rewriter, files: pa.Table, curve: Curve | None) -> 
         frame = frame.mapInArrow(with_keys, schema)
         parts = len(curve.stretches) + 1
         frame = frame.repartitionByRange(parts, KEY).sortWithinPartitions(KEY)
-        frame = frame.select(*(column(name) for name in rewriter.snapshot.schema.names))
+        frame = frame.select(*(column(name) for name in rewriter.schema.names))
     added = write_files(
         rewriter.txn.log.store, rewriter.metadata, rewriter.txn.protocol, frame,
-        target_file_size=ONE_FILE, data_change=False, clustering=rewriter.clustering)
+        target_file_size=ONE_FILE, data_change=False, clustering=rewriter.clustering,
+        hidden=rewriter.scan.tracked)
     rewriter.txn.written.extend(added)
     return added

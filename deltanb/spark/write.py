@@ -17,21 +17,21 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
 from deltanb.data import column_mapping, statistics
 from deltanb.data import write as in_process
 from deltanb.data.constraints import Check
 from deltanb.data.generated import Marks, plan
-from deltanb.errors import InvalidArgument
-from deltanb.log import partitions, properties
+from deltanb.errors import InvalidArgument, StorageError
+from deltanb.log import parquet_options, partitions, properties
 from deltanb.log.schema import (
     ArrayType,
     DataType,
@@ -40,7 +40,7 @@ from deltanb.log.schema import (
     StructField,
     StructType,
 )
-from deltanb.log.store import LogStore
+from deltanb.log.store import LogStore, raise_unlistable, sync_path
 from deltanb.options import options
 from deltanb.spark.checks import checked, translated
 from deltanb.spark.columns import column, renamed, spark_schema
@@ -50,9 +50,7 @@ from deltanb.spark.session import settings
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-FOLDER_PREFIX = "_deltanb_write_"
-"""Begins the name of a write's folder. The underscore hides it from readers of the directory; one
-that is still there belongs to a write that runs, or to a process that was killed."""
+_KEY = "__deltanb_key"
 _NOT_NULL = partitions.HIVE_NULL + "\x01"  # stands in for the string that reads like a NULL
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -86,6 +84,7 @@ def write_files(
     checks: Sequence[Check] = (),
     clustering: Iterable[Sequence[str]] = (),
     marks: Marks | None = None,
+    hidden: Sequence[StructField] = (),
 ) -> list[AddFile]:
     """Write the rows of a Spark DataFrame as files of the table and describe them; commit nothing.
 
@@ -111,16 +110,19 @@ def write_files(
     if store.local_path("") is None:
         return in_process.write_files(
             store, metadata, protocol, frame.toArrow(), target_file_size=size,
-            data_change=data_change, checks=checks, clustering=clustering, marks=marks)
-    write = _Write(store, metadata, protocol, data_change, clustering)
+            data_change=data_change, checks=checks, clustering=clustering, marks=marks, hidden=hidden)
+    write = _Write(store, metadata, protocol, data_change, clustering, hidden)
     lacks = plan(frame.columns, metadata, protocol)
     checks = [*checks, *lacks.checks]
     frame = filled(frame, lacks, marks)
-    rows = checked(frame, metadata, [c.name for c in write.partition_by], checks, lacks)
+    rows = checked(frame, metadata, [c.name for c in write.partition_by], checks, lacks, hidden)
     try:
         with translated(metadata.schema, metadata, checks):
             write.run(rows, size)
-        added = write.adopt()
+        try:
+            added = write.adopt()
+        except OSError as error:
+            raise StorageError.of(error, "written", str(error.filename or write.path)) from error
         if marks is not None and lacks.identities:
             names = column_mapping.physical_names(metadata.schema, write.mode)
             moved(lacks, names, write.footers, marks)
@@ -156,16 +158,20 @@ class _Write:
 
     def __init__(
         self, store: LogStore, metadata: Metadata, protocol: Protocol, data_change: bool,
-        clustering: Iterable[Sequence[str]],
+        clustering: Iterable[Sequence[str]], hidden: Sequence[StructField],
     ) -> None:
         self.store, self.metadata, self.protocol = store, metadata, protocol
         self.data_change, self.clustering = data_change, [tuple(path) for path in clustering]
         self.mode = column_mapping.mode_of(metadata, protocol)
         self.partition_by = [metadata.schema.field(name) for name in metadata.partition_columns]
-        self.kept = in_process._columns_in_files(metadata.schema, metadata)
+        # Names of their own: Spark leaves the columns it makes folders of out of the files.
+        self.keys = [f"{_KEY}{number}" for number in range(len(self.partition_by))]
+        whole = StructType([*metadata.schema.fields, *hidden])
+        self.kept = in_process.columns_in_files(whole, metadata, protocol)
+        self.form = parquet_options.of(metadata.configuration)
         # Random, not options.new_id(): processes that draw their ids from one seed must not meet
         # here.
-        path = store.local_path(FOLDER_PREFIX + uuid.uuid4().hex)
+        path = store.local_path(in_process.SPARK_FOLDER + uuid.uuid4().hex)
         assert path is not None
         self.path = path
         self.adopted: list[str] = []
@@ -175,10 +181,9 @@ class _Write:
 
     def run(self, rows: DataFrame, target_file_size: int) -> None:
         """Let Spark write ``rows`` (the table's logical columns) into the folder."""
-        names = [self._physical(field) for field in self.partition_by]
-        writer = self._in_file_form(rows).write.mode("error").partitionBy(*names)
+        writer = self._in_file_form(rows).write.mode("error").partitionBy(*self.keys)
         per_file = max(1, target_file_size // _row_bytes(self.kept))
-        writer = writer.option("maxRecordsPerFile", per_file).option("compression", "snappy")
+        writer = writer.option("maxRecordsPerFile", per_file).options(**self.form.for_spark)
         with settings(rows.sparkSession, _WRITER_SETTINGS):
             writer.parquet("file:" + self.path)
         if not os.path.isdir(self.path):
@@ -188,20 +193,25 @@ class _Write:
                 "a local session (deltanb.spark())", path=self.path)
 
     def _in_file_form(self, rows: DataFrame) -> DataFrame:
-        """Physical names and field ids; partition columns last, as texts that keep every value."""
+        """Physical names and field ids; the keys of partitions last, as texts that keep every value."""
         schema = spark_schema(self.kept, self.mode, ids=True)
-        columns = [
-            renamed(column(field.name), field.type, target.dataType).alias(target.name)
-            for field, target in zip(self.kept.fields, schema.fields, strict=True)
-        ] if self.mode != "none" else [column(name) for name in self.kept.names]
-        for field in self.partition_by:
-            columns.append(_key(column(field.name), field.type).alias(self._physical(field)))
+        columns = []
+        for field, target in zip(self.kept.fields, schema.fields, strict=True):
+            stored = column(field.name)
+            if field in self.partition_by:
+                stored = _without_blanks(stored, target.dataType)
+            if self.mode != "none":
+                stored = renamed(stored, field.type, target.dataType)
+            # Ids of whole columns are given here: Spark drops a projection that changes nothing else.
+            columns.append(stored.alias(target.name, metadata=target.metadata))
+        for field, key in zip(self.partition_by, self.keys, strict=True):
+            columns.append(_key(column(field.name), field.type).alias(key))
         shaped = rows.select(*columns)
         if self.mode == "none":
             return shaped
-        for field in self.partition_by:
-            schema = schema.add(self._physical(field), "string")
-        return shaped.to(schema)  # the one way to give nested fields their ids
+        for key in self.keys:
+            schema = schema.add(key, "string")
+        return shaped.to(schema)  # the one way to give nested fields theirs
 
     def _physical(self, field: StructField) -> str:
         return column_mapping.physical_name(field, self.mode)
@@ -216,7 +226,7 @@ class _Write:
 
     def _written(self) -> list[_Written]:
         found = []
-        for folder, _, names in os.walk(self.path):
+        for folder, _, names in os.walk(self.path, onerror=raise_unlistable):
             values = self._values_of(os.path.relpath(folder, self.path))
             for name in names:
                 if name.endswith(".parquet") and name[0] not in "._":
@@ -229,8 +239,8 @@ class _Write:
     def _values_of(self, folder: str) -> dict[str, str | None]:
         """Partition values in the log's form, from a path of Hive folders."""
         found = partitions.parse_hive_path(folder.replace(os.sep, "/") + "/")
-        return {self._physical(field): _log_text(found.get(self._physical(field)), field.type)
-                for field in self.partition_by}
+        return {self._physical(field): _log_text(found.get(key), field.type)
+                for field, key in zip(self.partition_by, self.keys, strict=True)}
 
     def _folder(self, values: dict[str, str | None]) -> str:
         """Where a file of these partition values goes, as for rows written in the process."""
@@ -248,7 +258,7 @@ class _Write:
             footer, self.metadata.schema, self.metadata, protocol=self.protocol,
             clustering=self.clustering,
             read=lambda names: pq.ParquetFile(written.name).read(columns=names))
-        name = f"part-{number:05d}-{options.new_id()}-c000.snappy.parquet"
+        name = self.form.file_name(f"part-{number:05d}-{options.new_id()}-c000")
         folder = self._folder(written.values)
         name = f"{folder}/{name}" if folder else name
         size = os.path.getsize(written.name)
@@ -259,6 +269,13 @@ class _Write:
 
 
 # --- partition values -----------------------------------------------------------------------------
+
+def _without_blanks(source: Column, data_type: T.DataType) -> Column:
+    """An empty text is NULL as a partition value (PROTOCOL.md, "Partition Value Serialization")."""
+    if not isinstance(data_type, T.StringType | T.BinaryType):
+        return source
+    return F.when(F.octet_length(source) > 0, source)
+
 
 def _key(source: Column, data_type: DataType) -> Column:
     """A text for Spark's folder from which the value comes back whole, in any session zone."""
@@ -324,11 +341,5 @@ def _move(store: LogStore, source: str, name: str) -> None:
 
 
 def _sync(path: str) -> None:
-    if options.durability != "sync":
-        return
-    with suppress(OSError):  # not every file system syncs folders, and none loses them by this
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    if options.durability == "sync":
+        sync_path(path)

@@ -9,24 +9,28 @@ Theory of operation. A transaction that read version r tries to put r+1. If that
 commit there is read: it may be our own, written by a put whose response was lost (we know it by its
 ``txnId``); otherwise it won the race, and the conflict rules are held against it. If no rule objects
 the transaction is rebased on it, and so on through all winners, and the next free version is tried.
-Three outcomes: committed, conflicted, unknown-then-resolved.
+Three outcomes: committed, conflicted, unknown-then-resolved. A commit that is interrupted while a put is
+unanswered asks once what became of it before it ends.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
 
 from deltanb.errors import (
     CommitOutcomeUnknown,
     ConcurrentWriteException,
     DeltaError,
     MaxCommitRetriesExceeded,
+    StorageError,
+    add_note,
 )
+from deltanb.formatting import get_logger
 from deltanb.transaction.conflicts import unchecked_conflict
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.rules import check
@@ -45,7 +49,7 @@ from deltanb.transaction.steps import (
     Winner,
 )
 
-logger = logging.getLogger("deltanb.transaction")
+logger = get_logger("deltanb.transaction")
 
 MAX_UNKNOWN_PUTS = 4  # a store that fails this often without a commit to be seen is down, not slow
 
@@ -59,6 +63,7 @@ def commit_steps(
     clock: Callable[[], int],
     check_conflicts: bool = True,
     backoff: Callable[[int], float] | None = None,
+    is_final: bool = False,
 ) -> CommitSteps:
     """Yield the steps of one commit and take their replies; return the last one, ``Committed``.
 
@@ -68,86 +73,207 @@ def commit_steps(
         clock: epoch milliseconds, for the elapsed times that steps report.
         check_conflicts: False makes one attempt and fails if it loses (``commit_large``).
         backoff: seconds to wait before attempt n; none by default.
+        is_final: the store's word: "exists" is never our own commit, and a put that was interrupted does
+            not land later.
 
     Raises:
         DeltaConcurrentModificationException: a winner contradicts the transaction.
         MaxCommitRetriesExceeded: too many races were lost.
         CommitOutcomeUnknown: the store can neither write nor say what it holds.
+        StorageError, TableNotFound, TableReplaced: the put was refused; nothing was written.
+
+    Whatever is thrown in, or ends a put, is raised again once the outcome is known as far as it can be;
+    its notes say that the commit landed, or that this is unknown.
     """
-    started = clock()
+    run = _Run(current, current.read_version + 1, is_final, clock())
     yield Prepared(current.read_version, current.isolation, current.is_blind_append,
                    len(current.actions), current.operation.name)
-    version = current.read_version + 1
-    attempt = unknown = 0
-    while True:
-        try:
-            written = yield PutIfAbsent(version, current.body(), attempt, len(current.actions),
-                                        current.isolation)
-            if written is True:
-                break
-            winner = Winner.of(version, (yield ReadWinner(version)))
-            if winner is None:
-                unknown += 1
-                if unknown >= MAX_UNKNOWN_PUTS:
-                    raise _unknown(current, version, unknown, written)
-                continue
-            if winner.commit_info.txn_id == current.txn_id:
-                yield Recognised(version, attempt)
-                break
-            yield Lost(version, attempt, winner)
-            if not check_conflicts:
-                raise _concurrent_write(current, winner)
-            if attempt >= max_attempts:
-                raise _too_many(current, version, attempt, clock() - started)
-            attempt += 1
-            current, version, ours = yield from _rebase(current, winner, attempt, clock)
-            if ours:
-                yield Recognised(version, attempt)
-                break
-            seconds = backoff(attempt) if backoff is not None else 0.0
-            if seconds > 0:
-                yield Backoff(attempt, seconds)
-        except DeltaError as error:
-            yield Failed(version, attempt, error)
-            raise
-    committed = Committed(version, attempt + 1, (current.commit_info, *current.actions),
-                          current.isolation, current.is_blind_append)
-    yield committed
+    try:
+        yield from _attempts(run, max_attempts, clock, check_conflicts, backoff)
+        committed = run.committed
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield from _end(run, error)
+    try:
+        yield committed
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        add_note(error, landed(run.current, run.version))
+        raise
     return committed
 
 
-def _rebase(
-    current: CurrentTransaction, winner: Winner | None, attempt: int, clock: Callable[[], int]
-) -> Generator[Step, Any, tuple[CurrentTransaction, int, bool]]:
-    """Hold the rules against every winner from here on; the next free version comes back.
+@dataclass
+class _Run:
+    """Where a commit stands: as what, at which version, and what is known of its puts."""
 
-    The last value tells that a commit on the way is our own, from a put that landed late.
+    current: CurrentTransaction
+    version: int
+    is_final: bool
+    started: int
+    attempt: int = 0
+    may_have_landed: bool = False
+    """Whether ``version`` may be this commit though nobody said so."""
+    has_failed: bool = False
+    """Whether an error answered a put of ``version``, so that it may land even later."""
+    silent: int = 0
+    """Puts that the store neither answered nor shows."""
+
+    @property
+    def committed(self) -> Committed:
+        current = self.current
+        return Committed(self.version, self.attempt + 1, current.lines, current.isolation,
+                         current.is_blind_append, current)
+
+
+def landed(current: CurrentTransaction, version: int) -> str:
+    """What an exception is told that leaves a commit which is there."""
+    return (f"table {current.table}: version {version} was committed despite the interruption "
+            f"(txnId {current.txn_id})")
+
+
+def not_known(current: CurrentTransaction, version: int) -> str:
+    """What an exception is told that leaves a commit which may be there."""
+    return (f"table {current.table}: it is unknown whether version {version} is this commit. Check whether "
+            f"it carries txnId {current.txn_id} before running the operation again; its files were kept")
+
+
+def leaves_open(reply: object, is_final: bool) -> bool:
+    """Whether after this reply to a put nobody knows yet if its version is the commit."""
+    return not (reply is False and is_final) and not isinstance(reply, DeltaError)
+
+
+def _attempts(
+    run: _Run, max_attempts: int, clock: Callable[[], int], check_conflicts: bool,
+    backoff: Callable[[int], float] | None,
+) -> Generator[Step, Any, None]:
+    """Put, and rebase on whoever was first, until a version is ours."""
+    while True:
+        put = PutIfAbsent(run.version, run.current.body(), run.attempt, len(run.current.actions),
+                          run.current.isolation)
+        was_open, run.may_have_landed = run.may_have_landed, True  # until its reply is understood
+        try:
+            reply = yield put
+        except BaseException:  # it was not begun
+            run.may_have_landed = was_open
+            raise
+        run.may_have_landed = was_open or leaves_open(reply, run.is_final)
+        run.has_failed |= reply is None or (isinstance(reply, OSError) and not _ends(reply))
+        if reply is True:
+            return
+        if _ends(reply) and not (run.may_have_landed and isinstance(reply, DeltaError)):
+            raise reply
+        found = yield ReadWinner(run.version)
+        if isinstance(found, BaseException) and not isinstance(found, OSError):
+            raise found
+        winner = None if isinstance(found, OSError) else Winner.of(run.version, found)
+        if winner is None:
+            run.silent += 1
+            if run.silent >= MAX_UNKNOWN_PUTS:
+                raise _unknown(run, reply, found)
+            yield from _pause(run.attempt + run.silent, backoff)
+            continue
+        if run.current.is_mine(winner):
+            yield Recognised(run.version, run.attempt)
+            return
+        run.may_have_landed, run.has_failed, run.silent = False, False, 0
+        yield Lost(run.version, run.attempt, winner)
+        if not check_conflicts:
+            raise _concurrent_write(run.current, winner)
+        if run.attempt >= max_attempts:
+            raise _too_many(run.current, run.version, run.attempt, clock() - run.started)
+        run.attempt += 1
+        if (yield from _rebase(run, winner, clock)):
+            yield Recognised(run.version, run.attempt)
+            return
+        yield from _pause(run.attempt + run.silent, backoff)
+
+
+def _ends(reply: object) -> bool:
+    """Whether a reply is an error that trying again does not help against."""
+    return isinstance(reply, DeltaError) or (
+        isinstance(reply, BaseException) and not isinstance(reply, OSError))
+
+
+def _pause(
+    attempt: int, backoff: Callable[[int], float] | None
+) -> Generator[Step, Any, None]:
+    seconds = backoff(attempt) if backoff is not None else 0.0
+    if seconds > 0:
+        yield Backoff(attempt, seconds)
+
+
+def _rebase(
+    run: _Run, winner: Winner | None, clock: Callable[[], int]
+) -> Generator[Step, Any, bool]:
+    """Hold the rules against every winner from here on, up to the next version that may be free.
+
+    True where a commit on the way is our own, from a put that landed late.
     """
     started = clock()
-    first = version = winner.version if winner is not None else 0
+    first, elapsed = run.version, 0
     while winner is not None:
-        verdict = check(current, winner)
-        yield Checked(version, attempt, winner, verdict.checks, verdict.conflict)
+        verdict = check(run.current, winner)
         if verdict.error is not None:
+            yield Checked(run.version, run.attempt, winner, verdict.checks, verdict.conflict)
             raise verdict.error
-        current = verdict.transaction
-        version += 1
-        winner = Winner.of(version, (yield ReadWinner(version)))
-        if winner is not None and winner.commit_info.txn_id == current.txn_id:
-            return current, version, True
-    yield Rebased(first, version, attempt, clock() - started)
-    return current, version, False
+        elapsed = clock() - started
+        yield Checked(run.version, run.attempt, winner, verdict.checks, None, elapsed)
+        run.current = verdict.transaction
+        run.version += 1
+        found = yield ReadWinner(run.version)
+        if isinstance(found, BaseException) and not isinstance(found, OSError):
+            raise found
+        # What cannot be read may be free: the put tells.
+        winner = None if isinstance(found, OSError) else Winner.of(run.version, found)
+        if winner is not None and run.current.is_mine(winner):
+            return True
+    yield Rebased(first, run.version, run.attempt, elapsed)
+    return False
 
 
-def _unknown(
-    current: CurrentTransaction, version: int, tries: int, reply: object
-) -> DeltaError:
-    reason = f" ({reply})" if isinstance(reply, OSError) else ""
+def _end(run: _Run, error: BaseException) -> Generator[Step, Any, NoReturn]:
+    """Raise the error; one that came from outside, after asking what became of an unanswered put."""
+    if run.may_have_landed and not isinstance(error, DeltaError):
+        try:
+            found = yield ReadWinner(run.version)
+            winner = None if isinstance(found, BaseException) else Winner.of(run.version, found)
+        except GeneratorExit:
+            raise
+        except BaseException as again:  # a second interrupt: it is not asked a second time
+            found, winner = again, None
+        if winner is not None and run.current.is_mine(winner):
+            yield Recognised(run.version, run.attempt)
+            add_note(error, landed(run.current, run.version))
+            yield run.committed
+            raise error
+        is_absent = found is None and run.is_final and not run.has_failed
+        run.may_have_landed = winner is None and not is_absent
+    if run.may_have_landed and not isinstance(error, CommitOutcomeUnknown):
+        add_note(error, not_known(run.current, run.version))
+    yield Failed(run.version, run.attempt, error, run.may_have_landed)
+    raise error
+
+
+def _unknown(run: _Run, reply: object, found: object) -> DeltaError:
+    """The store shows nothing however often it is tried."""
+    table, version, txn_id = run.current.table, run.version, run.current.txn_id
+    if not run.may_have_landed:
+        return StorageError(
+            f"table {table}: version {version} is there and cannot be read after {run.silent} tries "
+            f"({found}), so it is unknown whether it conflicts with this commit. Nothing was written; fix "
+            "the store and run the operation again",
+            version=version, errno=getattr(found, "errno", None))
+    error = found if isinstance(found, OSError) else reply
+    reason = f" ({error})" if isinstance(error, Exception) else ""
+    state = "cannot be read" if isinstance(found, OSError) else "is not there to be read"
     return CommitOutcomeUnknown(
-        f"table {current.table}: version {version} could not be written and is not there to be read "
-        f"after {tries} tries{reason}. Mend the store, then look whether version {version} "
-        f"carries txnId {current.txn_id} before running the operation again",
-        version=version, txn_id=current.txn_id,
+        f"table {table}: version {version} could not be written and {state} "
+        f"after {run.silent} tries{reason}. Fix the store, then check whether version {version} "
+        f"carries txnId {txn_id} before running the operation again",
+        version=version, txn_id=txn_id,
     )
 
 
@@ -179,8 +305,9 @@ def _too_many(current: CurrentTransaction, version: int, attempt: int, elapsed: 
 class Committer(Protocol):
     """The seam between the algorithm and where commits go: a file system, or a catalog."""
 
-    def put(self, version: int, body: bytes) -> bool | OSError | None:
-        """Write a version if it is absent: True, False (exists), an error or None (unknown)."""
+    def put(self, version: int, body: bytes) -> bool | Exception | None:
+        """Write a version if it is absent: True, False (exists), a DeltaError (nothing was written), another
+        error or None (unknown)."""
 
     def read(self, version: int) -> Winner | None:
         """The commit at a version, or None."""
@@ -208,12 +335,16 @@ no lock; if it raises, the commit is given up and nothing more is written.
 _NO_LOCK: AbstractContextManager[Any] = nullcontext()
 
 
+class GivenUp(BaseException):
+    """The commit was given up between two steps, by whoever drives it."""
+
+
 class Drive:
     """A commit driven by hand: each :meth:`advance` does what the step it stands at asks for, and no more.
 
-    ``lock`` is held while a step reads or writes, and not in between. A winner that cannot be understood
-    ends the steps as failed, as it is not ours; unless one of the puts may have landed, which nobody knows
-    then.
+    ``lock`` is held while a step reads or writes, and not in between. An exception that a step's I/O ends
+    with is the step's reply: the steps decide what it means. An interrupt ends the steps at once, but for
+    the question what became of a put.
     """
 
     def __init__(
@@ -227,8 +358,7 @@ class Drive:
         """What the step before was answered."""
         self.committed: Committed | None = None
         """The end, once it is reached."""
-        self.may_have_landed = False
-        """Whether a put went unanswered: then a version may be there that nobody reported."""
+        self._is_putting = False
 
     def advance(self) -> Step | None:
         """Answer the step it stands at and go on to the next one; None is the end.
@@ -238,24 +368,47 @@ class Drive:
         """
         if self.committed is not None:
             return None
-        self.reply = None if self.step is None else self._answer(self.step)
         try:
+            self.reply = None if self.step is None else self._answer(self.step)
+            if isinstance(self.reply, BaseException) and not isinstance(self.reply, Exception):
+                raise self.reply
             self.step = self.steps.send(self.reply)
+            self._is_putting = False
         except StopIteration as stop:
             self.step, self.committed = None, stop.value
+        except BaseException as error:
+            self.give_up(error)
+            raise
         return self.step
 
-    def _answer(self, step: Step) -> Any:
+    def give_up(self, error: BaseException | None = None) -> None:
+        """End the commit where it stands, for a reason; what became of an unanswered put is asked first.
+
+        Nothing happens where it has ended already.
+        """
+        error = GivenUp() if error is None else error
+        tell: Callable[[Any], Step] = self.steps.send if self._is_putting else self.steps.throw
+        self._is_putting = False
         try:
-            with self.lock if isinstance(step, PutIfAbsent | ReadWinner) else _NO_LOCK:
-                reply = answer(step, self.committer)
-        except DeltaError as error:
-            if isinstance(step, ReadWinner) and not self.may_have_landed:
-                self.steps.throw(error)
-            raise
-        if isinstance(step, PutIfAbsent) and reply is not False:
-            self.may_have_landed = True
-        return reply
+            step = tell(error)
+            while True:
+                self.step = step
+                step = self.steps.send(self._answer(step))
+        except StopIteration:
+            pass
+        except BaseException as ended:
+            if ended is not error:
+                raise
+
+    def _answer(self, step: Step) -> Any:
+        if not isinstance(step, PutIfAbsent | ReadWinner):
+            return answer(step, self.committer)
+        self._is_putting = isinstance(step, PutIfAbsent)
+        try:
+            with self.lock:
+                return answer(step, self.committer)
+        except BaseException as error:
+            return error
 
 
 def drain(
@@ -265,13 +418,13 @@ def drain(
     """Run a commit to its end; ``listen`` hears of every step before it is answered, and gives the commit
     up by raising."""
     drive = Drive(steps, committer, lock)
-    while (step := drive.advance()) is not None:
-        if listen is not None:
-            try:
+    try:
+        while (step := drive.advance()) is not None:
+            if listen is not None:
                 listen(step)
-            except BaseException:
-                steps.close()
-                raise
+    except BaseException as error:
+        drive.give_up(error)
+        raise
     assert drive.committed is not None
     return drive.committed
 
@@ -284,18 +437,19 @@ def log_step(step: Step, log_path: str) -> None:
                 "Attempting to commit version %d with %d actions with %s isolation level",
                 step.version, step.num_actions, step.isolation,
             )
-        case Rebased():
+        case Checked() if step.elapsed_ms is not None:
             logger.info(
                 "Completed checking for conflicts Version: %d Attempt: %d Time: %d ms",
-                step.next_version, step.attempt, step.elapsed_ms,
+                step.version, step.attempt, step.elapsed_ms,
             )
+        case Rebased():
             logger.info("No logical conflicts with deltas [%d, %d), retrying.",
                         step.first, step.next_version)
         case Recognised():
             logger.info("Version %d is this transaction's own commit; its response was lost",
                         step.version)
         case Failed():
-            logger.info("Commit failed at version %d: %s", step.version,
-                        type(step.error).__name__)
+            logger.info("Commit failed at version %d: %s%s", step.version, type(step.error).__name__,
+                        ", which may be there" if step.may_have_landed else "")
         case Committed():
             logger.info("Committed delta #%d to %s", step.version, log_path)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from deltanb.actions import Action, AddFile, CommitInfo, RemoveFile
 from deltanb.display import Displayable
 from deltanb.errors import DeltaConcurrentModificationException
+from deltanb.formatting import safe
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.steps import Winner
@@ -122,7 +123,7 @@ def build_conflict(
         kind=exception.kind,
         exception=exception,
         error_class=error_class,
-        message=message,
+        message=safe(message),
         table=current.table,
         read_version=current.read_version,
         wanted_version=current.read_version + 1,

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, CommitInfo, Metadata, Protocol
-from deltanb.log import protocol as features
+from deltanb.errors import InvalidTransaction
 from deltanb.log.schema import StructType
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import Reads
+
+if TYPE_CHECKING:
+    from deltanb.transaction.steps import Winner
 
 SERIALIZABLE = "Serializable"
 WRITE_SERIALIZABLE = "WriteSerializable"
@@ -39,6 +42,7 @@ class CurrentTransaction:
     is_blind_append: bool
     commit_info: CommitInfo
     row_id_high_water_mark: int = -1
+    records_commit_info: bool = True
     _lines: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -71,23 +75,46 @@ class CurrentTransaction:
             return self
         return self.having(actions=new)
 
+    @property
+    def has_commit_info(self) -> bool:
+        """Whether the commit says where it came from.
+
+        Options may leave that out, but not where commits carry their own time (PROTOCOL.md, "In-Commit
+        Timestamps"), nor where the commit would be an empty file.
+        """
+        return (self.records_commit_info or self.commit_info.in_commit_timestamp is not None
+                or not self.actions)
+
+    @property
+    def lines(self) -> tuple[Action, ...]:
+        """The actions as they are written, commitInfo first (PROTOCOL.md, "Delta Log Entries")."""
+        return (self.commit_info, *self.actions) if self.has_commit_info else self.actions
+
     def body(self) -> bytes:
-        """The commit file: one JSON line an action, commitInfo first (PROTOCOL.md, "Delta Log Entries")."""
-        if self._lines is None:
-            lines = "".join(a.to_json() + "\n" for a in self.actions).encode()
-            object.__setattr__(self, "_lines", lines)
-        assert self._lines is not None
-        return self.commit_info.to_json().encode() + b"\n" + self._lines
+        """The commit file: one JSON line an action.
 
+        Raises:
+            InvalidTransaction: a text among the actions that UTF-8 cannot say.
+        """
+        try:
+            if self._lines is None:
+                lines = "".join(a.to_json() + "\n" for a in self.actions).encode()
+                object.__setattr__(self, "_lines", lines)
+            assert self._lines is not None
+            head = self.commit_info.to_json().encode() + b"\n" if self.has_commit_info else b""
+            return head + self._lines
+        except UnicodeEncodeError as error:
+            near = error.object[max(error.start - 40, 0):error.end + 10]
+            raise InvalidTransaction(
+                f"table {self.table}: an action contains an unpaired surrogate, which cannot be written to "
+                f"the log: {near!r}; write the whole character", table=self.table) from None
 
-def lost_features(old: Protocol, new: Protocol, metadata: Metadata) -> tuple[str, ...]:
-    """The features that ``new`` takes away from a table with ``old`` and ``metadata``.
+    def is_mine(self, winner: Winner) -> bool:
+        """Whether a commit that was found is this one, from a put whose answer was lost.
 
-    A feature that a legacy version merely implied, and that the metadata never switched on, is not
-    lost when a protocol that lists its features leaves it out: no file and no row depends on it.
-    """
-    implied = set(features.implied_features(old))
-    return tuple(
-        name for name in features.dropped_features(old, new)
-        if name not in implied or features.is_active(old, metadata, name)
-    )
+        It carries our ``txnId``. Without a commitInfo it is the same actions: data files have names that
+        nobody else gives, and of two changes of the metadata that are equal one is enough.
+        """
+        if self.has_commit_info:
+            return bool(winner.commit_info.txn_id == self.txn_id)
+        return winner.actions == self.actions

@@ -7,20 +7,21 @@ What it does not know: the commit algorithm.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
-from urllib.parse import unquote
 
 from deltanb.actions import AddFile, RemoveFile
+from deltanb.errors import InvalidArgument, InvalidTable, UnsupportedProtocol
+from deltanb.formatting import get_logger, without_credentials
 from deltanb.log import properties
+from deltanb.log.paths import Inside, place_of
 from deltanb.transaction.steps import Committed
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
-logger = logging.getLogger("deltanb.transaction")
+logger = get_logger("deltanb.transaction")
 
 MANIFEST_FOLDER = "_symlink_format_manifest"
 
@@ -36,6 +37,23 @@ class PostCommitHook(Protocol):
 
     def handle_error(self, error: Exception, version: int) -> None:
         """Take note of a failure; raising from here reaches the one who committed."""
+
+
+def as_hook(hook: object) -> PostCommitHook:
+    """The hook itself.
+
+    Raises:
+        InvalidArgument: it lacks what a hook has.
+    """
+    lacking = [name for name in ("run", "handle_error") if not callable(getattr(hook, name, None))]
+    if not isinstance(getattr(hook, "name", None), str) or isinstance(hook, type):
+        lacking.insert(0, "name")
+    if lacking:
+        raise InvalidArgument(
+            f"a post-commit hook has a name and the methods run and handle_error; {hook!r:.80} lacks "
+            f"{', '.join(lacking)}. A function becomes one by FunctionHook(name, function)")
+    assert isinstance(hook, PostCommitHook)
+    return hook
 
 
 @dataclass(frozen=True)
@@ -91,6 +109,17 @@ class CheckpointHook(_Builtin):
             log.clean_up()
 
 
+class LargeCommitHook(_Builtin):
+    """Writes a checkpoint behind a commit that replaces the table's state, where none is due anyway."""
+
+    name = "Checkpoint of a large commit"
+
+    def run(self, committed: Committed, snapshot: Snapshot) -> None:
+        """Write it."""
+        if not needs_checkpoint(committed.version, snapshot):
+            snapshot.log.checkpoint(committed.version)
+
+
 def needs_checkpoint(version: int, snapshot: Snapshot) -> bool:
     """Whether a version is one to checkpoint: above 0, a multiple of the interval."""
     interval = int(properties.get(snapshot.metadata.configuration, "delta.checkpointInterval"))
@@ -125,7 +154,6 @@ def write_manifests(snapshot: Snapshot, only: set[tuple[str | None, ...]] | None
     Raises:
         UnsupportedProtocol: files have deletion vectors, which such engines would not see.
     """
-    from deltanb.errors import UnsupportedProtocol
     from deltanb.log.partitions import hive_path
 
     names = _physical_names(snapshot)
@@ -140,21 +168,35 @@ def write_manifests(snapshot: Snapshot, only: set[tuple[str | None, ...]] | None
     listed: dict[tuple[str | None, ...], list[str]] = {key: [] for key in only or ()}
     if not logical:
         listed[()] = []
-    root = snapshot.log.store.root.rstrip("/")
+    store = snapshot.log.store
     for row in table.select(["path", "partition_values"]).to_pylist(maps_as_pydicts="lossy"):
         key = tuple((row["partition_values"] or {}).get(name) for name in names)
         if only is None or key in listed or not logical:
-            path = unquote(row["path"])
-            absolute = path if path.startswith("/") or "://" in path else f"{root}/{path}"
-            listed.setdefault(key, []).append(absolute)
-    store = snapshot.log.store
+            place = place_of(store, row["path"])
+            local = store.local_path(place.name) if place.name is not None else None
+            listed.setdefault(key, []).append(local or without_credentials(place.address))
+    inside = Inside(store)
     for key, paths in listed.items():
         folder = hive_path(dict(zip(logical, key, strict=True))) if logical else ""
         name = "/".join(p for p in (MANIFEST_FOLDER, folder, "manifest") if p)
+        check_manifest(inside, name)
         if paths:
             store.put(name, "".join(p + "\n" for p in sorted(paths)).encode())
         else:
             store.delete(name)
+
+
+def check_manifest(inside: Inside, name: str) -> None:
+    """Refuse to write or delete a manifest where a link leads out of the table.
+
+    Raises:
+        InvalidTable: it does.
+    """
+    if inside.name_of(name, is_encoded=False) is None:
+        root = inside.store.root
+        raise InvalidTable(
+            f"the manifest {name} of {root} lies behind a link that leads out of the table; manifests are "
+            "written and deleted inside it alone. Make the link a folder", path=root, file=name)
 
 
 def _physical_names(snapshot: Snapshot) -> list[str]:

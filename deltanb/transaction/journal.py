@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.reads import Scan
+from deltanb.transaction.stats import CommitStats
 from deltanb.transaction.steps import Lost
 
 if TYPE_CHECKING:
@@ -49,13 +50,14 @@ class LostRace:
 class Attempt:
     """One transaction that tried to commit.
 
-    ``outcome`` is ``committed``, ``failed`` or ``abandoned``; ``version`` the version it committed, or else
-    the last one it met. ``kind`` is the stable code of the error it failed with, ``lost`` the races it lost
-    on the way, in order. ``reads`` are its scans in words; ``scans`` have them as they were asked, without
-    the parts that conflicts are judged by, which its read version tells again. ``newest`` is the last
-    version that this process had committed when it ended. ``prepared`` is the whole transaction where it
-    failed; it can be held against other rules later. Beyond :data:`MAX_KEPT` the oldest attempts lose
-    ``prepared`` and ``scans``; ``is_whole`` is False then.
+    ``outcome`` is ``committed``, ``failed``, ``abandoned`` or ``unknown``; ``version`` the version it
+    committed, or else the last one it met. ``kind`` is the stable code of the error it failed with, ``lost``
+    the races it lost on the way, in order. ``reads`` are its scans in words; ``scans`` have them as they
+    were asked, without the parts that conflicts are judged by, which its read version tells again.
+    ``newest`` is the last version that this process had committed when it ended. ``prepared`` is the whole
+    transaction where it failed; it can be held against other rules later. ``stats`` has its numbers, without
+    actions that are long. Beyond :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``;
+    ``is_whole`` is False then.
     """
 
     txn_id: str
@@ -76,6 +78,7 @@ class Attempt:
     newest: int = -1
     prepared: CurrentTransaction | None = None
     is_whole: bool = True
+    stats: CommitStats | None = None
 
     @property
     def tries(self) -> int:
@@ -122,9 +125,11 @@ class Journal(deque[Attempt]):
             last = txn.committed.version
         elif txn.conflict is not None:
             last = txn.conflict.version
+        global _last_version
         with self._lock:
             if txn.committed is not None:
                 self._newest = max(self._newest, last)
+                _last_version = last
             self._keep(Attempt(
                 txn_id=current.txn_id, writer=current.commit_info.user_name,
                 operation=current.operation.name, isolation=current.isolation,
@@ -137,6 +142,15 @@ class Journal(deque[Attempt]):
                 changes_data=bool(current.operation.changes_data), newest=self._newest,
                 prepared=current.having(_lines=None) if txn.status == "failed" else None,
             ))
+
+    def complete(self, stats: CommitStats) -> None:
+        """Keep the numbers of an attempt that is recorded already, since it committed."""
+        with self._lock:
+            for place in range(len(self) - 1, -1, -1):
+                if self[place].txn_id == stats.txn_id:
+                    light = stats if stats.weight < TEXT_OF_A_FILE else stats.lightened()
+                    object.__setattr__(self[place], "stats", light)  # before anybody was told of it
+                    return
 
     def _keep(self, attempt: Attempt) -> None:
         """Append it; where the attempts hold too much, the oldest are lightened until they do not."""
@@ -152,6 +166,14 @@ class Journal(deque[Attempt]):
             if at >= 0:  # it is not gone as a whole
                 self[at] = replace(
                     self[at], reads=(NOT_KEPT,), scans=(), prepared=None, is_whole=False)
+
+
+_last_version: int | None = None
+
+
+def last_commit_version_in_session() -> int | None:
+    """The version that this process committed last, whichever the table; None before its first commit."""
+    return _last_version
 
 
 _journals: WeakKeyDictionary[DeltaLog, Journal] = WeakKeyDictionary()

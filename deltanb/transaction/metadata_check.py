@@ -1,7 +1,8 @@
 """What a new metaData action must fulfil before any transaction may hold it.
 
-What lives here: ``verifyNewMetadata`` of the seed: names, duplicates, partition columns, column-mapping
-ids, properties. What it does not know: the transaction; it looks at two values.
+What lives here: ``verifyNewMetadata`` of the seed: names, duplicates, types, partition columns,
+column-mapping ids, values that the table gives, properties. What it does not know: the transaction; it
+looks at two values.
 """
 
 from __future__ import annotations
@@ -9,30 +10,60 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deltanb.actions import Metadata
-from deltanb.errors import InvalidSchema, InvalidTransaction
-from deltanb.log import properties
-from deltanb.log.schema import PHYSICAL_NAME, ArrayType, DataType, MapType, StructField, StructType
+from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema, InvalidTransaction
+from deltanb.formatting import get_logger
+from deltanb.log import column_values, properties
+from deltanb.log.ddl import parse_path
+from deltanb.log.schema import (
+    KNOWN_TYPES,
+    NO_INTERVALS,
+    PHYSICAL_NAME,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    unknown_types,
+)
+from deltanb.log.schema_paths import find
+from deltanb.options import options
+from deltanb.transaction.new_table import MATERIALIZED_NAMES
+
+logger = get_logger("deltanb.transaction")
 
 FORBIDDEN = frozenset(" ,;{}()\n\t=")
 ID = "delta.columnMapping.id"
+CONSTRAINTS = "delta.constraints."
+STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 CDC_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def verify_new_metadata(metadata: Metadata, table: str) -> None:
+def verify_new_metadata(metadata: Metadata, table: str, before: Metadata | None = None) -> None:
     """Check a proposed metaData action.
 
+    Args:
+        before: the metadata that the table has. What it says already is not held against a change of
+            something else: types and expressions of columns while the schema stays, constraints that stay.
+
     Raises:
-        InvalidSchema: duplicate or forbidden column names, partition columns that are not there or
-            cannot be one, column-mapping ids or physical names that are absent or not unique.
-        InvalidArgument: a table property whose text is no value of it.
+        InvalidSchema: duplicate or forbidden column names, types that Delta does not have, partition columns
+            that are not there or cannot be one, column-mapping ids or physical names that are absent or not
+            unique, generated, identity and default columns whose values cannot be computed.
+        InvalidArgument: a table property whose text is no value of it, a constraint that no row can be held
+            against, columns for statistics that are not there.
     """
     properties.validate(metadata.configuration)
     schema = metadata.schema
+    if before is None or before.schema_string != metadata.schema_string:
+        if options.schema_type_check:
+            _known_types(schema, table)
+        column_values.verify(metadata)
+    _expressions_of_properties(metadata, schema, table, before)
     _no_duplicates(schema, table, ())
     _partition_columns(metadata, schema, table)
+    _apart_from_row_ids(metadata, schema, table)
     if properties.get(metadata.configuration, "delta.columnMapping.mode") == "none":
-        for path, _ in walk(schema):
-            _allowed_name(path, table)
+        _allowed_names(metadata, schema, table)
     else:
         _mapped(schema, table)
     if properties.get(metadata.configuration, "delta.enableChangeDataFeed"):
@@ -43,6 +74,54 @@ def verify_new_metadata(metadata: Metadata, table: str) -> None:
                     "true, the feed itself has one. Rename the column or leave the feed off",
                     column=name,
                 )
+
+
+def _known_types(schema: StructType, table: str) -> None:
+    for path, data_type in unknown_types(schema):
+        interval = str(data_type).startswith(("interval", "calendarinterval"))
+        why = NO_INTERVALS if interval else (
+            f"Delta has no such type; there are {', '.join(sorted(KNOWN_TYPES))}, decimal(p,s), array, map "
+            "and struct")
+        raise InvalidSchema(
+            f"table {table}: column {path} has the type {data_type}. {why}", column=path)
+
+
+def _expressions_of_properties(
+    metadata: Metadata, schema: StructType, table: str, before: Metadata | None
+) -> None:
+    """Constraints and columns for statistics, as far as they are new or the columns are."""
+    kept = before.configuration if before is not None and (
+        before.schema_string == metadata.schema_string) else {}
+    for key, text in metadata.configuration.items():
+        if kept.get(key) == text:
+            continue
+        if key.lower().startswith(CONSTRAINTS):
+            _constraint(key, text, schema, table)
+    indexed = properties.get(metadata.configuration, STATS_COLUMNS)
+    if indexed is not None and properties.get(kept, STATS_COLUMNS) != indexed:
+        for name in indexed:
+            try:
+                find(schema, parse_path(name), table)
+            except (InvalidSchema, InvalidArgument) as error:
+                raise InvalidArgument(
+                    f"table {table}: {STATS_COLUMNS} names {name}: {error.message}",
+                    property=STATS_COLUMNS, column=name) from None
+
+
+def _constraint(key: str, text: str, schema: StructType, table: str) -> None:
+    from deltanb.log.coercion import spark_name
+    from deltanb.log.row_expressions import inspect
+
+    try:
+        found = inspect(text, schema, None)
+    except InvalidPredicate as error:
+        raise InvalidArgument(
+            f"table {table}: the constraint {key[len(CONSTRAINTS):]} ({text}) cannot be checked: "
+            f"{error.message}", property=key) from None
+    if found.type is not None and str(found.type) not in ("bool", "null"):
+        raise InvalidArgument(
+            f"table {table}: the constraint {key[len(CONSTRAINTS):]} ({text}) is "
+            f"{spark_name(found.type)}, not a condition; compare it with something", property=key)
 
 
 def verify_feed_kept(new: Metadata, old: Metadata, table: str) -> None:
@@ -116,6 +195,18 @@ def _no_duplicates(schema: StructType, table: str, prefix: tuple[str, ...]) -> N
         seen.add(key)
 
 
+def _allowed_names(metadata: Metadata, schema: StructType, table: str) -> None:
+    """Names that files can have; those of partition columns name folders, too."""
+    for path, _ in walk(schema):
+        is_partition = len(path) == 1 and path[0] in metadata.partition_columns
+        try:
+            _allowed_name(path, table)
+        except InvalidSchema as error:
+            if not is_partition or options.partition_column_check:
+                raise
+            logger.warning("%s (let through, as the option partition_column_check is False)", error.message)
+
+
 def _allowed_name(path: tuple[str, ...], table: str) -> None:
     if not path[-1] or not FORBIDDEN.isdisjoint(path[-1]):
         bad = sorted(FORBIDDEN.intersection(path[-1]))
@@ -152,6 +243,21 @@ def _partition_columns(metadata: Metadata, schema: StructType, table: str) -> No
     if columns and len(columns) >= len(schema):
         raise InvalidSchema(
             f"table {table}: cannot use all columns for partition columns; leave at least one out")
+
+
+def _apart_from_row_ids(metadata: Metadata, schema: StructType, table: str) -> None:
+    """PROTOCOL.md, "Writer Requirements for Row Tracking": its columns have names of their own."""
+    names = [metadata.configuration[key] for key in MATERIALIZED_NAMES if key in metadata.configuration]
+    lowered = [name.lower() for name in names]
+    taken = next((name for name in names if lowered.count(name.lower()) > 1), None)
+    for field in schema:
+        if {field.name.lower(), field.physical_name.lower()} & set(lowered):
+            taken = field.name
+    if taken is not None:
+        raise InvalidSchema(
+            f"table {table}: column {taken} cannot exist, row tracking keeps ids and commit versions under "
+            f"the names {' and '.join(names)} in its data files. Give the column another name",
+            column=taken)
 
 
 def _mapped(schema: StructType, table: str) -> None:

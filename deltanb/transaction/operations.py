@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltanb.display import Displayable
-from deltanb.errors import InvalidArgument
+from deltanb.errors import InvalidArgument, require
+from deltanb.formatting import shown
 
 CHANGES_DATA = frozenset({
     "WRITE", "STREAMING UPDATE", "DELETE", "TRUNCATE", "UPDATE", "MERGE", "CONVERT", "RESTORE",
@@ -33,6 +34,8 @@ REPLACE_TABLE = frozenset({
 DROP_FEATURE = "DROP FEATURE"
 BACKFILL = "ROW TRACKING BACKFILL"
 UNBACKFILL = "ROW TRACKING UNBACKFILL"
+RECOMMITS_FILES = frozenset({BACKFILL, UNBACKFILL, "COMPUTE STATS", "RESTORE", "CLONE", DROP_FEATURE})
+"""Operations that add files with the deletion vectors they have already; none of them makes a new one."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +44,8 @@ class Operation(Displayable):
 
     Args:
         name: e.g. ``WRITE``, ``DELETE``, ``Manual Update``.
-        parameters: written as ``operationParameters``; lists and objects as JSON text.
+        parameters: written as ``operationParameters``: text, numbers, bools and None as they are, lists
+            and objects as JSON text.
         changes_data: whether rows change; by default what Delta says of the name.
         metrics: written as ``operationMetrics``, as text.
         user_metadata: written as ``userMetadata``.
@@ -58,6 +62,8 @@ class Operation(Displayable):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidArgument(f"an operation needs a name, found {self.name!r}")
+        for part in ("parameters", "metrics", "tags"):
+            _check_json(self.name, part, getattr(self, part))
         if self.changes_data is None:
             object.__setattr__(self, "changes_data", self.name in CHANGES_DATA)
 
@@ -65,13 +71,34 @@ class Operation(Displayable):
         """A copy with some parts changed, e.g. with the metrics known at the end."""
         return replace(self, **changes)
 
-    def encoded_parameters(self) -> dict[str, str]:
-        """The parameters as ``commitInfo`` holds them: text, or JSON text; absent ones left out."""
-        return {k: _encode(v) for k, v in self.parameters.items() if v is not None}
+    def encoded_parameters(self) -> dict[str, Any]:
+        """The parameters as ``commitInfo`` holds them: JSON text for lists and objects, as Delta Spark
+        writes them, and everything else as the JSON value it is.
+
+        >>> Operation("OPTIMIZE", {"predicate": [], "auto": False, "zOrderBy": None}).encoded_parameters()
+        {'predicate': '[]', 'auto': False, 'zOrderBy': None}
+        """
+        return {k: v if v is None or isinstance(v, str | bool | int | float) else _to_json(v)
+                for k, v in self.parameters.items()}
 
     def encoded_metrics(self) -> dict[str, str]:
         """The metrics as ``commitInfo`` holds them: text."""
         return {k: _encode(v) for k, v in self.metrics.items() if v is not None}
+
+
+def _check_json(name: str, part: str, values: Any) -> None:
+    """Refuse what ``commitInfo`` cannot hold where it is said, before anything is written for it."""
+    if not isinstance(values, Mapping):
+        raise InvalidArgument(
+            f"operation {name}: {part} must be a mapping of names to values, found {shown(values)}")
+    for key, value in values.items():
+        require(key, str, f"operation {name}", f"names (texts) in its {part}")
+        try:
+            _to_json(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidArgument(
+                f"operation {name}: {part}[{key!r}] = {shown(value)} cannot be written as JSON ({error}); "
+                "give text, numbers, bools, None, or lists and dicts of these") from None
 
 
 def _encode(value: Any) -> str:

@@ -24,6 +24,8 @@ from deltanb.actions import (
 from deltanb.errors import (
     AppendOnlyTable,
     DeletionVectorMissingNumRecords,
+    DeletionVectorsDisabled,
+    DeletionVectorWithTightBounds,
     DuplicateActions,
     InvalidAction,
     InvalidTransaction,
@@ -39,7 +41,6 @@ from deltanb.transaction.current import (
     SNAPSHOT_ISOLATION,
     WRITE_SERIALIZABLE,
     CurrentTransaction,
-    lost_features,
 )
 from deltanb.transaction.metadata_check import (
     verify_feed_kept,
@@ -48,6 +49,8 @@ from deltanb.transaction.metadata_check import (
 from deltanb.transaction.operations import (
     BACKFILL,
     DROP_FEATURE,
+    MANUAL_UPDATE,
+    RECOMMITS_FILES,
     REPLACE_TABLE,
     UNBACKFILL,
     Operation,
@@ -84,6 +87,8 @@ def prepare(
     operation: Operation,
     now: int,
     commit_info: CommitInfo,
+    checked: bool = True,
+    records_commit_info: bool = True,
 ) -> CurrentTransaction:
     """The transaction ready to commit.
 
@@ -96,6 +101,9 @@ def prepare(
             the metadata was verified then.
         now: commit time, epoch ms.
         commit_info: who and what, completed here.
+        checked: whether rules are held against winners. A commit that is not replaces the table's state as
+            a whole, so it is serializable and no blind append, whatever its actions are.
+        records_commit_info: whether the commit says where it came from.
 
     Raises:
         InvalidTransaction and its children: what no transaction may hold.
@@ -118,23 +126,23 @@ def prepare(
     assert final_protocol is not None
     if metadata is not None:
         if metadata is not new_metadata:
-            verify_new_metadata(metadata, table)
+            verify_new_metadata(metadata, table, read_metadata)
         _partitioning_kept(metadata, read_metadata, operation, table)
         if read_metadata is not None and any(isinstance(a, FileAction) for a in others):
             verify_feed_kept(metadata, read_metadata, table)
         standing = metadata
-    _no_downgrade(read_protocol, protocol, read_metadata, operation, table)
+    _no_downgrade(read_protocol, protocol, operation, table)
     features.check_writable(
         final_protocol, standing, table,
         writes_data=any(isinstance(a, AddFile) and a.data_change for a in others))
-    _check_files(others, standing, read_metadata or standing, final_protocol, table)
+    _check_files(others, standing, read_metadata or standing, final_protocol, operation, table)
     _check_domains(others, final_protocol, table)
     final: list[Action] = [a for a in (metadata, protocol) if a is not None] + others
-    isolation = isolation_of(final, standing, operation)
+    isolation = isolation_of(final, standing, operation) if checked else SERIALIZABLE
     if not rebase.row_ids_suspended(standing):
         final = _track_rows(
             final, final_protocol, read_row_id_mark, read_version + 1, operation, table)
-    blind = is_blind_append(final, reads)
+    blind = checked and is_blind_append(final, reads)
     info = commit_info.replace(
         timestamp=now, isolation_level=isolation, is_blind_append=blind,
         read_version=read_version if read_version >= 0 else None, txn_id=txn_id,
@@ -144,7 +152,7 @@ def prepare(
         read_metadata=read_metadata or standing, read_protocol=read_protocol or final_protocol,
         metadata=standing, protocol=final_protocol, actions=tuple(final), reads=reads,
         operation=operation, isolation=isolation, is_blind_append=blind, commit_info=info,
-        row_id_high_water_mark=read_row_id_mark,
+        row_id_high_water_mark=read_row_id_mark, records_commit_info=records_commit_info,
     )
     return _stamped(current, read_metadata, previous_timestamp, now)
 
@@ -209,16 +217,15 @@ def _required_protocol(
 
 
 def _no_downgrade(
-    old: Protocol | None, new: Protocol | None, metadata: Metadata | None, operation: Operation,
-    table: str,
+    old: Protocol | None, new: Protocol | None, operation: Operation, table: str,
 ) -> None:
     if new is None:
         return
     if new.min_reader_version < 1 or new.min_writer_version < 1:
         raise InvalidTransaction(f"table {table}: protocol versions begin with 1, found {new.to_json()}")
-    if old is None or metadata is None or operation.name == DROP_FEATURE or operation.name in REPLACE_TABLE:
+    if old is None or operation.name == DROP_FEATURE or operation.name in REPLACE_TABLE:
         return
-    lost = lost_features(old, new, metadata)
+    lost = features.dropped_features(old, new)
     lower = (new.min_reader_version < old.min_reader_version
              or new.min_writer_version < old.min_writer_version)
     if lost or lower:
@@ -246,7 +253,7 @@ def _partitioning_kept(
 
 def _check_files(
     actions: Sequence[Action], metadata: Metadata, read_metadata: Metadata, protocol: Protocol,
-    table: str,
+    operation: Operation, table: str,
 ) -> None:
     physical = physical_partition_columns(metadata)
     append_only = properties.get(read_metadata.configuration, "delta.appendOnly") and \
@@ -261,7 +268,8 @@ def _check_files(
                     f"{sorted(action.partition_values)}, the table is partitioned by "
                     f"{sorted(physical)}", path=action.path,
                 )
-            _check_vector(action, protocol, table)
+            if action.deletion_vector is not None:
+                _check_vector(action, metadata, protocol, operation, table)
             _unique(action, adds, table)
         elif isinstance(action, RemoveFile):
             if append_only and action.data_change:
@@ -299,9 +307,15 @@ def physical_partition_columns(metadata: Metadata) -> set[str]:
     return {schema.field(c).physical_name for c in metadata.partition_columns}
 
 
-def _check_vector(add: AddFile, protocol: Protocol, table: str) -> None:
-    if add.deletion_vector is None:
-        return
+def _check_vector(
+    add: AddFile, metadata: Metadata, protocol: Protocol, operation: Operation, table: str
+) -> None:
+    """What a file with a deletion vector must fulfil (PROTOCOL.md, "Deletion Vectors" and statistics).
+
+    Operations that commit files again as they are may meet vectors from a time when they were enabled,
+    and bounds that were made tight since. As in Delta Spark, the bounds of a manual update are the
+    caller's own affair.
+    """
     if not features.supports(protocol, "deletionVectors"):
         raise UnsupportedProtocol(
             f"table {table}: file {add.path} has a deletion vector, the table's protocol does not "
@@ -312,6 +326,20 @@ def _check_vector(add: AddFile, protocol: Protocol, table: str) -> None:
         raise DeletionVectorMissingNumRecords(
             f"table {table}: file {add.path} has a deletion vector but no numRecords in its "
             "statistics, which the protocol requires", path=add.path,
+        )
+    if operation.name in RECOMMITS_FILES:
+        return
+    if add.has_tight_bounds and operation.name != MANUAL_UPDATE.name:
+        raise DeletionVectorWithTightBounds(
+            f"table {table}: file {add.path} has a deletion vector, and its statistics claim tight bounds: "
+            "a deleted row may hold the smallest or largest value. Say \"tightBounds\": false in its "
+            "statistics (without the key they count as tight)", path=add.path,
+        )
+    if not properties.get(metadata.configuration, "delta.enableDeletionVectors"):
+        raise DeletionVectorsDisabled(
+            f"table {table}: {operation.name} adds file {add.path} with a deletion vector, and new ones "
+            "may only be written while delta.enableDeletionVectors is true. Set it first, or write the "
+            "file's remaining rows into a new file", path=add.path,
         )
 
 

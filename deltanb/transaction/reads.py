@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile
-from deltanb.errors import UnsupportedPredicate
+from deltanb.errors import InvalidArgument, UnsupportedPredicate, require
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltanb.log.delta_log import DeltaLog
     from deltanb.log.predicates import Predicate
     from deltanb.log.schema import StructType
     from deltanb.log.snapshot import Snapshot
@@ -191,6 +192,16 @@ def partition_key(
     return tuple(sorted((k, v if v != "" else None) for k, v in (values or {}).items()))
 
 
+def partition_of(file: AddFile) -> tuple[tuple[str, str | None], ...]:
+    """The partition of a file, as :func:`partition_key`.
+
+    Raises:
+        InvalidArgument: no file.
+    """
+    require(file, AddFile, "filter_files_in_partitions_of", "AddFile actions")
+    return partition_key(file.partition_values)
+
+
 def scan_of(
     predicates: Sequence[Predicate], partition_columns: Sequence[str], schema: StructType
 ) -> Scan:
@@ -231,3 +242,21 @@ def asked(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> Scan:
 
 def _literal(value: str | None) -> str:
     return "NULL" if value is None else f"'{value}'"
+
+def require_version_of(log: DeltaLog, snapshot: Snapshot | None) -> None:
+    """Refuse what no transaction can read: only a version of its own table.
+
+    Raises:
+        InvalidArgument: no log, no snapshot, or that of another table.
+    """
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.snapshot import Snapshot
+
+    require(log, DeltaLog, "OptimisticTransaction", "a DeltaLog: DeltaLog.for_table(path)")
+    if snapshot is None:
+        return
+    require(snapshot, Snapshot, "OptimisticTransaction", "a Snapshot of the table, or None for the newest")
+    if snapshot.log is not log and snapshot.log.path != log.path:
+        raise InvalidArgument(
+            f"the snapshot is of the table at {snapshot.log.path}, the transaction on that at "
+            f"{log.path}; give log.snapshot_at(version)", path=log.path)

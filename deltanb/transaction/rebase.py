@@ -18,7 +18,7 @@ from deltanb.errors import (
 )
 from deltanb.log import properties
 from deltanb.log import protocol as features
-from deltanb.transaction.current import CurrentTransaction, lost_features
+from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.metadata_rules import retime_type_changes
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL
 from deltanb.transaction.steps import Winner
@@ -190,8 +190,8 @@ def checkpoint_protection(current: CurrentTransaction, winner: Winner) -> Curren
 
     PROTOCOL.md, "Checkpoint Protection": the winner was still written with the feature.
     """
-    if not current.metadata_changed or not lost_features(
-            current.read_protocol, current.protocol, current.read_metadata):
+    if not current.metadata_changed or not features.dropped_features(
+            current.read_protocol, current.protocol):
         return current
     metadata = current.metadata
     if metadata.configuration.get(PROTECTED_BEFORE) != str(winner.version):

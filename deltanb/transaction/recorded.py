@@ -28,6 +28,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.formatting import last_part, redacted
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.journal import Attempt
 from deltanb.transaction.operations import MANUAL_UPDATE, REPLACE_TABLE, Operation
@@ -160,7 +161,7 @@ class Recorder:
 
 
 def _name(log: DeltaLog, snapshot: Snapshot) -> str:
-    return snapshot.metadata.name or log.path.rstrip("/").rsplit("/", 1)[-1] or log.path
+    return snapshot.metadata.name or last_part(log.path) or redacted(log.path)
 
 
 def _is_rebased(action: Action, commit: Winner, snapshot: Snapshot) -> bool:

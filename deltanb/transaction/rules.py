@@ -34,7 +34,6 @@ from deltanb.transaction.current import (
     SNAPSHOT_ISOLATION,
     WRITE_SERIALIZABLE,
     CurrentTransaction,
-    lost_features,
 )
 from deltanb.transaction.operations import REPLACE_TABLE
 from deltanb.transaction.steps import Winner
@@ -126,7 +125,7 @@ def _protocol_finds(current: CurrentTransaction, winner: Winner) -> Finding | No
         return None
     features.check_readable(new, current.table)
     features.check_writable(new, winner.metadata or current.metadata, current.table)
-    dropped = lost_features(current.read_protocol, new, current.read_metadata)
+    dropped = features.dropped_features(current.read_protocol, new)
     if any(isinstance(a, Protocol) for a in current.actions):
         note = "both transactions change the protocol"
     elif dropped:
@@ -142,8 +141,7 @@ def _protocol_finds(current: CurrentTransaction, winner: Winner) -> Finding | No
 
 def _revalidate_drop(current: CurrentTransaction, winner: Winner) -> None:
     """A transaction that drops features must not leave a winner's use of them behind."""
-    for feature in lost_features(
-            current.read_protocol, current.protocol, current.read_metadata):
+    for feature in features.dropped_features(current.read_protocol, current.protocol):
         uses = _TRACES.get(feature)
         if uses is not None and uses(winner):
             raise FeatureDropConflict(
@@ -277,8 +275,7 @@ def _append_finds(current: CurrentTransaction, winner: Winner) -> Finding | None
         return None
     if current.reads.whole_table or not current.partition_columns:
         text = current.reads.scans[0].text if current.reads.scans else None
-        hint = None if current.reads.whole_table else _hint(current, adds[0])
-        return Finding(files=adds, predicate=text, partition=hint, note=_files(adds),
+        return Finding(files=adds, predicate=text, partition=_hint(current, adds[0]), note=_files(adds),
                        advice=_append_advice(current, winner))
     scan, met = current.reads.first_match(adds, current.schema, current.partition_columns)
     if scan is None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
-from deltanb.errors import DeltaError
 from deltanb.transaction.steps import Backoff, PutIfAbsent, ReadWinner, Step
 
 Log = dict[int, bytes]
@@ -66,7 +65,7 @@ class Writer:
                     return
         except StopIteration as stop:
             self.outcome = stop.value
-        except DeltaError as error:
+        except Exception as error:
             self.outcome = error
 
 

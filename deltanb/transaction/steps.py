@@ -6,17 +6,21 @@ What it does not know: the order of the steps (``commit.py``), who answers them.
 ==============  =======================================================================
 step            reply
 ==============  =======================================================================
-PutIfAbsent     ``True`` written, ``False`` the version exists, an ``OSError`` or ``None``: unknown
-ReadWinner      a :class:`Winner`, its actions, or the file's bytes; ``None`` if there is none
+PutIfAbsent     ``True`` written, ``False`` the version exists, a ``DeltaError``: nothing was
+                written, any other exception or ``None``: unknown
+ReadWinner      a :class:`Winner`, its actions, or the file's bytes; ``None`` if there is none;
+                an exception: it cannot be read
 Backoff         none; a driver waits ``seconds``, a test does not
 others          none
 ==============  =======================================================================
+
+An exception that is thrown in instead of a reply says that the step was not begun, and ends the commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +40,7 @@ from deltanb.transaction.operations import BACKFILL, UNBACKFILL
 
 if TYPE_CHECKING:
     from deltanb.transaction.conflicts import Check, Conflict
+    from deltanb.transaction.current import CurrentTransaction
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,13 @@ class PutIfAbsent(Step):
     num_actions: int
     isolation: str
 
+    def landed(self, transaction: CurrentTransaction) -> Committed:
+        """What the commit is, where this put was found to have landed."""
+        found = Winner.of(self.version, self.body)
+        assert found is not None
+        return Committed(self.version, self.attempt + 1, found.actions, self.isolation,
+                         transaction.is_blind_append, transaction)
+
 
 @dataclass(frozen=True)
 class ReadWinner(Step):
@@ -181,13 +193,17 @@ class Lost(Step):
 
 @dataclass(frozen=True)
 class Checked(Step):
-    """The rules were held against ``version``, in order; ``conflict`` is None if we can go on."""
+    """The rules were held against ``version``, in order; ``conflict`` is None if we can go on.
+
+    ``elapsed_ms`` is since the first check of this attempt; None where a check ended the commit.
+    """
 
     version: int
     attempt: int
     winner: Winner
     checks: Sequence[Check]
     conflict: Conflict | None
+    elapsed_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -210,22 +226,27 @@ class Backoff(Step):
 
 @dataclass(frozen=True)
 class Failed(Step):
-    """The commit ends with ``error``; nothing was written."""
+    """The commit ends with ``error``; nothing was written, unless a put ``may_have_landed``."""
 
     version: int
     attempt: int
-    error: Exception
+    error: BaseException
+    may_have_landed: bool = False
 
 
 @dataclass(frozen=True)
 class Committed(Step):
-    """The commit landed as ``version`` after ``attempts`` attempts."""
+    """The commit landed as ``version`` after ``attempts`` attempts.
+
+    ``actions`` are its lines. ``transaction`` is what was committed, rebased on every winner.
+    """
 
     version: int
     attempts: int
     actions: tuple[Action, ...]
     isolation: str
     is_blind_append: bool
+    transaction: CurrentTransaction | None = field(default=None, repr=False, compare=False)
 
     @property
     def has_file_actions(self) -> bool:

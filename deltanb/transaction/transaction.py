@@ -7,40 +7,46 @@ thread's active transaction. What it does not know: how a commit goes (``commit.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile, Metadata, Protocol
 from deltanb.display import Displayable
 from deltanb.errors import (
+    CommitOutcomeUnknown,
     DeltaConcurrentModificationException,
     DeltaError,
     IllegalStateError,
     InvalidTransaction,
+    add_note,
+    require,
 )
+from deltanb.formatting import last_part, redacted
 from deltanb.log.column_values import SCHEMA_UPDATE, with_marks
 from deltanb.options import options
+from deltanb.transaction import active
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit
 from deltanb.transaction.committer import LogCommitter
 from deltanb.transaction.conflicts import Conflict
-from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.current import SERIALIZABLE, SNAPSHOT_ISOLATION, CurrentTransaction
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.metadata_check import verify_new_metadata
+from deltanb.transaction.new_table import completed
 from deltanb.transaction.operations import Operation, as_operation
 from deltanb.transaction.prepare import TWO_METADATA, describe, prepare
-from deltanb.transaction.reads import FileScan, ReadRegistry, Scan, find_files, partition_key
+from deltanb.transaction.reads import FileScan, ReadRegistry, Scan, find_files, partition_key, partition_of
 from deltanb.transaction.rebase import (
     MISSING_HIGH_WATER_MARK,
     ROW_TRACKING_DOMAIN,
     in_commit_timestamps,
     parse_high_water_mark,
 )
-from deltanb.transaction.steps import Committed, Lost, PutIfAbsent, Step
+from deltanb.transaction.stats import CommitStats, Laps, stats_of, tell_listeners
+from deltanb.transaction.steps import Committed, Failed, Lost, PutIfAbsent, Step
+from deltanb.transaction.writing import TransactionalWrite
 
 if TYPE_CHECKING:
     from deltanb.log.delta_log import DeltaLog
@@ -48,10 +54,9 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.notebook.stepper import CommitStepper
 
-Status = Literal["open", "committing", "committed", "failed", "abandoned"]
 
 
-class OptimisticTransaction(Displayable):
+class OptimisticTransaction(TransactionalWrite, Displayable):
     """Changes to a table at one version, committed at once or not at all.
 
     Reading through the transaction records what was read; :meth:`commit` then fails only if a commit
@@ -68,17 +73,12 @@ class OptimisticTransaction(Displayable):
     'committed'
     """
 
-    _thread: ClassVar[threading.local] = threading.local()
-
     def __init__(self, log: DeltaLog, snapshot: Snapshot | None = None) -> None:
-        self.log = log
-        self.snapshot: Snapshot = log.update() if snapshot is None else snapshot
-        """The version this transaction reads."""
+        super().__init__(log, snapshot)
         self.txn_id: str = options.new_id()
         """Written into the commit; by it the transaction knows its own commit again."""
         self.start_time: int = options.clock()
         """When it began, epoch milliseconds."""
-        self.status: Status = "open"
         self.conflict: Conflict | None = None
         """Why the commit failed, if a winner was the reason."""
         self.error: BaseException | None = None
@@ -89,19 +89,14 @@ class OptimisticTransaction(Displayable):
         """The races lost on the way, in order."""
         self.step: Step | None = None
         """The step of the commit it stands at."""
-        self.may_have_landed = False
-        """Whether a put went unanswered, so that nobody knows whether its version is this commit."""
-        self.has_written = False
-        """Whether :meth:`write_files` was called; the metadata is fixed from then on."""
-        self.written: list[AddFile] = []
-        """Every file :meth:`write_files` wrote."""
-        self.identity_marks: dict[str, int] = {}
-        """The last value :meth:`write_files` gave to each identity column; the commit records it."""
         self._reads = ReadRegistry()
         self._new_metadata: Metadata | None = None
         self._new_protocol: Protocol | None = None
         self._hooks: list[post_commit.PostCommitHook] = []
         self._current: CurrentTransaction | None = None
+        self._laps = Laps(options.timer())
+        self._stats: CommitStats | None = None
+        self._begun: PutIfAbsent | None = None  # the put whose version may be this commit
 
     # -- the version read ------------------------------------------------------------------------
 
@@ -127,7 +122,7 @@ class OptimisticTransaction(Displayable):
         """The table's name for messages: the last part of its path."""
         if self.read_version >= 0 and self.snapshot.metadata.name:
             return self.snapshot.metadata.name
-        return self.log.path.rstrip("/").rsplit("/", 1)[-1] or self.log.path
+        return last_part(self.log.path) or redacted(self.log.path)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -142,6 +137,8 @@ class OptimisticTransaction(Displayable):
         """
         self._must_be_open()
         if self.read_version < 0:  # no table, so no columns to name and no files
+            for predicate in predicates:
+                require(predicate, str, "filter_files", "SQL texts")
             self._reads.scans.append(Scan(tuple(str(p) for p in predicates)))
             return self._remember(self.snapshot.files)
         scan, table = find_files(self.snapshot, predicates)
@@ -154,7 +151,7 @@ class OptimisticTransaction(Displayable):
         The partitions are remembered as a predicate; the files are not, as nobody looked into them.
         """
         self._must_be_open()
-        wanted = frozenset(partition_key(f.partition_values) for f in files)
+        wanted = frozenset(map(partition_of, files if isinstance(files, Iterable) else [files]))
         table = self.snapshot.files
         keys = [partition_key(dict(v) if v is not None else None)
                 for v in table["partition_values"].to_pylist()]
@@ -176,8 +173,13 @@ class OptimisticTransaction(Displayable):
         self._reads.whole_table = True
 
     def txn_version(self, app_id: str) -> int:
-        """The last version an application wrote, -1 if none; a winner that writes it is a conflict."""
+        """The last version an application wrote, -1 if none; a winner that writes it is a conflict.
+
+        Raises:
+            InvalidArgument: no application id.
+        """
         self._must_be_open()
+        require(app_id, str, "txn_version", "an application id (a text)")
         self._reads.app_ids.add(app_id)
         return self.snapshot.set_transactions.get(app_id, -1)
 
@@ -188,20 +190,32 @@ class OptimisticTransaction(Displayable):
 
     # -- changing --------------------------------------------------------------------------------
 
-    def update_metadata(self, metadata: Metadata) -> None:
+    def update_metadata(
+        self, metadata: Metadata, *, ignore_default_properties: bool = False
+    ) -> None:
         """Set the table's metadata with this commit.
+
+        Where there is no table yet it is completed as by :meth:`update_metadata_for_new_table`, unless
+        ``ignore_default_properties`` says that it is to stay as it is, as that of a clone.
 
         Raises:
             InvalidTransaction: data was written already, or the metadata was set before.
             InvalidSchema, InvalidArgument: not metadata a table may have.
         """
+        self._set_metadata(metadata, is_new=self.read_version < 0 and not ignore_default_properties)
+
+    def _set_metadata(self, metadata: Metadata, is_new: bool) -> None:
         self._must_be_open()
+        require(metadata, Metadata, "update_metadata", "a Metadata action")
         if self.has_written:
             raise InvalidTransaction(
                 "Cannot update the metadata in a transaction that has already written data.")
         if self._new_metadata is not None:
             raise InvalidTransaction(TWO_METADATA)
-        verify_new_metadata(metadata, self.table)
+        if is_new:
+            metadata = completed(metadata)
+        before = None if is_new or self.read_version < 0 else self.snapshot.metadata
+        verify_new_metadata(metadata, self.table, before)
         self._new_metadata = metadata
         from deltanb.log.protocol import upgraded
 
@@ -209,47 +223,41 @@ class OptimisticTransaction(Displayable):
         if needed is not self.protocol:
             self._new_protocol = needed
 
-    def update_metadata_for_new_table(self, metadata: Metadata) -> None:
-        """As :meth:`update_metadata`, for a table that does not exist yet.
+    def update_metadata_for_new_table(self, metadata: Metadata, *, replaces: bool = False) -> None:
+        """As :meth:`update_metadata`, for a table that does not exist yet, or takes one's place.
+
+        It gets the session's ``default_table_properties`` where it sets none itself, ids for its columns
+        where they are mapped, and names for the hidden columns of row tracking.
+
+        Args:
+            replaces: whether a table may be there, whose definition ends with this commit.
 
         Raises:
             IllegalStateError: the table exists.
         """
-        if self.read_version >= 0:
+        if self.read_version >= 0 and not replaces:
             raise IllegalStateError(
                 f"table {self.table} exists at version {self.read_version}; use update_metadata")
-        self.update_metadata(metadata)
+        self._set_metadata(metadata, is_new=True)
 
     def update_protocol(self, protocol: Protocol) -> None:
-        """Set the table's protocol with this commit; what the metadata needs is added to it."""
-        self._must_be_open()
-        self._new_protocol = protocol
-
-    def write_files(self, data: Any, **settings: Any) -> list[AddFile]:
-        """Write rows as data files in their final place and describe them.
-
-        Args:
-            data: Arrow, pandas or Python rows, written in the process; or a Spark DataFrame, written
-                by Spark.
-            settings: ``target_file_size`` in bytes, ``data_change``.
-
-        The files are not part of the table before :meth:`commit`. If writing fails they are removed.
+        """Set the table's protocol with this commit; what the metadata needs is added to it.
 
         Raises:
-            SchemaMismatch, ConstraintViolation: the rows do not fit the table.
+            InvalidArgument: no protocol.
         """
         self._must_be_open()
-        self.has_written = True
-        engine = "spark" if type(data).__module__.partition(".")[0] == "pyspark" else "data"
-        write = import_module(f"deltanb.{engine}.write").write_files
-        added = write(self.log.store, self.metadata, self.protocol, data,
-                      marks=self.identity_marks, **settings)
-        self.written.extend(added)
-        return list(added)
+        require(protocol, Protocol, "update_protocol", "a Protocol action")
+        self._new_protocol = protocol
 
     def register_post_commit_hook(self, hook: post_commit.PostCommitHook) -> None:
-        """Run a hook after the commit; its failure does not undo the commit."""
-        self._hooks.append(hook)
+        """Run a hook after the commit; its failure does not undo the commit.
+
+        Raises:
+            InvalidArgument: no hook: it has a ``name``, ``run`` and ``handle_error``.
+        """
+        self._must_be_open()
+        self._hooks.append(post_commit.as_hook(hook))
 
     # -- committing ------------------------------------------------------------------------------
 
@@ -260,9 +268,29 @@ class OptimisticTransaction(Displayable):
             DeltaConcurrentModificationException: a winner contradicts what was read or removed; see
                 ``.conflict``. Nothing was written.
             InvalidTransaction: the actions are none that may be committed.
+            StorageError: the store cannot be written or read. Nothing was written.
+            TableNotFound, TableReplaced: the table was removed meanwhile. Nothing was written.
             MaxCommitRetriesExceeded, CommitOutcomeUnknown: see there.
+
+        An interrupt (Ctrl-C) ends the commit once it is known what became of it: its notes say that the
+        version is committed, if it is, or that this is unknown; :attr:`status` says it, too.
         """
         return self._run(self.commit_steps(actions, operation))
+
+    def commit_if_needed(
+        self, actions: Iterable[Action] = (), operation: Operation | str | None = None
+    ) -> int | None:
+        """As :meth:`commit`, unless nothing would change: no action, metadata or protocol is there.
+
+        Then nothing is committed, the transaction stays open and None is returned; but where the table is
+        ``WriteSerializable`` an operation that changes data is committed even so, as in Delta Spark.
+        """
+        self._laps.prepared = options.timer()
+        current = self.prepare(actions, operation)
+        if not current.actions and current.isolation in (SERIALIZABLE, SNAPSHOT_ISOLATION):
+            return None
+        self._current = current
+        return self._run(self._steps(current, check=True))
 
     def commit_large(
         self, actions: Iterable[Action], operation: Operation | str | None = None
@@ -274,9 +302,9 @@ class OptimisticTransaction(Displayable):
         Raises:
             ConcurrentWriteException: the version is taken.
         """
-        version = self._run(self._begin(actions, operation, check=False))
-        self.log.checkpoint(version)
-        return version
+        steps = self._begin(actions, operation, check=False)
+        self._hooks.insert(0, post_commit.LargeCommitHook())
+        return self._run(steps)
 
     def commit_steps(
         self, actions: Iterable[Action] = (), operation: Operation | str | None = None
@@ -306,13 +334,17 @@ class OptimisticTransaction(Displayable):
     def _begin(
         self, actions: Iterable[Action], operation: Operation | str | None, check: bool
     ) -> Generator[Step, Any, Committed]:
-        self._current = self.prepare(actions, operation)
+        self._laps.prepared = options.timer()
+        self._current = self.prepare(actions, operation, checked=check)
         return self._steps(self._current, check)
 
     def prepare(
-        self, actions: Iterable[Action] = (), operation: Operation | str | None = None
+        self, actions: Iterable[Action] = (), operation: Operation | str | None = None,
+        *, checked: bool = True,
     ) -> CurrentTransaction:
         """The transaction as its commit would begin with it; nothing is written, and it stays open.
+
+        ``checked=False`` is for a commit without conflict checks (:meth:`commit_large`).
 
         Raises:
             InvalidTransaction: as :meth:`commit`.
@@ -342,6 +374,7 @@ class OptimisticTransaction(Displayable):
             actions=actions, reads=self._reads.freeze(), operation=chosen, now=options.clock(),
             commit_info=describe(chosen, f"deltanb/{__version__}", options.user_name,
                                  options.user_metadata, options.metrics),
+            checked=checked, records_commit_info=options.commit_info,
         )
 
     def _steps(
@@ -349,65 +382,140 @@ class OptimisticTransaction(Displayable):
     ) -> Generator[Step, Any, Committed]:
         """The algorithm's steps, with this transaction's status kept beside them."""
         self._must_be_open()
-        self.status = "committing"
-        steps = algorithm.commit_steps(
-            current, max_attempts=options.max_commit_attempts, clock=options.clock,
-            check_conflicts=check, backoff=options.backoff,
-        )
-        reply: Any = None
+        is_done = False
         try:
+            self.status = "committing"
+            steps = algorithm.commit_steps(
+                current, max_attempts=options.max_commit_attempts, clock=options.clock,
+                check_conflicts=check, backoff=options.backoff, is_final=self._store_is_final,
+            )
+            tell: Callable[[Any], Step] = steps.send
+            said: Any = None
             while True:
-                step = steps.send(reply)
-                self._note(step)
-                reply = yield step
-                if isinstance(step, PutIfAbsent):
-                    self.may_have_landed = reply is not False
+                step = tell(said)
+                try:
+                    self._note(step)
+                    was_open, begun = self.may_have_landed, options.timer()
+                    said = yield step
+                    tell = steps.send
+                    if isinstance(step, PutIfAbsent):
+                        self._laps.writing += options.timer() - begun
+                        self.may_have_landed = was_open or algorithm.leaves_open(
+                            said, self._store_is_final)
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # the steps end with it, once they know the outcome
+                    is_put = isinstance(step, PutIfAbsent) and self.may_have_landed
+                    tell, said = steps.send if is_put else steps.throw, error
         except StopIteration as stop:
-            done: Committed = stop.value
+            is_done, done = True, stop.value
             return done
-        except GeneratorExit:
-            if self.status == "committing":
-                self.status = "abandoned"
-            raise
         except BaseException as error:
-            self.status, self.error = "failed", error
-            if isinstance(error, DeltaConcurrentModificationException):
-                self.conflict = error.conflict
+            self._ended_with(error)
             raise
         finally:
+            self._laps.ended = options.timer()
             journal_of(self.log).record(self)
+            if not is_done:  # else with the hooks
+                self._report()
+
+    @property
+    def stats(self) -> CommitStats | None:
+        """The commit in numbers, once it was tried and has come to an end."""
+        if self._stats is None and self._laps.ended is not None:
+            self._stats = stats_of(self, self._laps)
+        return self._stats
+
+    def _report(self, snapshot: Snapshot | None = None) -> None:
+        """Tell journal and listeners how the commit ended; ``snapshot`` is the table after it."""
+        self._stats = stats_of(self, self._laps, snapshot)
+        if self._stats is not None:
+            journal_of(self.log).complete(self._stats)
+            tell_listeners(self._stats)
+
+    @property
+    def _store_is_final(self) -> bool:
+        return bool(getattr(self.log.store, "is_final", False))
 
     def _note(self, step: Step) -> None:
         self.step = step
-        algorithm.log_step(step, f"{self.log.path}/_delta_log")
         match step:
             case Lost():
-                self.may_have_landed = False  # the version is someone else's
+                self.may_have_landed, self._begun = False, None  # the version is someone else's
                 self.attempts.append(step)
+            case PutIfAbsent():
+                self._laps.commit_size = len(step.body)
+            case Failed():
+                self.may_have_landed = step.may_have_landed
+                self._begun = None if step.may_have_landed else self._begun  # they have looked, in vain
             case Committed():
-                self.status, self.committed = "committed", step
+                self.status, self.committed, self.may_have_landed = "committed", step, False
+                self._current = step.transaction
+        algorithm.log_step(step, f"{self.log.path}/_delta_log")
+
+    def _ended_with(self, error: BaseException) -> None:
+        """What became of it, where its steps end with an exception."""
+        if not (self._begun is None or self.committed or isinstance(error, DeltaError | GeneratorExit)):
+            self._look_for(self._begun)
+        if self.committed is not None:
+            self.note_outcome(error)
+            return
+        self.error = None if isinstance(error, GeneratorExit | algorithm.GivenUp) else error
+        self.status = "unknown" if self.may_have_landed else (
+            "failed" if isinstance(error, DeltaError) else "abandoned")
+        if isinstance(error, DeltaConcurrentModificationException):
+            self.conflict = error.conflict
+
+    def _look_for(self, put: PutIfAbsent) -> None:
+        """See whether a put has landed: Ctrl-C between two instructions keeps its answer from the steps."""
+        self.may_have_landed, was_open = True, self.may_have_landed
+        with suppress(OSError):
+            found = self.committer.holds(put)
+            if found and self._current is not None:
+                self._note(put.landed(self._current))
+                return
+            self.may_have_landed = found is None and (was_open or not self._store_is_final)
+
+    def note_outcome(self, error: BaseException) -> None:
+        """Note with an error that the commit landed before it, or may have; once is enough."""
+        current, version = self._current, int(getattr(self.step, "version", self.read_version + 1))
+        if current is not None and self.committed is not None:
+            add_note(error, algorithm.landed(current, self.committed.version))
+        elif current is not None and self.status == "unknown" and not isinstance(error, CommitOutcomeUnknown):
+            add_note(error, algorithm.not_known(current, version))
 
     def _run(self, steps: Generator[Step, Any, Committed]) -> int:
         watch = algorithm.watching.get()
         listen = None if watch is None else partial(watch, self)
-        committed = algorithm.drain(steps, self.committer, listen, self._commit_lock())
-        self.run_post_commit_hooks()
-        return committed.version
+        try:
+            committed = algorithm.drain(steps, self.committer, listen, self._commit_lock())
+            self.run_post_commit_hooks()
+            return committed.version
+        except BaseException as error:
+            if self.status == "committing":  # the steps were ended between two instructions
+                self._ended_with(error)
+            self.note_outcome(error)
+            raise
+
+    def _put_begins(self) -> None:
+        self.may_have_landed = True
+        self._begun = self.step if isinstance(self.step, PutIfAbsent) else None
 
     @property
-    def committer(self) -> algorithm.Committer:
+    def committer(self) -> LogCommitter:
         """Where this transaction's commit goes."""
-        return LogCommitter(self.log)
+        return LogCommitter(self.log, self.snapshot, self._put_begins)
 
     def _commit_lock(self) -> AbstractContextManager[Any]:
         """The table's lock in this process, where a reader could see a commit half written."""
-        wanted = options.commit_lock
-        if wanted is None:
-            wanted = self.log.store.is_partial_write_visible
+        visible = self.log.store.is_partial_write_visible
+        wanted = visible if options.commit_lock is None else options.commit_lock
         return self.log.commit_lock if wanted else nullcontext()
 
     def run_post_commit_hooks(self) -> None:
         """Bring the log's snapshot up to the commit and run the hooks; the commit stands whatever fails.
+
+        Where the table cannot be read after the commit a warning is logged, and no hook runs.
 
         Raises:
             InvalidTransaction: nothing was committed.
@@ -417,34 +525,24 @@ class OptimisticTransaction(Displayable):
         if OptimisticTransaction.get_active() is self:
             OptimisticTransaction.clear_active()
         committed = self.committed
-        snapshot = self.log.advance(committed.version, committed.actions, self.written)
-        every = [*post_commit.builtin_hooks(committed, snapshot), *self._hooks]
+        begun = options.timer()
+        try:
+            snapshot = self.log.advance(committed.version, committed.actions, self.written)
+            every = [*post_commit.builtin_hooks(committed, snapshot), *self._hooks]
+        except Exception as error:
+            post_commit.logger.warning(
+                "Version %d is committed; its hooks do not run, as the table cannot be read after it: %s",
+                committed.version, error)
+            self._report()
+            return
+        self._laps.following = options.timer() - begun
+        self._report(snapshot)
         post_commit.run_hooks(every, committed, snapshot)
 
     @property
-    def has_surely_not_landed(self) -> bool:
-        """Whether the files it wrote are no part of the table, whatever happens."""
-        return self.status not in ("committed", "committing") and not self.may_have_landed
-
-    def discard_written(self) -> None:
-        """Delete the files this transaction wrote; for a command that is refused in the end.
-
-        Raises:
-            IllegalStateError: the transaction committed, or may have; its files may belong to the table.
-        """
-        if not self.has_surely_not_landed:
-            state = "may have landed" if self.may_have_landed else f"is {self.status}"
-            raise IllegalStateError(f"the transaction {state}; its files stay")
-        from deltanb.actions import decode_path
-
-        for add in self.written:
-            store, name = self.log.store.resolve(decode_path(add.path))
-            store.delete(name)
-        self.written.clear()
-
-    @property
     def prepared(self) -> CurrentTransaction | None:
-        """The transaction as it was prepared for its commit; None before."""
+        """The transaction as it was prepared for its commit, and once that landed as it was committed:
+        rebased on every winner. None before."""
         return self._current
 
     def _must_be_open(self) -> None:
@@ -457,6 +555,8 @@ class OptimisticTransaction(Displayable):
             return "is being committed"
         if self.committed is not None:
             return f"has committed v{self.committed.version}"
+        if self.status == "unknown":
+            return f"may have committed; look whether its version carries txnId {self.txn_id}"
         if self.status == "failed":
             words = str(self.error).rstrip(".") if isinstance(self.error, DeltaError) else ""
             return f"has failed: {words}" if words else "has failed"
@@ -467,23 +567,24 @@ class OptimisticTransaction(Displayable):
     @classmethod
     def get_active(cls) -> OptimisticTransaction | None:
         """The transaction that is active in this thread."""
-        return getattr(cls._thread, "active", None)
+        return active.get()
 
     @classmethod
     def set_active(cls, txn: OptimisticTransaction) -> None:
         """Make a transaction this thread's active one.
 
         Raises:
-            IllegalStateError: there is one already.
+            IllegalStateError: there is one already, or this one has come to its end.
+            InvalidArgument: no transaction.
         """
-        if cls.get_active() is not None:
-            raise IllegalStateError("Cannot set a new txn as active when one is already active")
-        cls._thread.active = txn
+        require(txn, OptimisticTransaction, "set_active", "an OptimisticTransaction")
+        txn._must_be_open()
+        active.set_(txn)
 
     @classmethod
     def clear_active(cls) -> None:
         """Leave this thread without an active transaction."""
-        cls._thread.active = None
+        active.clear()
 
     @classmethod
     @contextmanager
@@ -493,5 +594,5 @@ class OptimisticTransaction(Displayable):
         try:
             yield txn
         finally:
-            cls.clear_active()
-
+            if cls.get_active() is txn:
+                cls.clear_active()

@@ -89,7 +89,7 @@ def test_a_comment_in_the_condition_is_part_of_it() -> None:
     ("c", "ID > 5", InvalidArgument, r"constraint c is there already \(id > 0\)"),
     ("C", "id > 0", InvalidArgument, "is there already"),
     ("d", "nothing > 0", InvalidPredicate, "no column 'nothing'"),
-    ("d", "id >", InvalidPredicate, "no SQL"), ("d", "id + 1", InvalidPredicate, r"id \+ 1"),
+    ("d", "id >", InvalidPredicate, "not valid SQL"), ("d", "id + 1", InvalidPredicate, r"id \+ 1"),
     ("d", "", InvalidPredicate, "needs a condition"),
     ("", "id > 0", InvalidArgument, "cannot be the name"),
     ("__CHAR_VARCHAR_STRING_LENGTH_CHECK__", "id > 0", InvalidArgument, "cannot be the name"),

@@ -79,7 +79,7 @@ def test_a_feature_is_added_with_those_it_requires(tmp_path: Path) -> None:
     ("nothing", UnsupportedProtocol, "no table feature nothing"),
     ("catalogManaged", UnsupportedProtocol, "catalogManaged"),
     ("geospatial", UnsupportedProtocol, "geospatial"),
-    ("materializePartitionColumns", UnsupportedProtocol, "materializePartitionColumns"),
+    ("redirectWriterOnly-preview", UnsupportedProtocol, "redirectWriterOnly-preview"),
     ("clustering", InvalidArgument, "cluster_by"), ([], InvalidArgument, "no feature is named"),
 ])
 def test_features_that_cannot_be_added(names: Any, error: type[DeltaError], match: str) -> None:
@@ -120,7 +120,7 @@ def test_a_dropped_constraint_feature_leaves_a_plain_table() -> None:
     refused(table, InvalidArgument, r"the constraint c\. Drop it first", "drop_feature", "checkConstraints")
     table.drop_constraint("c")
     assert table.drop_feature("checkConstraints") == 3
-    assert last(table) == ("DROP FEATURE", {"featureName": "checkConstraints", "truncateHistory": "false"})
+    assert last(table) == ("DROP FEATURE", {"featureName": "checkConstraints", "truncateHistory": False})
     assert table.protocol.to_value() == {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
@@ -165,7 +165,7 @@ def vectored() -> DeltaTable:
     table = table_of({"id": [1, 2, 3]}, properties={"delta.enableDeletionVectors": True})
     txn = table.start_transaction()
     (file,) = txn.filter_files()
-    txn.commit([file.remove(), file.replace(deletion_vector=inline(BitMap64([0])))],
+    txn.commit([file.remove(), file.with_deletion_vector(inline(BitMap64([0])))],
                dn.Operation("DELETE", {"predicate": []}))
     return table
 
@@ -198,7 +198,7 @@ def test_vector_files_are_spared_by_clients_that_do_not_know_them() -> None:
     table.start_transaction().commit([AddFile.from_value(file["add"])])
     txn = table.start_transaction()
     (found,) = txn.filter_files()
-    txn.commit([found.remove(), found.replace(deletion_vector=vector)])
+    txn.commit([found.remove(), found.with_deletion_vector(vector)])
     txn = table.start_transaction()
     (found,) = txn.filter_files()
     txn.commit([found.remove()])
@@ -280,7 +280,7 @@ def test_history_is_cut_off_in_two_steps(clock: list[int]) -> None:
         table.drop_feature("deletionVectors", truncate_history=True)
     clock[0] += DAY
     version = table.drop_feature("deletionVectors", truncate_history=True)
-    assert last(table) == ("DROP FEATURE", {"featureName": "deletionVectors", "truncateHistory": "true"})
+    assert last(table) == ("DROP FEATURE", {"featureName": "deletionVectors", "truncateHistory": True})
     assert table.protocol.to_value() == {"minReaderVersion": 1, "minWriterVersion": 2}
     with pytest.raises(VersionNotFound):
         table.as_of(1)

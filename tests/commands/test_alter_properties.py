@@ -52,7 +52,7 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
     assert table.unset_properties(["DELTA.appendOnly", "mine"]) == 2
     assert table.properties == {}
     assert last(table) == ("UNSET TBLPROPERTIES", {
-        "properties": '["delta.appendOnly","mine"]', "ifExists": "false"})
+        "properties": '["delta.appendOnly","mine"]', "ifExists": False})
     assert table.unset_properties("mine", if_exists=True) == 3
     assert deltalake.DeltaTable(tmp_path / "t").metadata().configuration == {}
 

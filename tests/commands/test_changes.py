@@ -200,8 +200,8 @@ def test_a_partition_that_goes_by_the_log_alone_is_deleted_row_by_row() -> None:
 def test_the_difference_of_two_deletion_vectors_is_what_came_and_went() -> None:
     table = feeding(VECTORS)
     file = table.start_transaction().filter_files()[0]
-    first = file.replace(deletion_vector=inline(BitMap64([0, 1])))
-    second = file.replace(deletion_vector=inline(BitMap64([1, 2])))
+    first = file.with_deletion_vector(inline(BitMap64([0, 1])))
+    second = file.with_deletion_vector(inline(BitMap64([1, 2])))
     for actions in ([file.remove(), first], [first.remove(), second]):
         table.start_transaction().commit(actions, "DELETE")
     told = [(r["id"], r["_change_type"], r["_commit_version"]) for r in table.changes(1).to_pylist()]

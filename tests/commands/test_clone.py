@@ -54,7 +54,7 @@ def test_the_record(tmp_path: Path) -> None:
     copy = table.clone(tmp_path / "b")
     entry = copy.history(1)[0]
     assert (entry.operation, entry.operation_parameters) == (
-        "CLONE", {"source": table.path, "sourceVersion": "1"})
+        "CLONE", {"source": table.path, "sourceVersion": 1})
     assert entry.operation_metrics == {
         "sourceTableSize": str(table.snapshot.size_in_bytes), "sourceNumOfFiles": "2",
         "numRemovedFiles": "0", "numCopiedFiles": "0", "removedFilesSize": "0", "copiedFilesSize": "0"}
@@ -75,7 +75,7 @@ def test_deletion_vectors_go_along(tmp_path: Path) -> None:
         txn = table.start_transaction()
         (file,) = txn.filter_files()
         vector = make(BitMap64([0]))
-        txn.commit([file.remove(), file.replace(deletion_vector=vector)], "DELETE")
+        txn.commit([file.remove(), file.with_deletion_vector(vector)], "DELETE")
         copy = table.clone(tmp_path / f"copy{table.version}")
         assert rows(copy) == [{"id": 2}, {"id": 3}] and copy.protocol == table.protocol
         copy.purge()

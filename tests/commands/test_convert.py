@@ -60,8 +60,9 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
     assert stats["a.parquet"] == {"numRecords": 2, "minValues": {"id": 1, "s": "x"},
                                   "maxValues": {"id": 2, "s": "x"}, "nullCount": {"id": 0, "s": 1}}
     entry = table.history(1)[0]
+    assert (entry.isolation_level, entry.is_blind_append) == ("Serializable", False), "it replaces a state"
     assert (entry.operation, entry.operation_parameters, entry.operation_metrics) == (
-        "CONVERT", {"numFiles": "2", "partitionedBy": "[]", "collectStats": "true",
+        "CONVERT", {"numFiles": 2, "partitionedBy": "[]", "collectStats": True,
                     "sourceFormat": "parquet"}, {"numConvertedFiles": "2"})
     table.append({"id": [4], "s": ["z"]})
     assert table.snapshot.files_for_scan("id = 3").num_rows == 1

@@ -22,7 +22,7 @@ from deltanb.errors import (
     TableAlreadyExists,
     UnsupportedProtocol,
 )
-from deltanb.log.schema import PrimitiveType, StructField, StructType
+from deltanb.log.schema import ArrayType, PrimitiveType, StructField, StructType
 from deltanb.log.store import LogStore
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore
 
@@ -217,3 +217,15 @@ def test_a_commit_whose_answer_was_lost_is_ours() -> None:
     store = ScriptedStore(MemoryStore(), [LoseResponse()])
     assert create(store, ROWS).to_arrow().num_rows == 2
     assert len(data_files(store)) == 1
+
+
+@pytest.mark.parametrize("given", [
+    "i interval", "a long, i interval day to second", "i array<interval year>",
+    pa.schema([("i", pa.duration("us"))]), pa.schema([("i", pa.list_(pa.month_day_nano_interval()))]),
+    StructType([StructField("i", ArrayType(PrimitiveType("interval year to month")))]),
+])
+def test_intervals_are_refused_by_name(tmp_path: Path, given: Any) -> None:
+    with pytest.raises(InvalidSchema, match=r"interval|duration") as caught:
+        create(tmp_path / "t", given)
+    assert "Delta stores no intervals" in str(caught.value)
+    assert not (tmp_path / "t").exists()

@@ -112,7 +112,8 @@ def test_an_update_is_a_change_and_not_a_removal_and_an_addition(properties: dic
     assert (rows.num_added, rows.num_removed, rows.num_changed) == (0, 0, 1)
     assert rows.before.to_pylist() == [{"id": 1, "name": "Donald"}]
     assert rows.after.to_pylist() == [{"id": 1, "name": "Daisy"}]
-    assert (rows.matched_by, rows.key) == ("inferred", ("id",))
+    by_id = "delta.enableRowTracking" in properties
+    assert (rows.matched_by, rows.key) == (("row ids", ()) if by_id else ("inferred", ("id",)))
 
 
 def ducks(properties: dict[str, str] | None = None) -> Any:

@@ -147,7 +147,7 @@ def test_only_a_transaction_gives_numbers() -> None:
     (StructField("id", PrimitiveType("integer"), metadata=identity()), [], "long"),
     (StructField("id", LONG, metadata=identity(step=0)), [], "step"),
     (StructField("id", LONG, metadata=identity()), ["id"], "partition"),
-    (StructField("id", LONG, metadata={**identity(), **generated_as("1")}), [], "two of"),
+    (StructField("id", LONG, metadata={**identity(), **generated_as("1")}), [], "only one of"),
 ])
 def test_a_column_that_cannot_number_is_refused_at_the_start(
     field: StructField, partition_by: list[str], said: str

@@ -82,7 +82,7 @@ def test_what_cannot_be_generated() -> None:
     refused(table, InvalidArgument, lambda: table.generate("iceberg"))
     txn = table.start_transaction()
     (file,) = txn.filter_files()
-    txn.commit([file.remove(), file.replace(deletion_vector=deletion_vectors.inline(BitMap64([0])))])
+    txn.commit([file.remove(), file.with_deletion_vector(deletion_vectors.inline(BitMap64([0])))])
     refused(table, UnsupportedProtocol, table.generate)
     table.purge()
     table.generate()

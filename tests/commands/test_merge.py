@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -244,7 +244,7 @@ def test_names_without_an_alias_are_found_or_refused(table: DeltaTable) -> None:
     for sql, says in [("id = key AND v = 'x'", r"'v'.*ambiguous.*t\.v and s\.v"),
                       ("t.id = s.kee", r"no column 's\.kee'.*did you mean 's\.key'"),
                       ("t.id = s.key AND nonsense", "no column 'nonsense'"),
-                      ("t.id = ", "is no SQL")]:
+                      ("t.id = ", "is not valid SQL")]:
         error = refused(table, InvalidPredicate,
                         lambda sql=sql: merge(table, source, sql).when_matched_delete().execute())
         assert re.search(says, str(error)), str(error)
@@ -293,6 +293,69 @@ def test_structs_are_set_by_field_or_whole() -> None:
     assert rows(table)[0]["s"] == {"a": 11, "b": "X"}  # * keeps fields that the source lacks
     merge(table, source).when_matched_update("t.id = 2", set={"t.s": "s.w"}).execute()
     assert rows(table)[1]["s"] == {"a": 7, "b": "w"}
+
+
+PART, WHOLE = ({"a": 99}, {"a": 1, "c": 5})
+NESTED: dict[str, tuple[Any, Any, str]] = {
+    "st": (WHOLE, PART, "st.c"), "l": ([WHOLE], [PART], "l.element.c"),
+    "m": ([("k", WHOLE)], [("k", PART)], "m.value.c"), "d": ({"i": WHOLE}, {"i": PART}, "d.i.c")}
+"""Column -> its value, one whose struct lacks the field c, and the name of that field."""
+
+
+def nested_table(which: int = 0, first: int = 1, columns: Collection[str] = tuple(NESTED)) -> pa.Table:
+    struct = pa.struct([("a", pa.int64()), ("c", pa.int64())] if which == 0 else [("a", pa.int64())])
+    types = {"st": struct, "l": pa.list_(struct), "m": pa.map_(pa.string(), struct),
+             "d": pa.struct([("i", struct)])}
+    return pa.table({"id": [first], **{name: pa.array([NESTED[name][which]], types[name])
+                                       for name in columns}})
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_value_whose_struct_lacks_a_field_is_refused(name: str) -> None:
+    *_, lost = NESTED[name]
+    table, part = table_of(nested_table()), nested_table(1)
+    new = nested_table(1, 2)
+    builders = [
+        merge(table, part).when_matched_update(set={name: f"s.{name}"}),
+        merge(table, new).when_not_matched_insert(values={"id": "s.id", name: f"s.{name}"}),
+        merge(table, nested_table(1, 2, [name])).when_not_matched_insert_all(
+            except_cols=[other for other in NESTED if other != name]),
+    ]
+    if name in ("l", "m"):  # of a struct * sets the fields that are there
+        builders.append(merge(table, nested_table(1, 1, [name])).when_matched_update_all(
+            except_cols=[other for other in NESTED if other != name]))
+    for builder in builders:
+        error = refused(table, SchemaMismatch, builder.execute)
+        assert error.differences == [f"- {lost}: long, missing from the value"]
+        assert "with_schema_evolution()" in str(error)
+    builders[1].with_schema_evolution().execute()
+    builders[0].with_schema_evolution().execute()
+    found = {row["id"]: row[name] for row in rows(table)}
+    empty = {"a": 99, "c": None}
+    assert found[1] == found[2] == {"st": empty, "l": [empty], "m": [("k", empty)], "d": {"i": empty}}[name]
+
+
+def test_a_field_that_is_lacking_below_an_assigned_one_is_named() -> None:
+    table = table_of(nested_table())
+    error = refused(table, SchemaMismatch, lambda: merge(table, nested_table(1)).when_matched_update(
+        set={"d.i": "s.st"}).execute())
+    assert error.differences == ["- d.i.c: long, missing from the value"]
+    merge(table, nested_table(1)).when_matched_update_all(except_cols=["l", "m"]).execute()
+    assert rows(table)[0]["d"] == {"i": {"a": 99, "c": 5}} and rows(table)[0]["st"] == {"a": 99, "c": 5}
+
+
+def test_a_struct_that_is_null_on_both_sides_stays_null() -> None:
+    """Though the source's has fewer fields, and * sets those alone."""
+    table = create(MemoryStore(), nested_table().select(["id", "st", "d"]).schema)
+    table.append({"id": [1, 2, 3, 4], "st": [None, None, WHOLE, WHOLE],
+                  "d": [None, {"i": None}, {"i": WHOLE}, {"i": None}]})
+    part = nested_table(1).select(["id", "st", "d"]).schema
+    source = pa.table({"id": [1, 2, 3, 4], "st": [None, PART, None, PART],
+                       "d": [None, {"i": None}, {"i": None}, {"i": PART}]}, part)
+    merge(table, source).with_schema_evolution().when_matched_update_all().execute()
+    assert [(row["st"], row["d"]) for row in rows(table)] == [
+        (None, None), ({"a": 99, "c": None}, {"i": None}),
+        ({"a": None, "c": 5}, {"i": {"a": None, "c": 5}}), ({"a": 99, "c": 5}, {"i": {"a": 99, "c": None}})]
 
 
 def test_sources_of_every_kind(table: DeltaTable) -> None:

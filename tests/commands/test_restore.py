@@ -67,7 +67,7 @@ def test_the_rows_of_a_version_come_back() -> None:
     actions = table.log.read_commit(3)
     assert all(a.data_change for a in actions if isinstance(a, AddFile | RemoveFile))
     entry = table.history(1)[0]
-    assert entry.operation_parameters == {"version": "1"}
+    assert entry.operation_parameters == {"version": 1, "timestamp": None}
     assert list(entry.operation_metrics) == [
         "tableSizeAfterRestore", "numOfFilesAfterRestore", "numRemovedFiles", "numRestoredFiles",
         "removedFilesSize", "restoredFilesSize"]
@@ -88,7 +88,8 @@ def test_by_time() -> None:
     table.append({"id": [2]})
     table.restore("2023-11-14T22:30:00Z")
     assert ids(table) == [1]
-    assert table.history(1)[0].operation_parameters == {"timestamp": "2023-11-14T22:30:00Z"}
+    assert table.history(1)[0].operation_parameters == {
+        "version": None, "timestamp": "2023-11-14T22:30:00Z"}
 
 
 def test_schema_partitioning_and_properties_come_back() -> None:
@@ -129,9 +130,20 @@ def test_in_commit_timestamps_stay_on() -> None:
     txn.update_metadata(txn.metadata.replace(configuration={"delta.enableInCommitTimestamps": "true"}))
     txn.commit([], "SET TBLPROPERTIES")
     stamps = dict(table.properties)
+    table.append({"id": [2]})
     table.restore(0)
     assert dict(table.properties) == stamps and "inCommitTimestamp" in (
-        table.log.store.read(f"_delta_log/{2:020}.json").decode())
+        table.log.store.read(f"_delta_log/{3:020}.json").decode())
+
+
+def test_what_is_so_already_commits_nothing() -> None:
+    table = grown(MemoryStore())
+    result = table.restore(2)
+    assert (result.version, table.version) == (None, 2)
+    assert result.metrics["numRemovedFiles"] == result.metrics["numRestoredFiles"] == 0
+    assert "nothing committed" in str(result)
+    table.restore(1)
+    assert table.restore(1).version is None and table.version == 3
 
 
 def test_deleted_rows_come_back() -> None:
@@ -139,7 +151,7 @@ def test_deleted_rows_come_back() -> None:
     txn = table.start_transaction()
     (file,) = txn.filter_files()
     vector = deletion_vectors.inline(BitMap64([0]))
-    txn.commit([file.remove(), file.replace(deletion_vector=vector)], "DELETE")
+    txn.commit([file.remove(), file.with_deletion_vector(vector)], "DELETE")
     assert ids(table) == [2]
     table.restore(0)
     assert ids(table) == [1, 2]
@@ -186,7 +198,7 @@ def test_vectors_that_are_gone_are_named() -> None:
     txn = table.start_transaction()
     (file,) = txn.filter_files()
     (vector,) = deletion_vectors.write_file(table.log.store, [BitMap64([0])])
-    txn.commit([file.remove(), file.replace(deletion_vector=vector)], "DELETE")
+    txn.commit([file.remove(), file.with_deletion_vector(vector)], "DELETE")
     table.restore(0)
     table.log.store.delete(deletion_vectors.relative_path(vector.path_or_inline_dv))
     assert "deletion_vector_" in refused(table, DataFileNotFound, lambda: table.restore(1)).message

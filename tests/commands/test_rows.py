@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from deltanb.commands import rows as machinery
 from deltanb.commands.create import create
 from deltanb.commands.rows import CommandResult, FileChanges, Stopwatch, begin, bitmap, find, understand
-from deltanb.errors import InvalidArgument, UnsupportedPredicate
 from deltanb.notebook.progress import Terminal, progress
 from deltanb.options import StepClock, set_options
 from deltanb.table import DeltaTable
@@ -58,43 +56,6 @@ def test_vectors_of_a_discarded_transaction_go_with_it(table: DeltaTable) -> Non
 def test_a_slice_of_positions_is_its_own() -> None:
     assert list(bitmap(pa.array([9, 1, 2, 2**33])[1:])) == [1, 2, 2**33]
     assert list(bitmap(pa.array([], pa.int64()))) == []
-
-
-def test_who_works(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = create(tmp_path / "t", {"id": [1]})
-    elsewhere = create(MemoryStore(), {"id": [1]})
-    reason = UnsupportedPredicate("soundex")
-
-    def chosen(table: DeltaTable, engine: str, reason: UnsupportedPredicate | None = None) -> str:
-        txn = begin(table.log, "DELETE")
-        return machinery.choose_engine(txn, engine, txn.filter_files(), reason)
-
-    installed: Any = object()
-    monkeypatch.setattr(machinery, "find_spec", lambda name: installed)
-    assert [chosen(here, engine) for engine in ("auto", "arrow", "spark")] == [
-        "arrow", "arrow", "spark"]
-    assert chosen(here, "auto", reason) == "spark"
-    with pytest.raises(UnsupportedPredicate):
-        chosen(here, "arrow", reason)
-    with pytest.raises(InvalidArgument, match="'duckdb'"):
-        chosen(here, "duckdb")
-    monkeypatch.setattr(machinery, "MAX_IN_PROCESS_BYTES", 10)
-    assert (chosen(here, "auto"), chosen(here, "arrow")) == ("spark", "arrow")
-    assert chosen(elsewhere, "auto") == "arrow"  # Spark does not reach memory
-    installed = None
-    assert chosen(here, "auto") == "arrow"
-    with pytest.raises(UnsupportedPredicate):
-        chosen(here, "auto", reason)
-
-
-def test_a_constraint_that_only_spark_checks_is_sparks(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = create(MemoryStore(), pa.schema([("id", pa.int64()), ("t", pa.string())]),
-                   properties={"delta.constraints.c": "soundex(t) <> 'A100'"})
-    txn = begin(table.log, "UPDATE")
-    monkeypatch.setattr(machinery, "find_spec", lambda name: object())
-    assert machinery.choose_engine(txn, "auto", txn.filter_files(), None) == "spark"
-    with pytest.raises(UnsupportedPredicate, match="soundex"):
-        machinery.choose_engine(txn, "arrow", txn.filter_files(), None)
 
 
 def test_phases_by_the_clock() -> None:

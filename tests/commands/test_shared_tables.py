@@ -45,6 +45,9 @@ def test_their_rows_can_be_written_again(tmp_path: Path, name: str) -> None:
         assert refusal.features or "version" in refusal.message
         assert (table.version, sorted(copied.rglob("*.parquet"))) == (version, files)
         return
+    if not rows.num_rows:  # nothing to write, so nothing is committed
+        assert table.version == version
+        return
     assert as_text(table.to_arrow().to_pylist()) == as_text(rows.to_pylist() * 2)
     written = [a for a in table.log.read_commit(version + 1) if isinstance(a, AddFile)]
     assert sum(file.num_records or 0 for file in written) == rows.num_rows

@@ -81,7 +81,7 @@ def test_without_a_condition_every_row_changes() -> None:
     table = made()
     table.update({"x": "NULL"})
     assert set(column(table, "x").values()) == {None}
-    assert "predicate" not in table.history(1)[0].operation_parameters
+    assert table.history(1)[0].operation_parameters == {"predicate": "[]"}
 
 
 def test_assignments_see_the_row_as_it_was() -> None:
@@ -178,7 +178,7 @@ def test_history_says_what_was_done() -> None:
     table.update({"x": "0"}, "id = 3", user_metadata="correction")
     entry = table.history(1)[0]
     assert (entry.operation, entry.operation_parameters, entry.user_metadata) == (
-        "UPDATE", {"predicate": "id = 3"}, "correction")
+        "UPDATE", {"predicate": '["id = 3"]'}, "correction")
     (added,), (removed,) = last_commit(table, AddFile), last_commit(table, RemoveFile)
     metrics = {k: v for k, v in entry.operation_metrics.items() if not k.endswith("Ms")}
     assert metrics == {
@@ -216,11 +216,11 @@ def test_the_feed_has_both_images(properties: dict[str, str]) -> None:
     assert column(table, "x")[5] == 5.0
 
 
-def test_changed_rows_lose_their_ids_and_the_commit_says_so() -> None:
+def test_changed_rows_keep_their_ids_and_the_commit_says_so() -> None:
     for properties in ({}, VECTORS):
         table = made(properties={"delta.enableRowTracking": "true", **properties})
         table.update({"x": "0"}, "id = 1")
-        assert table.history(1)[0].tags == {"delta.rowTracking.preserved": "false"}
+        assert table.history(1)[0].tags == {"delta.rowTracking.preserved": "true"}
 
 
 def test_no_matching_row_is_no_commit() -> None:

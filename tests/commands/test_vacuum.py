@@ -170,7 +170,7 @@ def test_deletion_vector_files(clock: Clock, lite: bool) -> None:
         txn = table.start_transaction()
         (file,) = txn.filter_files()
         (vector,) = deletion_vectors.write_file(table.log.store, [BitMap64(rows)])
-        txn.commit([file.remove(), file.replace(deletion_vector=vector)], "DELETE")
+        txn.commit([file.remove(), file.with_deletion_vector(vector)], "DELETE")
         clock.now += DAY
     assert len(files_of(table)) == 3
     assert table.vacuum(lite=lite).num_files == 0
@@ -273,8 +273,8 @@ def test_the_log_says_what_was_done(clock: Clock) -> None:
     end, start = table.history(2)
     assert (start.operation, start.operation_parameters, start.operation_metrics) == (
         "VACUUM START",
-        {"retentionCheckEnabled": "false", "defaultRetentionMillis": str(7 * DAY),
-         "specifiedRetentionMillis": "0"},
+        {"retentionCheckEnabled": False, "defaultRetentionMillis": 7 * DAY,
+         "specifiedRetentionMillis": 0},
         {"numFilesToDelete": "1", "sizeOfDataToDelete": str(size)})
     assert (end.operation, end.operation_parameters, end.operation_metrics) == (
         "VACUUM END", {"status": "COMPLETED"},

@@ -27,7 +27,8 @@ from deltanb.errors import (
 )
 from deltanb.log.schema import ArrayType, PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
-from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, add
+from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
+from deltanb.transaction.journal import journal_of
 
 
 def rows(table: DeltaTable, *order: str) -> list[dict[str, Any]]:
@@ -64,16 +65,37 @@ def test_append(table: DeltaTable) -> None:
     assert rows(table)[-1] == {"id": 4, "p": "c"}
     entry = table.history(1)[0]
     assert (entry.operation, entry.operation_parameters, entry.user_metadata) == (
-        "WRITE", {"mode": "Append", "partitionBy": '["p"]'}, "night run")
+        "WRITE", {"mode": "Append", "partitionBy": "[]"}, "night run")
     (file,) = last_commit(table, AddFile)
     assert entry.operation_metrics == {
         "numFiles": "1", "numOutputRows": "1", "numOutputBytes": str(file.size)}
     assert entry.is_blind_append is True
 
 
-def test_an_append_of_nothing_is_a_commit_without_files(table: DeltaTable) -> None:
-    assert table.append({"id": [], "p": []}) == 1
-    assert len(rows(table)) == 3 and last_commit(table, AddFile) == []
+def test_what_changes_nothing_commits_nothing(table: DeltaTable) -> None:
+    nothing: dict[str, list[Any]] = {"id": [], "p": []}
+    assert table.append(nothing) == 0, "the version that was read"
+    assert table.overwrite(nothing, where="p = 'none'") == 0
+    assert table.overwrite(nothing, partition_overwrite="dynamic") == 0
+    assert table.append(nothing, merge_schema=True) == 0
+    assert table.version == 0 and len(rows(table)) == 3
+    assert [a.outcome for a in journal_of(table.log)] == ["committed"], "nothing else was begun"
+
+
+def test_no_rows_may_still_change_the_table(table: DeltaTable) -> None:
+    nothing = {"id": [], "p": []}
+    assert table.append(nothing, txn=("app", 1)) == 1
+    assert table.snapshot.set_transactions == {"app": 1}
+    assert table.append({**nothing, "q": pa.array([], pa.int64())}, merge_schema=True) == 2
+    assert table.schema.names == ["id", "p", "q"]
+    assert table.overwrite({"id": [], "p": [], "q": []}) == 3 and rows(table) == []
+
+
+def test_nothing_is_recorded_where_a_table_says_write_serializable() -> None:
+    """As in Delta Spark: there an operation that changes data is recorded whatever it did."""
+    log = TableBuilder(MemoryStore()).create(
+        "id long", properties={"delta.isolationLevel": "WriteSerializable"}).log
+    assert dn.DeltaTable(log).append({"id": []}) == 1
 
 
 def test_there_must_be_a_table(tmp_path: Path) -> None:
@@ -126,7 +148,7 @@ def test_merge_schema_adds_columns_and_nested_fields() -> None:
     assert rows(table) == [
         {"id": 1, "s": {"x": 1, "y": None}, "l": [{"a": 1, "b": None}], "late": None},
         {"id": 2, "s": {"x": 2, "y": "new"}, "l": [{"a": 2, "b": True}], "late": 5}]
-    assert table.history(1)[0].operation_parameters["canMergeSchema"] == "true"
+    assert table.history(1)[0].operation_parameters["canMergeSchema"] is True
 
 
 def test_merge_schema_keeps_what_is_there() -> None:
@@ -280,7 +302,7 @@ def test_dynamic_partition_overwrite(table: DeltaTable) -> None:
     assert rows(table) == [{"id": 10, "p": "a"}, {"id": 11, "p": None}, {"id": 3, "p": "b"}]
     table.overwrite({"id": [12], "p": [None]}, partition_overwrite="dynamic")
     assert [row["id"] for row in rows(table)] == [10, 12, 3]
-    assert table.history(1)[0].operation_parameters["isDynamicPartitionOverwrite"] == "true"
+    assert table.history(1)[0].operation_parameters["isDynamicPartitionOverwrite"] is True
     plain = create(MemoryStore(), {"id": [1]})
     plain.overwrite({"id": [2]}, partition_overwrite="dynamic")
     assert rows(plain) == [{"id": 2}]

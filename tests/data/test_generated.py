@@ -86,10 +86,12 @@ def test_a_generated_value_must_satisfy_the_constraints(table: DeltaTable) -> No
 def test_a_generated_value_that_does_not_fit_is_named() -> None:
     schema = StructType([StructField("a", LONG),
                          StructField("b", PrimitiveType("byte"), metadata=generated_as("a * 2"))])
-    table = dn.create(MemoryStore(), schema)
+    builder = TableBuilder().create(  # of another writer: Delta Spark wants one type, too
+        schema.to_dict(), protocol={"minReaderVersion": 1, "minWriterVersion": 4})
+    table = dn.open(builder.store)
     with pytest.raises(SchemaMismatch, match="column 'b'"):
         table.append({"a": [100]})
-    assert names_of(table) == []
+    assert [name for name in names_of(table) if not name.startswith("_delta_log")] == []
 
 
 def test_updated_and_copied_rows_keep_to_the_expression(table: DeltaTable) -> None:
@@ -118,7 +120,7 @@ def test_without_the_feature_the_metadata_means_nothing() -> None:
     assert plan(["ts"], metadata, Protocol(1, 7, None, ("generatedColumns",))).given == {"day", "year"}
 
 
-@pytest.mark.parametrize("sql, type_", [("n + 1", "long"), ("hash(n)", "integer")])
+@pytest.mark.parametrize("sql, type_", [("CAST(n + 1 AS BIGINT)", "long"), ("hash(n)", "integer")])
 def test_a_column_that_an_expression_reads_keeps_its_type(sql: str, type_: str) -> None:
     schema = StructType([
         StructField("n", PrimitiveType("short")), StructField("m", PrimitiveType("short")),
@@ -141,12 +143,12 @@ def test_a_table_of_another_writer_is_written_right() -> None:
 
 
 @pytest.mark.parametrize("field, said", [
-    (StructField("g", LONG, metadata=generated_as("nowhere + 1")), "nowhere"),
+    (StructField("g", LONG, metadata=generated_as("nowhere + 1")), "generation expression of column 'g'"),
     (StructField("g", LONG, metadata=generated_as("g + 1")), "generated too"),
     (StructField("g", LONG, metadata=generated_as("h + 1")), "generated too"),
-    (StructField("g", DATE, metadata=generated_as("a + 1")), "does not take"),
-    (StructField("g", LONG, metadata=generated_as("a +")), "no SQL"),
-    (StructField("g", LONG, metadata={**generated_as("a"), **identity()}), "two of"),
+    (StructField("g", DATE, metadata=generated_as("a + 1")), "which is bigint"),
+    (StructField("g", LONG, metadata=generated_as("a +")), "not valid SQL"),
+    (StructField("g", LONG, metadata={**generated_as("a"), **identity()}), "only one of"),
 ])
 def test_an_expression_that_makes_no_sense_is_refused_at_the_start(field: StructField, said: str) -> None:
     schema = StructType([StructField("a", LONG), StructField("h", LONG, metadata=generated_as("a")), field])

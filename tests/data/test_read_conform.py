@@ -192,12 +192,14 @@ def test_variant_in_either_order_of_its_parts():
         {"metadata": b"\x01\x00\x00", "value": b"\x0c\x01"}, None]
 
 
-def test_shredded_variant_is_refused_by_name():
-    stored = pa.struct([("metadata", pa.binary()), ("value", pa.binary()),
-                        ("typed_value", pa.int64())])
-    with pytest.raises(UnsupportedProtocol, match=r"x.*shredded.*part-1.parquet") as caught:
-        compile_conversion(stored, P("variant"), "none", PLACE)
-    assert caught.value.features == ("variantShredding",)
+def test_parts_of_a_variant_that_are_not_there():
+    stored = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+    array = pa.array([{"metadata": b"\x01\x00\x00"}, None], stored)
+    read = convert(array, P("variant"))
+    assert read.to_pylist() == [{"metadata": b"\x01\x00\x00", "value": b"\x00"}, None]
+    assert [read.field(place).null_count for place in range(2)] == [0, 0], "they can be written again"
+    with pytest.raises(InvalidTable, match=r"column 'x'.*part-1.parquet.*no metadata"):
+        convert(pa.array([{"value": b"\x00"}], stored), P("variant"))
     with pytest.raises(InvalidTable):
         compile_conversion(pa.struct([("value", pa.binary())]), P("variant"), "none", PLACE)
 

@@ -15,6 +15,7 @@ from deltanb.actions import AddFile
 from deltanb.data import read, row_groups
 from deltanb.data.column_mapping import ID_KEY, MODE_KEY, NAME_KEY, PARQUET_ID
 from deltanb.log import predicates
+from deltanb.log.parquet_file import open_parquet
 from deltanb.log.schema import StructType
 from deltanb.testing import MemoryStore, TableBuilder
 
@@ -48,10 +49,10 @@ def matching(schema: dict[str, Any], table: pa.Table, where: str, *, partition: 
     assert repr(filtered.to_pylist()) == repr(exact.to_pylist())  # as texts: NaN equals NaN
 
     scan = read.plan(snapshot, where=where)
-    parquet = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
+    parquet = open_parquet(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
     constants = {name: whole[name][0] for name in partition or {}}
     return list(row_groups.matching(
-        parquet.metadata, list(parquet.schema_arrow), scan.fields, scan.condition, mode=scan.mode,
+        parquet, list(parquet.schema_arrow), scan.fields, scan.condition, mode=scan.mode,
         constants=constants))
 
 

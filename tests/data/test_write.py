@@ -123,7 +123,7 @@ def test_partitions_lie_in_hive_folders_under_encoded_paths(tmp_path: Path) -> N
     first, second = write_into(tmp_path, data, "a", "b")
     assert first.path.startswith("a=x%20y/b=1/part-00000-")
     assert second.path.startswith("a=__HIVE_DEFAULT_PARTITION__/b=1/part-00001-")
-    assert first.path.endswith("-c000.snappy.parquet")
+    assert first.path.endswith("-c000.zstd.parquet")
     assert (tmp_path / decode_path(first.path)).exists()
     assert (first.partition_values, second.partition_values) == (
         {"a": "x y", "b": "1"}, {"a": None, "b": "1"})
@@ -256,7 +256,7 @@ def test_files_end_near_the_target_size(tmp_path: Path) -> None:
     ids = SeededIds(1)
     rows = pa.table({"n": list(range(40_000)), "text": [ids() for _ in range(40_000)]})
     batches = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(1000))
-    target = 300_000
+    target = 200_000
     files = write_files(LocalStore(str(tmp_path)), table_for(rows), PROTOCOL, batches,
                         target_file_size=target)
     assert len(files) > 3 and sum(file.num_records or 0 for file in files) == 40_000
@@ -285,6 +285,150 @@ def test_memory_and_open_files_are_bounded(tmp_path: Path, monkeypatch: pytest.M
     commit(tmp_path, metadata, files)
     assert len(files) > 7
     assert read_by_peer(tmp_path, "n").select(["p", "n"]).to_pylist() == rows.to_pylist()
+
+
+# --- how the files are stored ---------------------------------------------------------------------
+
+CODECS = [  # the property, what the footer says of it, what the name does
+    (None, "ZSTD", ".zstd"), ("ZSTD", "ZSTD", ".zstd"), ("snappy", "SNAPPY", ".snappy"),
+    ("gzip", "GZIP", ".gz"), ("none", "UNCOMPRESSED", ""), ("uncompressed", "UNCOMPRESSED", ""),
+    # pyarrow's footers have one word for the deprecated framing (UNKNOWN by now) and the block format.
+    ("lz4", "LZ4", ".lz4raw"), ("lz4_raw", "LZ4", ".lz4raw"),
+]
+
+
+def page_version(path: Path) -> int:
+    """1 or 2: what the header of the file's first data page says.
+
+    A header begins with the page's type, field 1 of a Thrift struct: an integer in zigzag form.
+    """
+    with path.open("rb") as file:
+        file.seek(pq.read_metadata(path).row_group(0).column(0).data_page_offset)
+        return {b"\x15\x00": 1, b"\x15\x06": 2}[file.read(2)]
+
+
+@pytest.mark.parametrize(("codec", "stored", "suffix"), CODECS)
+def test_files_are_compressed_as_the_table_asks(
+    tmp_path: Path, codec: str | None, stored: str, suffix: str
+) -> None:
+    rows = pa.table({"n": list(range(1000)), "text": ["some text"] * 1000})
+    metadata = table_for(rows, **({"delta.parquet.compression.codec": codec} if codec else {}))
+    files = write_files(LocalStore(str(tmp_path)), metadata, PROTOCOL, rows)
+    (path,) = parquet_files(tmp_path)
+    footer = pq.read_metadata(path).row_group(0)
+    assert {footer.column(i).compression for i in range(2)} == {stored}
+    assert path.name.endswith(f"-c000{suffix}.parquet")
+    commit(tmp_path, metadata, files)
+    assert read_by_peer(tmp_path, "n")["n"].to_pylist() == list(range(1000))
+
+
+@pytest.mark.parametrize("codec", ["brotli", "lzo", "zstd-9", ""])
+def test_a_codec_that_cannot_be_written_is_refused_by_name(tmp_path: Path, codec: str) -> None:
+    rows = pa.table({"n": [1]})
+    asks = {"delta.parquet.compression.codec": codec}
+    with pytest.raises(InvalidArgument, match=rf"compression.codec = '{codec}'.*zstd"):
+        create(tmp_path / "table", rows, properties=asks)
+    assert not (tmp_path / "table").exists()
+    # Another writer has set it.
+    with pytest.raises(InvalidArgument, match=rf"compression.codec = '{codec}'.*zstd"):
+        write_files(LocalStore(str(tmp_path)), table_for(rows, **asks), PROTOCOL, rows)
+    assert parquet_files(tmp_path) == []
+
+
+@pytest.mark.parametrize(("version", "pages"), [(None, 1), ("1.0.0", 1), ("2.12.0", 2), ("2.0.1", 2)])
+def test_pages_have_the_format_that_the_table_asks_for(
+    tmp_path: Path, version: str | None, pages: int
+) -> None:
+    asks = {"delta.parquet.format.version": version} if version else {}
+    metadata = table_for(ALL_TYPES, **asks)
+    files = write_files(LocalStore(str(tmp_path)), metadata, PROTOCOL, ALL_TYPES)
+    (path,) = parquet_files(tmp_path)
+    assert page_version(path) == pages
+    commit(tmp_path, metadata, files)
+    read = read_by_peer(tmp_path, "n").select(ALL_TYPES.schema.names)
+    assert str(read.to_pylist()) == str(ALL_TYPES.to_pylist())
+
+
+@pytest.mark.parametrize("version", ["3.0.0", "1.1.0", "2", "2.12", "v2", "2.x.y"])
+def test_an_unknown_format_of_pages_is_refused(tmp_path: Path, version: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"parquet.format.version = .*2\.MINOR\.PATCH"):
+        create(tmp_path / "t", {"n": [1]}, properties={"delta.parquet.format.version": version})
+
+
+# --- partition columns in the files ---------------------------------------------------------------
+
+MATERIALIZED = "materializePartitionColumns"
+ASKS = [  # properties of the table, writer features of its protocol
+    ({}, (MATERIALIZED,)), ({"delta.writePartitionColumnsToParquet": "true"}, ()),
+    ({"delta.writePartitionColumnsToParquet": "false"}, (MATERIALIZED,)),
+]
+
+
+@pytest.mark.parametrize(("asks", "features"), ASKS)
+def test_partition_columns_are_in_the_files_if_the_table_asks(
+    tmp_path: Path, asks: dict[str, str], features: tuple[str, ...]
+) -> None:
+    data = pa.table({"p": ["a", "b", "", None], "day": [date(2024, 1, 2)] * 4, "n": [1, 2, 3, 4]})
+    metadata = table_for(data, "p", "day", **asks)
+    protocol = Protocol(1, 7, None, features)
+    files = write_files(LocalStore(str(tmp_path)), metadata, protocol, data)
+    stored = [pq.ParquetFile(tmp_path / decode_path(file.path)).read() for file in files]
+    assert [table.schema.names for table in stored] == [["n", "p", "day"]] * 3
+    assert pa.concat_tables(stored).to_pylist() == [
+        {"n": n, "p": p, "day": date(2024, 1, 2)} for n, p in ((1, "a"), (2, "b"), (3, None), (4, None))]
+    # The log says the same without them, and says no more of them.
+    plain = write_files(LocalStore(str(tmp_path / "plain")), table_for(data, "p", "day"), PROTOCOL, data)
+    assert [(f.partition_values, f.stats) for f in files] == [
+        (f.partition_values, f.stats) for f in plain]
+    commit(tmp_path, metadata, files, protocol)
+    assert read_by_peer(tmp_path, "n").select(data.schema.names).to_pylist() == [
+        {**row, "p": row["p"] or None} for row in data.to_pylist()]
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_mapped_partition_columns_in_files_have_names_and_ids(tmp_path: Path, mode: str) -> None:
+    data = pa.table({"p q": ["v"], "n": [1]})
+    schema, last = column_mapping.assign(from_arrow(data.schema))
+    metadata = Metadata("id", schema.to_json(), partition_columns=("p q",), configuration={
+        "delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": str(last)})
+    protocol = Protocol(2, 7, None, ("columnMapping", MATERIALIZED))
+    (file,) = write_files(LocalStore(str(tmp_path)), metadata, protocol, data)
+    stored = pq.ParquetFile(tmp_path / decode_path(file.path)).schema_arrow
+    fields = [schema.field(name) for name in ("n", "p q")]
+    assert [(f.name, f.metadata[b"PARQUET:field_id"]) for f in stored] == [
+        (f.physical_name, str(f.metadata["delta.columnMapping.id"]).encode()) for f in fields]
+    assert file.partition_values == {schema.field("p q").physical_name: "v"}
+
+
+def test_the_log_says_the_partition_values_whatever_the_file_says(tmp_path: Path) -> None:
+    """As after a change of a file's partition by an action: Delta's readers take the log's word."""
+    table = create(tmp_path / "t", {"p": [1, 1], "n": [1, 2]}, partition_by=["p"],
+                   properties={"delta.enableMaterializePartitionColumnsFeature": "true"})
+    assert MATERIALIZED in (table.protocol.writer_features or ())
+    txn = table.start_transaction()
+    (file,) = txn.filter_files()
+    (tmp_path / "t" / file.path).rename(tmp_path / "t" / "moved.parquet")
+    txn.commit([file.remove(), file.replace(path="moved.parquet", partition_values={"p": "7"})])
+    assert table.to_arrow().sort_by("n").to_pylist() == [{"p": 7, "n": 1}, {"p": 7, "n": 2}]
+    assert table.to_arrow(where="p = 7").num_rows == 2 and table.to_arrow(where="p = 1").num_rows == 0
+
+
+def test_rewritten_rows_and_change_files_have_the_columns_too(tmp_path: Path) -> None:
+    table = create(tmp_path / "t", {"p": [1, 1, 2], "n": [1, 2, 3]}, partition_by=["p"], properties={
+        "delta.feature.materializePartitionColumns": "supported", "delta.enableChangeDataFeed": "true"})
+    table.update({"n": "n + 10"}, where="n = 1")
+    table.append({"p": [2], "n": [4]})
+    table.optimize()
+    names = {tuple(pq.ParquetFile(path).schema_arrow.names) for path in parquet_files(tmp_path / "t")
+             if "_delta_log" not in path.parts}
+    assert names == {("n", "p"), ("n", "_change_type", "p")}
+    assert table.changes(1, 1).sort_by("n").select(["p", "n", "_change_type"]).to_pylist() == [
+        {"p": 1, "n": 1, "_change_type": "update_preimage"},
+        {"p": 1, "n": 11, "_change_type": "update_postimage"}]
+    assert table.drop_feature(MATERIALIZED) == table.version
+    table.append({"p": [3], "n": [5]})
+    (newest,) = table.start_transaction().filter_files("p = 3")
+    assert pq.ParquetFile(tmp_path / "t" / newest.path).schema_arrow.names == ["n"]
 
 
 # --- failures -------------------------------------------------------------------------------------

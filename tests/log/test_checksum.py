@@ -7,14 +7,24 @@ import shutil
 
 import pytest
 
+import deltanb as dn
 from deltanb.actions import CommitInfo
-from deltanb.log.checksum import checksum_name, read_checksum, validate, write_checksum
+from deltanb.errors import ChecksumMismatchWarning, InvalidTable
+from deltanb.log.checksum import checksum_name, read_checksum, write_checksum
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.store import LocalStore
-from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from deltanb.log.verification import compare, verify
+from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add, remove
 
 # Two fixtures whose authors edited the log after the fact: a checksum must notice.
 EDITED = {"cdc_ict_table": {"inCommitTimestampOpt"}, "crc-full": {"numFiles", "tableSizeBytes"}}
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::deltanb.errors.ChecksumMismatchWarning")
+
+
+def validate(snapshot, checksum):
+    return [one for one in compare(snapshot, checksum) if not one.agrees]
 
 
 def fields(differences):
@@ -106,7 +116,7 @@ def test_every_kind_of_difference_is_told():
         },
         "numDeletedRecordsOpt": 6,
         "numDeletionVectorsOpt": 1,
-        "allFiles": [{"path": "a"}, {"path": "b"}],
+        "allFiles": [{"path": "a", "deletionVector": vector}, {"path": "b"}],
     }  # fmt: skip
     wrong = {
         "tableSizeBytes": 9011,
@@ -174,3 +184,190 @@ def test_removals_are_counted():
     table = table_with_everything().commit(remove("a"))
     written = write_checksum(table.store, table.log.snapshot)
     assert (written.num_files, written.table_size_bytes) == (1, 32)
+
+
+# -- when a table is opened ---------------------------------------------------------------------
+
+
+def lake(path, **settings):
+    """Four versions of a table that its commands wrote, each with its checksum."""
+    table = dn.create(str(path), {"id": [1, 2]}, **settings)
+    for number in (3, 4, 5):
+        table.append({"id": [number]})
+    return path
+
+
+def edited(path, version, change):
+    """A commit whose lines were changed behind the table's back."""
+    DeltaLog.clear_cache()
+    commit = path / "_delta_log" / f"{version:020}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    commit.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
+    return path
+
+
+def without_adds(lines):
+    return [line for line in lines if "add" not in line]
+
+
+@pytest.mark.filterwarnings("default::deltanb.errors.ChecksumMismatchWarning")
+@pytest.mark.parametrize("checkpoint", [None, 1, 2])
+def test_a_commit_that_lost_its_add_is_told_when_the_table_is_opened(tmp_path, checkpoint, caplog):
+    path = lake(tmp_path / "t")
+    if checkpoint is not None:
+        DeltaLog(LocalStore(path)).checkpoint(checkpoint)
+    edited(path, 3, without_adds)
+    with caplog.at_level(logging.WARNING, "deltanb"), pytest.warns(ChecksumMismatchWarning) as told:
+        table = dn.open(str(path))
+    assert len(told) == 1 and told[0].filename == __file__
+    text = str(told[0].message)
+    assert f"{3:020}.crc" in text and "numFiles: the checksum says 4, the log gives 3" in text
+    assert "tableSizeBytes: the checksum says" in text and text in caplog.text
+    assert table.to_arrow().num_rows == 4  # and not told again
+
+
+@pytest.mark.filterwarnings("default::deltanb.errors.ChecksumMismatchWarning")
+@pytest.mark.parametrize(
+    ("field", "version", "change"),
+    [
+        ("metadata.name", 0, lambda a: a["metaData"].update(name="mine") if "metaData" in a else None),
+        ("protocol.minWriterVersion", 0,
+         lambda a: a["protocol"].update(minWriterVersion=3) if "protocol" in a else None),
+        ("setTransactions.etl", 3, lambda a: a["txn"].update(version=8) if "txn" in a else None),
+        ("tableSizeBytes", 2, lambda a: a["add"].update(size=1) if "add" in a else None),
+    ],
+)
+def test_a_field_that_differs_is_named_with_both_values(tmp_path, field, version, change):
+    path = lake(tmp_path / "t")
+    dn.open(str(path)).append({"id": [6]}, txn=("etl", 7)) if field.startswith("set") else None
+    edited(path, version if not field.startswith("set") else 4,
+           lambda lines: [change(line) or line for line in lines])
+    with pytest.warns(ChecksumMismatchWarning, match=field):
+        dn.open(str(path))
+
+
+@pytest.mark.filterwarnings("error::deltanb.errors.ChecksumMismatchWarning")
+def test_tables_that_commands_wrote_are_opened_without_a_word(tmp_path):
+    properties = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "3",
+                  "delta.enableInCommitTimestamps": "true"}
+    path = lake(tmp_path / "t", properties=properties)
+    table = dn.open(str(path))
+    table.delete("id = 2", engine="arrow")
+    table.optimize()
+    table.update({"id": "id + 10"}, "id = 3", engine="arrow")
+    table.set_properties({"mine": "1"})
+    table.analyze()
+    for version in range(table.version + 1):
+        DeltaLog.clear_cache()
+        there = dn.open(str(path), version)
+        assert there.to_arrow().num_rows >= 2 and there.verify_checksum().ok, version
+
+
+@pytest.mark.filterwarnings("default::deltanb.errors.ChecksumMismatchWarning")
+@pytest.mark.parametrize("checkpoint", [None, 2])
+def test_a_commit_does_not_carry_a_difference_on_in_silence(tmp_path, checkpoint):
+    path = lake(tmp_path / "t")
+    if checkpoint is not None:
+        DeltaLog(LocalStore(path)).checkpoint(checkpoint)
+    edited(path, 3, without_adds)
+    with pytest.warns(ChecksumMismatchWarning, match=f"{3:020}.crc"):
+        table = dn.open(str(path))
+    with pytest.warns(ChecksumMismatchWarning, match=f"{4:020}.crc.*version 3"):
+        table.append({"id": [6]})
+    assert read_checksum(table.log.store, 4).num_files == 5  # as it would be, had nothing been lost
+    DeltaLog.clear_cache()
+    with pytest.warns(ChecksumMismatchWarning, match=f"{4:020}.crc.*checksum says 5, the log gives 4"):
+        dn.open(str(path))
+
+
+@pytest.mark.filterwarnings("error::deltanb.errors.ChecksumMismatchWarning")
+def test_a_difference_ends_where_its_checksums_are_deleted(tmp_path):
+    path = edited(lake(tmp_path / "t"), 3, without_adds)
+    (path / "_delta_log" / f"{3:020}.crc").unlink()
+    table = dn.open(str(path))
+    table.append({"id": [6]})
+    assert table.verify_checksum().ok and read_checksum(table.log.store, 4).num_files == 4
+
+
+def test_a_checksum_is_read_once_when_a_table_is_opened_and_never_when_it_is_followed():
+    table = table_with_everything()
+    write_checksum(table.store, table.log.snapshot)
+    store = ScriptedStore(table.store)
+    log = DeltaLog(store)
+    assert log.update().num_files == 2
+    opened = store.calls["read"]
+    without = ScriptedStore(MemoryStore())
+    for name, (data, _) in table.store.files.items():
+        if not name.endswith(".crc"):
+            without.inner.put(name, data)
+    DeltaLog(without).update()
+    assert opened == without.calls["read"] + 1
+    table.commit(add("c"))
+    before = store.calls["read"]
+    assert log.update().version == 2
+    assert store.calls["read"] == before + 2  # the commit that came, and the one that did not
+
+
+# -- everything ---------------------------------------------------------------------------------
+
+
+def test_verification_says_which_fields_differ_and_raises_only_when_asked_to(tmp_path):
+    path = lake(tmp_path / "t")
+    table = dn.open(str(path))
+    found = table.verify_checksum()
+    assert found.ok and not found.differences and found.raise_if_wrong() is None
+    assert {"numFiles", "tableSizeBytes", "metadata", "protocol", "txnId"} <= fields(found.compared)
+    edited(path, 3, without_adds)
+    found = dn.open(str(path)).verify_checksum()
+    assert not found.ok and fields(found.differences) == {"numFiles", "tableSizeBytes"}
+    with pytest.raises(InvalidTable, match="numFiles: the checksum says 4, the log gives 3") as raised:
+        found.raise_if_wrong()
+    assert raised.value.fields == ("tableSizeBytes", "numFiles") and raised.value.version == 3
+
+
+def test_what_cannot_be_verified_is_not_ok(tmp_path):
+    path = lake(tmp_path / "t")
+    name = path / "_delta_log" / f"{3:020}.crc"
+    name.write_text("{")
+    damaged = dn.open(str(path)).verify_checksum()
+    assert not damaged.ok and damaged.problem.endswith("is damaged")
+    name.unlink()
+    absent = dn.open(str(path)).verify_checksum()
+    assert not absent.ok and absent.problem.startswith("there is no ")
+    with pytest.raises(InvalidTable, match="there is no"):
+        absent.raise_if_wrong()
+
+
+def test_the_commit_the_files_and_their_deletions_are_verified_too():
+    vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 40, "cardinality": 12}
+    table = TableBuilder(MemoryStore()).create().commit(
+        {"commitInfo": {"txnId": "t-1"}}, add("a", size=10, deletionVector=vector), add("b", size=2))
+    right = {
+        "tableSizeBytes": 12, "numFiles": 2, "numMetadata": 1, "numProtocol": 1, "txnId": "t-1",
+        "deletedRecordCountsHistogramOpt": {"deletedRecordCounts": [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]},
+        "allFiles": [add("b", size=2)["add"], add("a", size=10, deletionVector=vector)["add"]],
+    }  # fmt: skip
+    wrong = {
+        "numMetadata": 2, "numProtocol": 0, "txnId": "t-2",
+        "deletedRecordCountsHistogramOpt": {"deletedRecordCounts": [2, 0, 0, 0, 0, 0, 0, 0, 0, 0]},
+        "allFiles": [add("b", size=3)["add"], add("a", size=10)["add"]],
+    }  # fmt: skip
+    table.put(checksum_name(1), json.dumps(right))
+    assert verify(table.log.snapshot).ok
+    for field, value in wrong.items():
+        table.put(checksum_name(1), json.dumps({**right, field: value}))
+        assert fields(verify(table.log.snapshot).differences) == {field}
+    assert "b (size 3)" in str(verify(table.log.snapshot).differences[0])
+
+
+def test_real_tables_verify_as_their_authors_left_them(shared):
+    seen = 0
+    for path in sorted((shared / "tables").rglob("_delta_log")):
+        if not any(path.glob("*.crc")):
+            continue
+        snapshot = DeltaLog(LocalStore(str(path.parent))).snapshot
+        found = verify(snapshot)
+        if found.problem is None:
+            assert found.ok or path.parent.name in EDITED, (path, found)
+            seen += 1
+    assert seen > 10

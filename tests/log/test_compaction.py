@@ -5,11 +5,17 @@ import json
 import pytest
 
 from deltanb.actions import AddFile, DomainMetadata, RemoveFile
-from deltanb.errors import InvalidArgument, InvalidTable, UnsupportedProtocol, VersionNotFound
+from deltanb.errors import (
+    InvalidArgument,
+    InvalidTable,
+    StorageError,
+    UnsupportedProtocol,
+    VersionNotFound,
+)
 from deltanb.log.compaction import read_compaction, write_compaction
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.store import LocalStore
-from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add, remove
 
 
 def lines_of(store, name):
@@ -125,3 +131,10 @@ def test_a_peer_reads_the_compaction(tmp_path):
     assert name in log.store.list_names("_delta_log/")
     deltalake.write_deltalake(root, pa.table({"id": [9]}), mode="append")
     assert DeltaLog(LocalStore(root)).snapshot.num_files == 5
+
+
+@pytest.mark.parametrize("step", [Fail(), LoseResponse()])
+def test_a_store_that_fails_is_a_storage_error(step):
+    store = ScriptedStore(protocol_example().store, [step])
+    with pytest.raises(StorageError, match=r"compacted\.json cannot be written"):
+        write_compaction(DeltaLog(store), 4, 6)

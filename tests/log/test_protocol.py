@@ -97,7 +97,7 @@ def test_a_list_beside_a_mislabelled_version_is_read_but_never_written(caplog):
         check_readable(protocol, "/lake/mislabelled")
         check_readable(protocol, "/lake/mislabelled")
     (record,) = caplog.records
-    assert "blahabl" in record.message and "reader version 5" in record.message
+    assert "blahabl" in record.getMessage() and "reader version 5" in record.getMessage()
     with pytest.raises(UnsupportedProtocol, match="versions 5"):
         check_writable(protocol, metadata())
     with pytest.raises(UnsupportedProtocol, match="geospatial"):

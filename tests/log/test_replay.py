@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from deltanb import actions
 from deltanb.errors import InvalidTable
-from deltanb.log import file_set
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import (
     FILES_SCHEMA,
@@ -156,92 +152,3 @@ def test_the_value_parser_refuses_what_replay_refuses_and_keeps_the_unknown() ->
     lines = ['{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":1,'
              '"dataChange":true,"shiny":{"x":1}}}', '{"somethingNew":{"y":2}}']
     assert [action.to_json() for action in parse_commit("\n".join(lines).encode(), NAME)] == lines
-
-
-# -- layers against a dict ---------------------------------------------------------------------
-
-_PATHS = st.sampled_from(["a", "b", "c", "/x/d", "file:/x/d", "file:///x/d"])
-_DVS = st.sampled_from([None, DV, {**DV, "offset": 3}])
-_ACTION = st.tuples(st.booleans(), _PATHS, _DVS)
-_COMMITS = st.lists(st.tuples(st.lists(_ACTION, max_size=4), st.booleans()), max_size=14)
-
-
-class _Parts:
-    """A checkpoint whose rows are at hand."""
-
-    protocol = metadata = None
-
-    def __init__(self, files: FileSet) -> None:
-        self.txns: dict[str, Any] = {}
-        self.domains: dict[str, Any] = {}
-        self.adds, self.removes = files.read(FILES_SCHEMA.names), files.tombstones()
-        self.num_adds = self.adds.num_rows
-        self.read: list[str] = []
-
-    def read_adds(self, columns: list[str]) -> pa.Table:
-        self.read += columns
-        return self.adds.select(columns)
-
-    def read_removes(self) -> pa.Table:
-        return self.removes
-
-
-@settings(max_examples=150, deadline=None)
-@given(commits=_COMMITS, checkpoint_after=st.integers(0, 14), holes=st.sampled_from([0, 256]))
-def test_layers_agree_with_a_dict(
-    commits: list[tuple[list[tuple[bool, str, Any]], bool]], checkpoint_after: int, holes: int
-) -> None:
-    """Any commits, read or not read in between, with a checkpoint anywhere among them."""
-    before = file_set.MAX_HOLES, file_set.MAX_LAYERS
-    file_set.MAX_HOLES, file_set.MAX_LAYERS = holes, 3
-    try:
-        files, model = FileSet(), {}
-        for number, (lines, look) in enumerate(commits):
-            delta = Delta()
-            if lines:
-                feed(delta, to_lines(
-                    (add if is_add else remove)(path, size=number + 1,
-                                                **({"deletionVector": dv} if dv else {}))
-                    for is_add, path, dv in lines), NAME)
-            for is_add, path, dv in lines:
-                key = canonical_path(path), None if dv is None else dv.get("offset", "none")
-                model[key] = is_add, number + 1
-            files = files.extended(delta)
-            if look:
-                check(files, model)
-            if number == checkpoint_after:
-                files = FileSet(_Parts(files))
-        check(files, model)
-    finally:
-        file_set.MAX_HOLES, file_set.MAX_LAYERS = before
-
-
-def check(files: FileSet, model: dict[Any, tuple[bool, int]]) -> None:
-    def rows(table: pa.Table) -> list[Any]:
-        return sorted(
-            (canonical_path(row["path"]), str((row["deletion_vector"] or {}).get("offset", "-")),
-             row["size"]) for row in table.to_pylist())
-
-    def wanted(is_add: bool) -> list[Any]:
-        return sorted((path, "-" if dv is None else str(None if dv == "none" else dv), size)
-                      for (path, dv), (added, size) in model.items() if added is is_add)
-
-    table = files.read(FILES_SCHEMA.names)
-    assert table.schema == FILES_SCHEMA
-    assert rows(table) == wanted(True)
-    assert rows(files.tombstones()) == wanted(False)
-    assert files.num_files == table.num_rows
-    assert files.size_in_bytes == sum(size for _, _, size in wanted(True))
-
-
-def test_a_checkpoint_is_read_by_column_and_only_once() -> None:
-    parts = _Parts(FileSet().extended(delta_of(add("a"), add("b"))))
-    base = FileSet(parts)
-    assert parts.read == []
-    assert base.num_files == 2 and parts.read == []
-    assert base.size_in_bytes == 2 and parts.read == ["size"]
-    later = base.extended(delta_of(add("c")))
-    assert later.read(["size", "stats"]).num_rows == 3
-    assert parts.read == ["size", "path", "stats"]
-    assert base.extended(delta_of(remove("a"))).num_files == 1
-    assert parts.read == ["size", "path", "stats", "deletion_vector"]

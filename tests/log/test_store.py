@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
-from deltanb.errors import InvalidArgument
+import deltanb as dn
+from deltanb.errors import InvalidArgument, StorageError
 from deltanb.log.store import LocalStore, LogStore, local_path_of, store_for
 from deltanb.options import set_options
 from deltanb.testing import (
@@ -255,3 +258,60 @@ def test_the_script_is_followed_step_by_step_and_calls_are_counted() -> None:
     assert store.put_if_absent("f", b"mine")
     assert store.puts == ["a", "b", "c", "d", "e", "f"]
     assert store.calls == {"put_if_absent": 6, "read": 4, "status": 1}
+
+
+@pytest.mark.parametrize(("call", "ask", "what"), [
+    ("open", lambda store: store.read("part=p0/a"), "part=p0/a cannot be read"),
+    ("read", lambda store: store.read("part=p0/a"), "part=p0/a cannot be read"),
+    ("stat", lambda store: store.status("part=p0/a"), "part=p0/a cannot be read"),
+    ("scandir", lambda store: store.list_names("part=p0/"), "part=p0 cannot be listed"),
+    ("scandir", lambda store: list(store.list_all("")), "part=p0 cannot be listed"),
+], ids=["open", "read", "stat", "list", "walk"])
+def test_what_cannot_be_read_is_not_taken_for_absent(
+    call: str, ask: Callable[[LocalStore], object], what: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, real = LocalStore(tmp_path), getattr(os, call)
+    store.put("part=p0/a", b"x")
+    store.put("part=p1/b", b"x")
+
+    def failing(of: Any, *args: Any, **more: Any) -> Any:
+        if isinstance(of, int) or "part=p0" in os.fspath(of):
+            raise OSError(errno.EIO, "Input/output error", of)
+        return real(of, *args, **more)
+
+    monkeypatch.setattr(os, call, failing)
+    with pytest.raises(StorageError, match=what) as caught:
+        ask(store)
+    assert caught.value.errno == errno.EIO
+
+
+def test_a_folder_that_goes_during_a_walk_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, real = LocalStore(tmp_path), os.scandir
+    store.put("part=p0/a", b"x")
+    store.put("part=p1/b", b"x")
+
+    def gone(path: Any) -> Any:
+        if "part=p0" in os.fspath(path):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", gone)
+    assert [status.name for status in store.list_all("")] == ["part=p1/b"]
+
+
+def test_a_store_of_another_kind_is_another_store(tmp_path: Path) -> None:
+    """A log is shared by path; a store that somebody hands over is used, and not the one that is known."""
+
+    class Watched(LocalStore):
+        names: ClassVar[list[str]] = []
+
+        def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
+            self.names.append(name)
+            return super().put_if_absent(name, data, make_folders=make_folders)
+
+    dn.create(tmp_path, {"n": [1]})
+    dn.open(Watched(tmp_path)).append({"n": [2]})
+    assert "_delta_log/00000000000000000001.json" in Watched.names

@@ -19,6 +19,7 @@ from deltanb import errors
 from deltanb.actions import AddFile
 from deltanb.commands.rows import CommandResult
 from deltanb.commands.vacuum import FILES, VacuumResult
+from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.table import DeltaTable
 from deltanb.testing import TableBuilder
 from deltanb.transaction.operations import Operation
@@ -91,7 +92,7 @@ KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "CommitTimeline", "CommitStepper",
     "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
-    "VacuumResult", "CommandResult",
+    "VacuumResult", "CommandResult", "ChecksumVerification",
 )
 """Names of the objects: that of the view, and of what state."""
 
@@ -108,6 +109,8 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     stepper = table.start_transaction().stepper([file("mine", 1)], "WRITE")
     travel = table.time_travel()
     metrics = {f"num{at}Bytes": 10**at for at in range(12)}
+    paths = [f"day={number}/part-{number:05}.parquet" for number in range(1000)]
+    different = tuple(Comparison(f"field{number}", paths, paths[1:]) for number in range(30))
     made: dict[str, Callable[[], Any]] = {
         "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
         "OptimisticTransaction": lambda: reader,
@@ -124,6 +127,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "TimeTravel": lambda: travel, "TimeFrame": lambda: travel.frame, "Versions": table.versions,
         "VacuumResult": lambda: VacuumResult("orders", vacuumed, TIME, 9, 3),
         "CommandResult": lambda: CommandResult("OPTIMIZE", 7, "arrow", metrics),
+        "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),
     }
     assert tuple(made) == KINDS
     return made

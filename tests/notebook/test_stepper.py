@@ -24,6 +24,7 @@ from deltanb.errors import (
     InvalidTransaction,
 )
 from deltanb.log.segment import commit_name
+from deltanb.log.store import LogStore
 from deltanb.notebook import bundle, html, stepper_frames, text, units
 from deltanb.notebook.stepper import WIDGET, CommitStepper, StepLine
 from deltanb.notebook.stepper_widget import Panel
@@ -362,7 +363,7 @@ def test_a_commit_that_may_have_landed_is_not_called_unwritten() -> None:
     stepper.advance()
     store.put(commit_name(3), b"not a commit")
     assert stepper.advance() == "4 failed at v3: InvalidTable, look whether v3 is there"
-    assert stepper.txn.status == "abandoned"
+    assert stepper.txn.status == "unknown"
 
 
 def test_patience_ends_the_commit_too() -> None:
@@ -402,9 +403,36 @@ def test_an_interrupted_stepper_gives_the_commit_up() -> None:
     store.script.append(_interrupt)
     with pytest.raises(KeyboardInterrupt):
         stepper.advance()
-    assert stepper.frame.line == "3 abandoned: KeyboardInterrupt, look whether v3 is there"
+    assert stepper.frame.line == "3 abandoned: KeyboardInterrupt, nothing was written"
     assert stepper.txn.status == "abandoned"
     assert stepper.advance() == "nothing left to do: abandoned"
+    assert_consistent(stepper)
+
+
+def test_an_interrupted_stepper_whose_put_landed_shows_the_commit() -> None:
+    def put(inner: LogStore, name: str, data: bytes) -> bool:
+        inner.put_if_absent(name, data)
+        raise KeyboardInterrupt
+
+    store = ScriptedStore(MemoryStore("memory:///lake/orders"))
+    stepper = step(stepper_of(orders(store)), 2)
+    store.script.append(put)
+    with pytest.raises(KeyboardInterrupt):
+        stepper.advance()
+    assert stepper.frame.line == "3 committed v3 after 1 attempt"
+    assert (stepper.version, stepper.is_done, stepper.txn.status) == (3, True, "committed")
+    assert_consistent(stepper)
+
+
+def test_an_interrupted_stepper_of_a_store_that_may_go_on_says_where_to_look() -> None:
+    store = ScriptedStore(MemoryStore("memory:///lake/orders"))
+    store.is_final = False
+    stepper = step(stepper_of(orders(store)), 2)
+    store.script.append(_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        stepper.advance()
+    assert stepper.frame.line == "3 abandoned: KeyboardInterrupt, look whether v3 is there"
+    assert stepper.txn.status == "unknown"
     assert_consistent(stepper)
 
 

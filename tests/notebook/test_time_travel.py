@@ -366,7 +366,7 @@ def test_the_box_takes_versions_and_times(half_gone: Any) -> None:
 @pytest.mark.parametrize(("typed", "said"), [
     ("1", "DataFileNotFound: version 1 cannot be read: v0 to v2: 3 of their files are gone"),
     ("77", "VersionNotFound: there is no version 77"),
-    ("yesterday", "InvalidArgument: &#x27;yesterday&#x27; is no time"),
+    ("yesterday", "InvalidArgument: &#x27;yesterday&#x27; is not a valid time"),
     ("2001-01-01", "VersionNotFound"),
     ("1, 2, 3", "one version or time, or two"),
     ("<b>", "&lt;b&gt;")])

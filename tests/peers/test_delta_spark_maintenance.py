@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
+from deltanb.data.read import read_table
 from tests.peers.delta_spark import DeltaSpark, PeerError, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -105,6 +106,59 @@ def test_rows_keep_their_ids(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     dn.open(path).optimize(zorder_by="id")
     assert delta_spark.sql(query) == before
     assert len({row["r"] for row in before}) == len(before) == 9
+
+
+ROW_IDS = "SELECT id, p, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM {t} ORDER BY id"
+STEPS: list[tuple[str, Callable[[Any, str], Any]]] = [
+    ("UPDATE {t} SET p = p + 10 WHERE id IN (1, 4)",
+     lambda t, engine: t.update({"p": "p + 10"}, "id IN (1, 4)", engine=engine)),
+    ("DELETE FROM {t} WHERE id = 2", lambda t, engine: t.delete("id = 2", engine=engine)),
+    ("MERGE INTO {t} t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
+     "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE AND t.p = 1 THEN UPDATE SET p = 100",
+     lambda t, engine: (t.merge(NEWCOMERS, "t.id = s.id", target_alias="t", source_alias="s")
+                        .when_matched_update_all().when_not_matched_insert_all()
+                        .when_not_matched_by_source_update("t.p = 1", set={"p": "100"}).execute(engine))),
+    ("INSERT INTO {t} VALUES (60, 1)", lambda t, engine: t.append({"id": [60], "p": [1]})),
+    ("OPTIMIZE {t}", lambda t, engine: t.optimize(engine=engine)),
+    ("UPDATE {t} SET p = 0 WHERE id = 5", lambda t, engine: t.update({"p": "0"}, "id = 5", engine=engine)),
+]
+NEWCOMERS = pa.table({"id": [3, 50, 51], "p": [-3, -50, -51]})
+
+
+@pytest.mark.parametrize(("mode", "vectors", "engine"), [
+    ("none", "false", "arrow"), ("id", "true", "arrow"), ("id", "false", "spark"), ("name", "true", "spark")])
+def test_rows_keep_their_ids_from_hand_to_hand(
+    delta_spark: DeltaSpark, tmp_path: Path, mode: str, vectors: str, engine: str
+) -> None:
+    """Each step is done by us, by Delta Spark, and in turns: the rows, ids and versions are the same."""
+    ours, theirs = copies(appended(delta_spark, tmp_path / "t", **{
+        "delta.enableRowTracking": "true", "delta.columnMapping.mode": mode,
+        "delta.enableDeletionVectors": vectors}))
+    shared = tmp_path / "shared"
+    shutil.copytree(theirs, shared)
+    delta_spark.view("source", NEWCOMERS)
+    for number, (sql, ours_does) in enumerate(STEPS):
+        ours_does(dn.open(ours), engine)
+        run(delta_spark, sql.format(t=table(theirs)))
+        if number % 2:
+            run(delta_spark, sql.format(t=table(shared)))
+        else:
+            ours_does(dn.open(shared), engine)
+        found = [tracked(delta_spark, where) for where in (ours, theirs, shared)]
+        assert found[0] == found[1] == found[2], sql
+        snapshot = dn.open(shared).snapshot
+        rows = read_table(snapshot, snapshot.files, row_ids=True).rename_columns(["id", "p", "r", "v"])
+        mine = sorted(rows.to_pylist(), key=lambda row: row["id"])
+        assert normal(mine) == found[2]
+
+
+def tracked(delta_spark: DeltaSpark, path: Path) -> list[tuple[Any, ...]]:
+    return normal(delta_spark.sql(ROW_IDS.format(t=table(path))))
+
+
+def normal(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Rows by id; a new row's own number depends on how many were written before, which differs."""
+    return [(row["id"], row["p"], "new" if row["id"] >= 50 else row["r"], row["v"]) for row in rows]
 
 
 def test_clustering(delta_spark: DeltaSpark, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from deltanb.errors import ConstraintViolation
 from deltanb.log.column_values import MARK
 from deltanb.table import DeltaTable
 from tests.peers.delta_spark import DeltaSpark, PeerError, table
+from tests.transaction.test_metadata_check import ALLOWED, REFUSED
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -118,3 +119,25 @@ def test_both_sync_to_the_same_mark(tmp_path: Path, delta_spark: DeltaSpark) -> 
             delta_spark.sql(f"ALTER TABLE {table(path)} ALTER COLUMN id SYNC IDENTITY")
         marks.append((mark(ours), ours.history()[0].operation, ours.history()[0].tags))
     assert marks[0] == marks[1]
+
+
+# --- which generated columns there may be ---------------------------------------------------------------
+
+CREATED = (
+    "CREATE TABLE {t} (n INT, s STRING, ts TIMESTAMP, a ARRAY<INT>, st STRUCT<x:INT>, d DECIMAL(10,1), "
+    "m MAP<STRING,INT>, h INT GENERATED ALWAYS AS (n), g {kind} GENERATED ALWAYS AS ({sql})) USING delta")
+REFUSED_HERE_ALONE = {"now()"}
+"""Delta Spark takes it, though every engine that computes it later has another value."""
+
+
+def test_both_take_and_refuse_the_same_generated_columns(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    decided = {}
+    for place, (kind, sql) in enumerate([*ALLOWED, *((kind, sql) for kind, sql, _ in REFUSED if sql)]):
+        try:
+            delta_spark.sql(CREATED.format(t=table(tmp_path / str(place)), kind=kind, sql=sql))
+        except PeerError:
+            decided[sql, kind] = False
+        else:
+            decided[sql, kind] = True
+    assert [sql for kind, sql in ALLOWED if not decided[sql, kind]] == []
+    assert {sql for kind, sql, _ in REFUSED if decided.get((sql, kind))} == REFUSED_HERE_ALONE

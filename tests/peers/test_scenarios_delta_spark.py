@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from deltanb.actions import AddFile, CommitInfo, RemoveFile
+from deltanb.actions import AddFile, CommitInfo, RemoveFile, from_dict
+from deltanb.errors import DeltaError
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
+from deltanb.testing import TableBuilder, add
 from deltanb.transaction.rebase import parse_high_water_mark
 from tests.peers.delta_spark import DeltaSpark, PeerError
 from tests.transaction.test_scenarios import SCENARIOS, winner_lines
@@ -125,3 +127,40 @@ def check_commit(path: Path, expected: dict[str, Any]) -> None:
         assert adds[file].default_row_commit_version == value
     for file, value in expected.get("remove_base_row_ids", {}).items():
         assert removes[file].base_row_id == value
+
+
+@pytest.mark.parametrize("operation", ["DELETE", "RESTORE", "Manual Update"])
+@pytest.mark.parametrize("stats", ['{"numRecords":3,"tightBounds":true}', '{"numRecords":3}', "{}",
+                                   '{"numRecords":3,"tightBounds":false}'])
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_both_refuse_the_same_vectors(
+    delta_spark: DeltaSpark, tmp_path: Path, enabled: str, stats: str, operation: str
+) -> None:
+    log, vector = tmp_path / "_delta_log", {
+        "storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+        "sizeInBytes": 40, "cardinality": 6}
+    log.mkdir()
+    text = TableBuilder().create("id long", properties={"delta.enableDeletionVectors": enabled}).store.read(
+        commit_name(0)).decode()
+    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"],
+                "writerFeatures": ["deletionVectors"]}
+    lines = [line for line in text.splitlines() if '"protocol"' not in line]
+    (log / "00000000000000000000.json").write_text("\n".join([json.dumps({"protocol": features}), *lines]))
+    action = add("a", deletionVector=vector, stats=stats)
+    theirs = ours = None
+    try:
+        delta_spark.ask("scenario", path=str(tmp_path), reads=[], late_reads=[], winners=[],
+                        actions=[json.dumps(action)], operation=operation, large=False, settings={})
+        (tmp_path / commit_name(1)).unlink()
+    except PeerError as error:
+        theirs = error.condition
+    try:
+        DeltaLog.for_table(str(tmp_path)).start_transaction().commit([from_dict(action)], operation)
+    except DeltaError as error:
+        ours = error.kind
+    if theirs == "DELTA_ADDING_DELETION_VECTORS_DISALLOWED" and operation == "RESTORE":
+        assert ours is None or "numRecords" not in stats  # a version with vectors can be restored
+        return
+    assert (ours is None) == (theirs is None), (ours, theirs)
+    if enabled == "true" and "numRecords" in stats:  # else two things are wrong at once, or there is no code
+        assert ours == theirs

@@ -114,6 +114,49 @@ def test_schema_evolution_and_structs(tmp_path: Path) -> None:
     assert str(tables["spark"].schema.field("s").type) == "struct<a: long, b: string, c: double>"
 
 
+def test_structs_that_lack_a_field(tmp_path: Path) -> None:
+    """A value that would leave a field NULL is refused by name; with schema evolution it does."""
+    part, whole = pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int64()), ("c", pa.int64())])
+
+    def data(fields: pa.StructType, structs: list[Any], *arrays: list[Any]) -> pa.Table:
+        return pa.table({"id": list(range(1, len(structs) + 1)), "st": pa.array(structs, fields),
+                         "l": pa.array(arrays[0] if arrays else [None] * len(structs), pa.list_(fields))})
+
+    full = {"a": 1, "c": 5}
+    tables = twins(tmp_path, data(whole, [full, None, full, None], [[full], None, None, []]))
+    source = data(part, [{"a": 99}, None, None, {"a": 98}, {"a": 97}], [[{"a": 99}]] + [None] * 4)
+    refused = {
+        "st.c": [
+            lambda t: merge(t, source).when_matched_update(set={"st": "s.st"}),
+            lambda t: merge(t, source).when_matched_update(set={"st": "named_struct('a', s.id)"}),
+            lambda t: merge(t, source).when_not_matched_insert(values={"id": "s.id", "st": "s.st"}),
+            lambda t: merge(t, source).when_not_matched_insert_all(except_cols=["l"]),
+            lambda t: merge(t, source, "t.id + 9 = s.id").when_not_matched_by_source_update(
+                set={"st": "named_struct('a', t.id)"})],
+        "l.element.c": [lambda t: merge(t, source).when_matched_update(set={"l": "s.l"}),
+                        lambda t: merge(t, source).when_matched_update_all(),
+                        lambda t: merge(t, source).when_matched_update(
+                            set={"l": "transform(s.l, e -> named_struct('a', e.a))"})],
+    }
+    for name, builders in refused.items():
+        for build in builders:
+            with pytest.raises(SchemaMismatch) as raised:
+                build(tables["spark"]).execute(engine="spark")
+            assert raised.value.differences == [f"- {name}: long, missing from the value"]
+    table = tables["spark"]
+    with pytest.raises(SchemaMismatch, match=r"st\.c: long, missing from the value"):
+        table.update({"st": "named_struct('a', 1L)"}, engine="spark")
+    with pytest.raises(InvalidPredicate, match="does not take"):  # it would lose x
+        table.update({"st": "named_struct('a', 1L, 'c', 2L, 'x', 3L)"}, engine="spark")
+    assert table.version == 1
+    both(tables, lambda t: merge(t, source).when_matched_update_all().when_not_matched_insert_all()
+         .with_schema_evolution())
+    assert sorted(str(row["st"]) for row in table.to_arrow().to_pylist()) == [
+        "None", "{'a': 97, 'c': None}", "{'a': 98, 'c': None}", "{'a': 99, 'c': 5}", "{'a': None, 'c': 5}"]
+    table.update({"st": "named_struct('C', 2L, 'a', 1L)"}, engine="spark")
+    assert table.to_arrow()["st"].to_pylist() == [{"a": 1, "c": 2}] * 5
+
+
 def test_the_table_gives_values_to_inserted_rows(tmp_path: Path) -> None:
     from deltanb.log import column_values as given
     from deltanb.log.schema import PrimitiveType, StructField, StructType

@@ -64,6 +64,13 @@ def rows_of(folder: Path, files) -> list[dict]:
     return rows
 
 
+def page_version(path: Path) -> int:
+    """1 or 2, as the first page's header begins: field 1 of a Thrift struct, the page's type."""
+    with path.open("rb") as file:
+        file.seek(pq.read_metadata(path).row_group(0).column(0).data_page_offset)
+        return {b"\x15\x00": 1, b"\x15\x06": 2}[file.read(2)]
+
+
 def both(spark, tmp_path, rows: pa.Table, metadata: Metadata, protocol: Protocol = PLAIN):
     """The files that either engine makes of the same rows, in one file a partition."""
     made = {}
@@ -236,6 +243,61 @@ def test_mapped_columns_have_physical_names_and_ids_at_every_level(spark, tmp_pa
     assert by_id[0] == by_id[1]
 
 
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_columns_of_a_flat_table_have_their_ids_too(spark, tmp_path, mode):
+    schema, last = assign(schema_of(n="long", s="string"))
+    metadata = Metadata("t", schema.to_json(), (), {MODE_KEY: mode, MAX_ID_KEY: str(last)})
+    rows = pa.table({"n": [1], "s": ["a"]})
+    stored = [pq.ParquetFile(tmp_path / name / decode_path(files[0].path)).schema_arrow
+              for name, files in zip(("process", "spark"), both(spark, tmp_path, rows, metadata, MAPPED),
+                                     strict=True)]
+    assert _ids(stored[0]) == _ids(stored[1]) != {}
+
+
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_partition_columns_are_in_the_files_as_in_the_process(spark, tmp_path, mode):
+    """Where the table asks for it; with a key of each kind, empty texts, and NOT NULL."""
+    schema = StructType([
+        StructField("t", PrimitiveType("timestamp")), StructField("id", PrimitiveType("long")),
+        StructField("s", PrimitiveType("string")), StructField("b", PrimitiveType("binary")),
+        StructField("k", PrimitiveType("integer"), nullable=False)])
+    numbers = iter(range(100))
+    schema, last = assign(schema, new_name=lambda: f"col-{next(numbers)}")
+    by = ("s", "t", "b", "k")
+    configuration = {} if mode == "none" else {MODE_KEY: mode, MAX_ID_KEY: str(last)}
+    metadata = Metadata("t", schema.to_json(), by, configuration)
+    protocol = Protocol(2, 7, None, ("columnMapping", "materializePartitionColumns"))
+    at = dt.datetime(2024, 1, 2, 3, 4, 5, 6, UTC)
+    rows = pa.table({"t": [at, None, at], "id": [1, 2, 3], "s": ["x", "", None],
+                     "b": [b"\x01", b"", None], "k": [1, 2, 2]}, schema=to_arrow(schema))
+    process, sparks = both(spark, tmp_path, rows, metadata, protocol)
+    assert described(sparks) == described(process)
+    found = []
+    for engine, files in (("process", process), ("spark", sparks)):
+        tables = [pq.ParquetFile(tmp_path / engine / decode_path(f.path)).read() for f in files]
+        assert len({(tuple(t.schema.names), str(_ids(t.schema))) for t in tables}) == 1
+        found.append((tables[0].schema.names, _ids(tables[0].schema),
+                      sorted((row for t in tables for row in t.to_pylist()), key=str)))
+    assert found[0] == found[1] and len(found[0][0]) == 5
+    stored = [list(row.values()) for row in found[1][2]]
+    assert sorted(stored) == [[1, "x", at, b"\x01", 1], [2, None, None, None, 2], [3, None, at, None, 2]]
+
+
+def test_spark_reads_partition_values_from_the_log_though_files_have_them(spark, tmp_path):
+    import deltanb as dn
+
+    table = dn.create(tmp_path / "t", {"p": [1, 2], "n": [1, 2]}, partition_by=["p"],
+                      properties={"delta.writePartitionColumnsToParquet": "true"})
+    assert sorted(table.to_df(spark).collect()) == [(1, 1), (2, 2)]  # by the folders
+    txn = table.start_transaction()
+    (file,) = txn.filter_files("p = 1")
+    (tmp_path / "t" / file.path).rename(tmp_path / "t" / "moved.parquet")
+    txn.commit([file.remove(), file.replace(path="moved.parquet", partition_values={"p": "7"})])
+    assert sorted(table.to_df(spark).collect()) == [(2, 2), (7, 1)]  # by the log
+    table.delete("n = 2")
+    assert [tuple(row) for row in table.to_df(spark, where="p = 7").collect()] == [(7, 1)]
+
+
 def _ids(fields, path=()):
     found = {}
     for field in fields:
@@ -251,6 +313,29 @@ def _ids(fields, path=()):
 
 
 # --- files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "codec", ["none", "snappy", "gzip", "lz4", "lz4_raw", "zstd", "uncompressed", None])
+def test_files_are_stored_as_in_the_process(spark, tmp_path, codec):
+    rows = pa.table({"n": list(range(1000)), "text": ["some text"] * 1000})
+    asks = {} if codec is None else {"delta__parquet__compression__codec": codec}
+    for version, pages in (("1.0.0", 1), ("2.12.0", 2)):
+        metadata = table_of(from_arrow(rows.schema), **asks, delta__parquet__format__version=version)
+        folder = tmp_path / version
+        made = both(spark, folder, rows, metadata)
+        names, stored = [], []
+        for engine, files in zip(("process", "spark"), made, strict=True):
+            path = folder / engine / decode_path(files[0].path)
+            names.append(path.name.partition("-c000")[2])
+            stored.append(pq.read_metadata(path).row_group(0).column(0).compression)
+            assert page_version(path) == pages
+            assert pq.read_table(path).equals(rows)
+            assert spark.read.parquet(str(path)).count() == 1000
+        assert names[0] == names[1] and stored[0] == stored[1]
+    with pytest.raises(InvalidArgument, match=r"codec = 'brotli'"):
+        both(spark, tmp_path, rows, table_of(
+            from_arrow(rows.schema), delta__parquet__compression__codec="brotli"))
 
 
 def test_nothing_but_the_files_is_left(spark, tmp_path):
@@ -556,3 +641,16 @@ def test_a_failure_between_two_moves_leaves_nothing(spark, tmp_path, monkeypatch
         spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(id="long")), PLAIN,
                                 spark.range(0, 10, 1, 2))
     assert moved and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("interval", ["interval '3' second", "array(interval '3' month)"])
+def test_intervals_of_a_frame_are_refused_by_name(spark, tmp_path, interval):
+    import deltanb as dn
+
+    frame = spark.sql(f"select 1L id, {interval} x")
+    with pytest.raises(InvalidSchema, match="x.* has the type interval .*Delta stores no intervals"):
+        dn.create(tmp_path / "new", frame)
+    table = dn.create(tmp_path / "t", {"id": [1], "x": [5]})
+    with pytest.raises(InvalidSchema, match=r"'x.* has type interval"):
+        table.append(frame)
+    assert table.version == 0 and not (tmp_path / "new").exists()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb.testing import ScriptedStore, TableBuilder
+import pytest
+
+from deltanb.testing import Fail, ScriptedStore, TableBuilder
 from deltanb.transaction.commit import Drive
-from deltanb.transaction.steps import Committed, Prepared, PutIfAbsent
+from deltanb.transaction.steps import Committed, Prepared, PutIfAbsent, ReadWinner
 
 
 class Lock:
@@ -59,3 +61,42 @@ def test_the_end_stays_the_end() -> None:
         assert drive.committed is None
     assert drive.advance() is None
     assert drive.committed is not None and drive.committed.version == 1
+
+
+def test_an_error_of_the_store_is_the_reply_to_its_step() -> None:
+    store = ScriptedStore()
+    drive = driven(store, Lock())
+    drive.advance(), drive.advance()
+    store.script.append(Fail("gone"))
+    assert isinstance(drive.advance(), ReadWinner)
+    assert isinstance(drive.reply, OSError)
+
+
+def test_an_interrupt_ends_the_commit_after_one_question() -> None:
+    def put(inner: Any, name: str, data: bytes) -> bool:
+        inner.put_if_absent(name, data)
+        raise KeyboardInterrupt
+
+    store, lock = ScriptedStore(), Lock()
+    drive = driven(store, lock)
+    drive.advance(), drive.advance()
+    store.script.append(put)
+    reads = store.calls["read"]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        drive.advance()
+    assert store.calls["read"] == reads + 1 and isinstance(drive.step, Committed)
+    assert not lock.is_held and lock.taken == 2
+    assert "version 1 was committed" in caught.value.__notes__[0]
+    drive.give_up()
+    assert store.calls["read"] == reads + 1, "the end stays the end"
+
+
+def test_what_is_given_up_before_its_put_asks_nothing() -> None:
+    store = ScriptedStore()
+    drive = driven(store, Lock())
+    drive.advance(), drive.advance()
+    calls = store.calls.copy()
+    drive.give_up()
+    assert store.calls == calls
+    with pytest.raises(StopIteration):
+        next(drive.steps)

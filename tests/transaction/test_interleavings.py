@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from deltanb import errors
 from deltanb.actions import Action, AddFile, CommitInfo, from_json
 from deltanb.log.delta_log import DeltaLog
@@ -15,7 +17,7 @@ from deltanb.transaction.commit import commit_steps
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.schedule import Log, Writer, answer_from, interleavings
-from deltanb.transaction.steps import Committed, PutIfAbsent, Recognised, Step
+from deltanb.transaction.steps import Committed, Failed, PutIfAbsent, ReadWinner, Recognised, Step
 
 
 def table() -> DeltaLog:
@@ -37,11 +39,11 @@ def file(path: str, part: int) -> AddFile:
     return AddFile(path=path, partition_values={"part": str(part)}, size=1, modification_time=1)
 
 
-def writers_of(currents: list[CurrentTransaction], answers: list[Any] | None = None
-               ) -> Callable[[], list[Writer]]:
+def writers_of(currents: list[CurrentTransaction], answers: list[Any] | None = None,
+               is_final: bool = False) -> Callable[[], list[Writer]]:
     def start() -> list[Writer]:
         return [
-            Writer(commit_steps(c, max_attempts=10, clock=lambda: 0),
+            Writer(commit_steps(c, max_attempts=10, clock=lambda: 0, is_final=is_final),
                    answers[i]() if answers else answer_from)
             for i, c in enumerate(currents)
         ]
@@ -133,6 +135,83 @@ def test_a_lost_response_never_commits_twice_in_any_order() -> None:
                 "commitInfo"]["txnId"] == currents[0].txn_id
             recognised += any(isinstance(s, Recognised) for s in writers[0].trace)
     assert recognised > 0
+
+
+class Stop(Exception):
+    """An interrupt: neither an answer of the store nor one of its errors."""
+
+
+def interrupted(of_put: int, *, lands: bool) -> Callable[[], Callable[[Step, Log], Any]]:
+    """Answers in which one put is interrupted, before or after it did its work."""
+
+    def make() -> Callable[[Step, Log], Any]:
+        puts = 0
+
+        def answer(step: Step, log: Log) -> Any:
+            nonlocal puts
+            puts += isinstance(step, PutIfAbsent)
+            if isinstance(step, PutIfAbsent) and puts == of_put:
+                if lands:
+                    answer_from(step, log)
+                return Stop()
+            return answer_from(step, log)
+
+        return answer
+
+    return make
+
+
+@pytest.mark.parametrize("lands", [True, False])
+@pytest.mark.parametrize("is_final", [True, False])
+def test_an_interrupted_commit_knows_in_any_order_whether_it_landed(lands: bool, is_final: bool) -> None:
+    log = table()
+    currents, first = three(log)[:2], start_log(log)
+    seen: Counter[str] = Counter()
+    for of_put in (1, 2):
+        answers = [interrupted(of_put, lands=lands), lambda: answer_from]
+        for writers, ended in interleavings(writers_of(currents, answers, is_final), first):
+            is_there = txn_ids(ended)[currents[0].txn_id] == 1
+            assert txn_ids(ended)[currents[0].txn_id] <= 1
+            error, last = writers[0].outcome, writers[0].trace[-1]
+            if isinstance(error, Stop):
+                assert isinstance(last, Committed | Failed)
+                assert isinstance(last, Committed) == is_there
+                assert is_there == any("was committed" in note for note in notes(error))
+                if isinstance(last, Failed) and is_final:
+                    assert not last.may_have_landed, "the log says that it is not there"
+                if isinstance(last, Failed) and last.may_have_landed:
+                    assert currents[0].txn_id in notes(error)[0]
+            seen[type(last).__name__ + str(getattr(last, "may_have_landed", ""))] += 1
+    assert seen["Committed"] > 0
+    assert (seen["FailedTrue"] > 0) == (not lands and not is_final)
+
+
+def notes(error: BaseException) -> list[str]:
+    return list(getattr(error, "__notes__", ()))
+
+
+def test_a_winner_that_cannot_be_read_for_a_while_changes_no_outcome() -> None:
+    """Each read fails at first: the put, which then says whether the version is taken, leads on."""
+    log = table()
+    currents, first = three(log), start_log(log)
+
+    def make() -> Callable[[Step, Log], Any]:
+        reads = 0
+
+        def answer(step: Step, log: Log) -> Any:
+            nonlocal reads
+            reads += isinstance(step, ReadWinner)
+            return OSError("later") if isinstance(step, ReadWinner) and reads == 1 else answer_from(step, log)
+
+        return answer
+
+    puts: Counter[int] = Counter()
+    for writers, ended in interleavings(
+            writers_of(currents[:2], [make, lambda: answer_from], True), first):
+        won = [i for i, w in enumerate(writers) if isinstance(w.outcome, Committed)]
+        assert 0 in won and txn_ids(ended) == Counter(currents[i].txn_id for i in won)
+        puts[sum(isinstance(step, PutIfAbsent) for step in writers[0].trace)] += 1
+    assert puts[1] and puts[3], "the version is put, found taken and unreadable, put again, then the next one"
 
 
 def test_creators_of_one_table_agree_on_who_made_it() -> None:

@@ -11,6 +11,7 @@ from deltanb.notebook.timeline import CommitTimeline
 from deltanb.options import set_options
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction import journal
+from deltanb.transaction.commit import Drive
 from deltanb.transaction.journal import LostRace, journal_of
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.steps import ReadWinner
@@ -121,9 +122,22 @@ def test_a_commit_whose_answer_was_lost_has_landed_whoever_gave_it_up() -> None:
         explain_conflict(txn)
     stepper.close()
     (attempt,) = journal_of(log)
-    assert attempt.outcome == "abandoned"
+    assert (attempt.outcome, attempt.version, txn.status) == ("committed", 2, "committed")
     timeline = CommitTimeline.of(log)
     assert timeline.failed == [] and [track.lost for track in timeline.commits] == [None, None, ()]
+    with pytest.raises(IllegalStateError, match="is committed; its files stay"):
+        txn.discard_written()
+
+
+def test_steps_that_are_dropped_while_a_put_is_unanswered_leave_the_outcome_unknown() -> None:
+    log = log_with(LoseResponse())
+    txn = log.start_transaction()
+    drive = Drive(txn.commit_steps([FILE], "WRITE"), txn.committer)
+    while not isinstance(drive.advance(), ReadWinner):
+        pass
+    drive.steps.close()
+    assert [attempt.outcome for attempt in journal_of(log)] == [txn.status] == ["unknown"]
+    assert CommitTimeline.of(log).failed == [], "the log says that it landed"
     with pytest.raises(IllegalStateError, match="may have landed; its files stay"):
         txn.discard_written()
 

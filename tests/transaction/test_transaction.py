@@ -24,7 +24,7 @@ from deltanb.testing import (
     add,
 )
 from deltanb.transaction.hooks import FunctionHook
-from deltanb.transaction.operations import Operation
+from deltanb.transaction.operations import RECOMMITS_FILES, Operation
 from deltanb.transaction.steps import (
     Backoff,
     Checked,
@@ -65,15 +65,16 @@ def info_of(log: DeltaLog, version: int) -> CommitInfo:
 def test_a_commit_says_who_did_what() -> None:
     log = new_log()
     txn = log.start_transaction()
-    operation = Operation("WRITE", {"mode": "Append", "partitionBy": ["part"], "none": None},
-                          metrics={"numFiles": 1}, user_metadata="nightly")
+    parameters = {"mode": "Append", "partitionBy": ["part"], "none": None, "auto": False, "n": 3}
+    operation = Operation("WRITE", parameters, metrics={"numFiles": 1}, user_metadata="nightly")
     with set_options(clock=lambda: 77, user_name="ana"):
         version = txn.commit([file("part=1/c")], operation)
     assert version == 2
     info = info_of(log, version)
     assert info.to_value() == {
         "timestamp": 77, "userName": "ana", "operation": "WRITE",
-        "operationParameters": {"mode": "Append", "partitionBy": '["part"]'},
+        "operationParameters": {"mode": "Append", "partitionBy": '["part"]', "none": None, "auto": False,
+                                "n": 3},
         "readVersion": 1, "isolationLevel": "Serializable", "isBlindAppend": True,
         "operationMetrics": {"numFiles": "1"}, "userMetadata": "nightly",
         "engineInfo": info.engine_info, "txnId": txn.txn_id,
@@ -148,7 +149,9 @@ def test_a_store_that_never_answers_leaves_the_outcome_unknown_and_says_so() -> 
         txn.commit([file("c")], "WRITE")
     assert caught.value.version == 2
     assert "no space left on device" in str(caught.value)
-    assert txn.status == "failed"
+    assert txn.status == "unknown"
+    with pytest.raises(errors.IllegalStateError, match=f"may have committed; look .* {txn.txn_id}"):
+        txn.commit([file("c")], "WRITE")
     assert log.update().version == 1
 
 
@@ -267,7 +270,6 @@ def test_a_first_commit_is_given_a_protocol() -> None:
     ([("a", "long"), ("b", "long")], ["A"], {}, "did you mean a"),
     ([("a", "long")], ["a"], {}, "cannot use all columns"),
     ([("a", "long"), ("b", "variant")], ["b"], {}, "its type is variant"),
-    ([("a", "long")], [], {"delta.columnMapping.mode": "name"}, "delta.columnMapping.id"),
     ([("_change_type", "long")], [], {"delta.enableChangeDataFeed": "true"}, "_change_type"),
     ([("a", "long")], [], {"delta.checkpointInterval": "0"}, "checkpointInterval"),
     ([("a", "long")], [], {"delta.isolationLevel": "Loose"}, "Serializable"),
@@ -310,6 +312,55 @@ def test_a_vector_needs_the_feature_and_the_count() -> None:
     log.update()
     with pytest.raises(errors.DeletionVectorMissingNumRecords, match="numRecords"):
         log.start_transaction().commit([marked], "DELETE")
+
+
+VECTOR = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
+
+
+def log_with_vectors(enabled: str) -> Any:
+    """A table of the feature, with two files, of which "new" may become one with a vector."""
+    log = new_log(**{"delta.enableDeletionVectors": enabled})
+    TableBuilder(log.store).commit({"protocol": {
+        "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors"]}}, version=2)
+    log.update()
+    return log
+
+
+def marked(stats: str | None) -> Any:
+    return from_dict(add("v", {"part": "1"}, deletionVector=VECTOR, stats=stats))
+
+
+@pytest.mark.parametrize("operation", ["DELETE", "WRITE", "OPTIMIZE", "a name of my own"])
+def test_a_vector_makes_bounds_wide(operation: str) -> None:
+    log = log_with_vectors("true")
+    for stats in ('{"numRecords":3,"tightBounds":true}', '{"numRecords":3}',
+                  '{"numRecords":3,"tightBounds":null}'):
+        with pytest.raises(errors.DeletionVectorWithTightBounds, match=r"v has.*tightBounds") as raised:
+            log.start_transaction().commit([marked(stats)], operation)
+        assert raised.value.path == "v" and log.update().version == 2
+    wide = marked('{"numRecords":3,"tightBounds":false}')
+    assert log.start_transaction().commit([wide], operation) == 3
+
+
+def test_files_with_vectors_are_committed_again_as_they_are() -> None:
+    """Bounds that were made tight since, and vectors from a time when they were enabled, stay."""
+    log = log_with_vectors("false")
+    for version, name in enumerate(sorted(RECOMMITS_FILES), 3):
+        assert log.start_transaction().commit([marked('{"numRecords":3}')], name) == version
+
+
+def test_a_manual_update_may_say_what_it_likes_of_its_bounds() -> None:
+    log = log_with_vectors("true")
+    assert log.start_transaction().commit([marked('{"numRecords":3,"tightBounds":true}')]) == 3
+
+
+@pytest.mark.parametrize("operation", ["DELETE", None])
+def test_new_vectors_want_the_property(operation: str | None) -> None:
+    log = log_with_vectors("false")
+    with pytest.raises(errors.DeletionVectorsDisabled, match="delta.enableDeletionVectors"):
+        log.start_transaction().commit([marked('{"numRecords":3,"tightBounds":false}')], operation)
+    assert log.update().version == 2
 
 
 def test_a_protocol_is_not_lowered_by_the_way() -> None:
@@ -457,11 +508,61 @@ def test_the_log_messages_of_the_reference(caplog: pytest.LogCaptureFixture) -> 
         log.start_transaction().commit([file("c")], "WRITE")
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
         ("DEBUG", "Attempting to commit version 2 with 1 actions with Serializable isolation level"),
-        ("INFO", "Completed checking for conflicts Version: 3 Attempt: 1 Time: 0 ms"),
+        ("INFO", "Completed checking for conflicts Version: 2 Attempt: 1 Time: 0 ms"),
         ("INFO", "No logical conflicts with deltas [2, 3), retrying."),
         ("DEBUG", "Attempting to commit version 3 with 1 actions with Serializable isolation level"),
         ("INFO", f"Committed delta #3 to {log.path}/_delta_log"),
     ]
+
+
+def test_columns_of_a_table_that_maps_them_have_ids() -> None:
+    txn = new_log().start_transaction()
+    mapped = {"delta.columnMapping.mode": "name"}
+    with pytest.raises(errors.InvalidSchema, match=r"delta.columnMapping.id or .*physicalName"):
+        txn.update_metadata(txn.metadata.replace(configuration=mapped))
+
+
+def test_each_winner_is_logged_with_its_version(caplog: pytest.LogCaptureFixture) -> None:
+    log = new_log()
+    txn = log.start_transaction()
+    for name in "xyz":
+        log.start_transaction().commit([file(name)], "WRITE")
+    times = iter(range(0, 900, 10))
+    with caplog.at_level(logging.INFO, "deltanb.transaction"), set_options(clock=lambda: next(times)):
+        assert txn.commit([file("c")], "WRITE") == 5
+    said = [r.getMessage() for r in caplog.records]
+    assert said[:4] == [
+        "Completed checking for conflicts Version: 2 Attempt: 1 Time: 10 ms",
+        "Completed checking for conflicts Version: 3 Attempt: 1 Time: 20 ms",
+        "Completed checking for conflicts Version: 4 Attempt: 1 Time: 30 ms",
+        "No logical conflicts with deltas [2, 5), retrying."]
+
+
+def test_a_winner_that_ends_the_commit_is_not_said_to_be_checked(caplog: pytest.LogCaptureFixture) -> None:
+    log = new_log([Lose(RIVAL)])
+    txn = log.start_transaction()
+    txn.read_whole_table()
+    with caplog.at_level(logging.INFO, "deltanb.transaction"), pytest.raises(
+            errors.ConcurrentAppendException):
+        txn.commit([file("c")], "WRITE")
+    assert "Completed checking" not in caplog.text
+
+
+def test_the_rebased_transaction_is_given_back() -> None:
+    builder = TableBuilder(MemoryStore()).create(protocol={
+        "minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking", "domainMetadata"]})
+    mark = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":9}', "removed": False}
+    log = DeltaLog.for_table(ScriptedStore(builder.store, [Lose(({"domainMetadata": mark},))]))
+    txn = log.start_transaction()
+    added = AddFile(path="c", partition_values={}, size=1, modification_time=1, stats='{"numRecords":2}')
+    before = txn.prepare([added], "WRITE")
+    assert txn.prepared is None
+    assert txn.commit([added], "WRITE") == 2
+    now = txn.prepared
+    assert now is not None and txn.committed is not None and now is txn.committed.transaction
+    assert [a.base_row_id for a in before.actions if isinstance(a, AddFile)] == [0]
+    assert [a.base_row_id for a in now.actions if isinstance(a, AddFile)] == [10]
+    assert txn.committed.actions == (now.commit_info, *now.actions)
 
 
 def test_hooks_need_a_commit() -> None:

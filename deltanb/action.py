@@ -1,0 +1,182 @@
+"""What all actions have in common: their names in the log, the check of their types, JSON both ways.
+
+What lives here: the base class, and the decorator that makes a frozen value of a class with annotations.
+What it does not know: any action.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from deltanb.display import Displayable
+from deltanb.errors import InvalidAction
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: object) -> object:
+        """Only type checkers ask for it; in the standard library it is from Python 3.11 on."""
+        return lambda decorator: decorator
+
+
+__all__ = ["BY_KEY", "Action", "action", "as_json", "camel", "check_texts", "extra_fields", "wire_hash"]
+
+_JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object",
+               list: "array", type(None): "null"}
+MAX_LONG = 2**63  # numbers of the log are longs, in every implementation
+_A = TypeVar("_A", bound="Action")
+as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # dumps makes one a call
+
+
+def camel(name: str) -> str:
+    """A field's name in the log.
+
+    >>> camel("modification_time")
+    'modificationTime'
+    """
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Action):
+        return value.to_value()
+    if isinstance(value, tuple):
+        return [_json_value(item) for item in value]
+    return value
+
+
+class Action(Displayable):
+    """Base of all actions. ``key`` is the name the log wraps the action in."""
+
+    key: ClassVar[str]
+    _checks: ClassVar[tuple[tuple[str, str, tuple[type, ...], bool], ...]] = ()
+    _wire: ClassVar[dict[str, str]] = {}
+    extra: dict[str, Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        BY_KEY[cls.__dict__.get("key", "")] = cls
+
+    def __post_init__(self) -> None:
+        for name, wire, types, required in self._checks:
+            value = getattr(self, name)
+            if value is None and not required:
+                continue
+            if not isinstance(value, types) or (bool not in types and isinstance(value, bool)):
+                expected = " or ".join(_JSON_NAMES.get(t, t.__name__) for t in types[:1])
+                found = _JSON_NAMES.get(type(value), type(value).__name__)
+                raise InvalidAction(
+                    f"{self.key}.{wire} must be of type {expected}, found {found}: {value!r:.80}",
+                    field=wire,
+                )
+            if type(value) is int and not -MAX_LONG <= value < MAX_LONG:
+                raise InvalidAction(
+                    f"{self.key}.{wire} must lie between {-MAX_LONG} and {MAX_LONG - 1}", field=wire)
+
+    def to_value(self) -> dict[str, Any]:
+        """The JSON object inside the wrapper, without absent fields."""
+        out = {}
+        for name, wire in self._wire.items():
+            value = getattr(self, name)
+            if value is not None:
+                out[wire] = _json_value(value)
+        out.update(self.extra)
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{key: {...}}`` as one line of a commit holds it."""
+        return {self.key: self.to_value()}
+
+    def to_json(self) -> str:
+        """One line of a commit file."""
+        return as_json(self.to_dict())
+
+    @classmethod
+    def from_value(cls: type[_A], value: Mapping[str, Any]) -> _A:
+        """Build from the JSON object inside the wrapper.
+
+        Raises:
+            InvalidAction: a required field is absent or a field has the wrong type.
+        """
+        if not isinstance(value, Mapping):
+            raise InvalidAction(f"{cls.key} must be an object, found {value!r:.80}")
+        names = {wire: name for name, wire in cls._wire.items()}
+        known: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for wire, item in value.items():
+            if wire in names:
+                known[names[wire]] = _from_wire(item)
+            else:
+                extra[wire] = item
+        known = {k: v for k, v in known.items() if v is not None}
+        try:
+            return cls(**known, extra=extra)  # type: ignore[call-arg]
+        except TypeError as error:
+            absent = [cls._wire[f.name] for f in fields(cls)  # type: ignore[arg-type]
+                      if _is_required(f) and f.name not in known]
+            reason = f"lacks {', '.join(absent)}" if absent else f"is not valid: {error}"
+            raise InvalidAction(f"{cls.key} {reason}") from None
+
+    def replace(self: _A, **changes: Any) -> _A:
+        """A copy with some fields changed."""
+        return replace(self, **changes)  # type: ignore[type-var]
+
+
+BY_KEY: dict[str, type[Action]] = {}
+
+
+def check_texts(where: str, values: Iterable[Any]) -> None:
+    """Refuse values among those of a list or map that are no strings: InvalidAction."""
+    for value in values:
+        if not isinstance(value, str):
+            raise InvalidAction(f"{where} holds strings, found {value!r:.80}")
+
+
+def _is_required(f: Field[Any]) -> bool:
+    return f.default is MISSING and f.default_factory is MISSING
+
+
+def _from_wire(item: Any) -> Any:
+    return tuple(item) if isinstance(item, list) else item
+
+
+_CHECKED: dict[str, tuple[type, ...]] = {
+    "str": (str,), "int": (int,), "bool": (bool,), "dict": (dict,), "Mapping": (dict,),
+    "tuple": (tuple, list), "Sequence": (tuple, list),
+}
+
+
+def extra_fields() -> Any:
+    """The field for what this library does not know: kept and written back."""
+    return field(default_factory=dict)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, extra_fields))
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def action(cls: type[_A]) -> type[_A]:
+    """Make a frozen value of the class and compile its wire names and type checks."""
+    made = dataclass(frozen=True, repr=False)(cls)
+    made.__hash__ = wire_hash  # type: ignore[method-assign, assignment]
+    wire: dict[str, str] = {}
+    checks = []
+    for f in fields(made):  # type: ignore[arg-type]
+        if f.name == "extra":
+            continue
+        wire[f.name] = f.metadata.get("wire", camel(f.name))
+        base = str(f.type).split("|")[0].split("[")[0].strip()
+        if base in _CHECKED:
+            optional = "None" in str(f.type)
+            checks.append((f.name, wire[f.name], _CHECKED[base], not optional))
+    made._wire = wire
+    made._checks = tuple(checks)
+    return made
+
+
+def wire_hash(self: Action) -> int:
+    """Of the JSON: fields may hold dicts."""
+    return hash(self.to_json())

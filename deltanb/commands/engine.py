@@ -1,0 +1,144 @@
+"""Who works on a command, the process or Spark, and the line that says so where a JVM is started for it.
+
+What lives here: the choice that ``engine="auto"`` leaves to us. Spark works on what the process cannot
+evaluate, and on more bytes than it should take on; what the log says of sizes is believed as long as it
+keeps the work here, and held against the files before a JVM is started for it.
+What it does not know: what the command does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.actions import decode_path
+from deltanb.data.constraints import Checker
+from deltanb.data.data_file import opened
+from deltanb.data.generated import checks_of
+from deltanb.errors import DeltaError, InvalidArgument, UnsupportedPredicate
+from deltanb.formatting import safe
+
+if TYPE_CHECKING:
+    from deltanb.log.store import LogStore
+    from deltanb.transaction.reads import FileScan
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MAX_IN_PROCESS_BYTES = 1 << 30
+"""Compressed bytes of data files that ``engine="auto"`` works on in the process; above it Spark does,
+where it is installed. Rows are streamed, so it is time that counts: a minute or so on a laptop."""
+ENGINES = ("auto", "arrow", "spark")
+
+
+def choose_engine(
+    txn: OptimisticTransaction, engine: str, files: FileScan, reason: UnsupportedPredicate | None
+) -> str:
+    """``arrow`` or ``spark``: who works on these files.
+
+    Args:
+        engine: ``auto``, or the one that is wanted in any case.
+        files: those that may have to be read.
+        reason: why the command's SQL cannot run in the process, None if it can.
+
+    With ``auto`` Spark works where the process cannot, and on more than ``MAX_IN_PROCESS_BYTES`` if it
+    is installed and can reach the files.
+
+    Raises:
+        InvalidArgument: an unknown engine.
+        UnsupportedPredicate: ``engine="arrow"`` and SQL that cannot run there.
+    """
+    check_engine(engine)
+    if reason is None:
+        reason = _unchecked_constraint(txn)
+    if engine == "arrow" and reason is not None:
+        raise reason
+    if engine != "auto":
+        return engine
+    if reason is not None:
+        if find_spec("pyspark") is None:
+            raise reason
+        announce_spark(str(reason), 'With engine="arrow" it is refused instead')
+        return "spark"
+    return choose_by_size(txn.log.store, [files.table])
+
+
+def choose_by_size(store: LogStore, files: Iterable[pa.Table]) -> str:
+    """As :func:`choose_engine`, for work that either of them can do: by the bytes of the files alone."""
+    if store.local_path("") is None or find_spec("pyspark") is None:
+        return "arrow"
+    size = bytes_to_read(store, files)
+    if size <= MAX_IN_PROCESS_BYTES:
+        return "arrow"
+    from deltanb.notebook.units import size as shown
+
+    announce_spark(
+        f"{shown(size)} or more are to be read, and this process takes on {shown(MAX_IN_PROCESS_BYTES)} by "
+        "itself", 'With engine="arrow" it does so all the same')
+    return "spark"
+
+
+def bytes_to_read(store: LogStore, files: Iterable[pa.Table], whole: bool = False) -> int:
+    """Compressed bytes of data files, given as a snapshot lists them.
+
+    A ``size`` of the log may be wrong. Where their sum exceeds ``MAX_IN_PROCESS_BYTES``, the footers are
+    asked, those of the largest files first, until they exceed it too; with ``whole`` to the last one.
+    """
+    known = pa.concat_tables([table.select(["path", "size"]) for table in files])
+    logged = int(pc.sum(known["size"]).as_py() or 0)
+    if logged <= MAX_IN_PROCESS_BYTES:
+        return logged
+    found = 0
+    for row in known.sort_by([("size", "descending")]).to_pylist():
+        found += _stored_bytes(store, row["path"], row["size"] or 0)
+        if found > MAX_IN_PROCESS_BYTES and not whole:
+            break
+    return found
+
+
+def _stored_bytes(store: LogStore, path: str, logged: int) -> int:
+    """By the file's footer; by the log where there is none to read, which is another step's error."""
+    with suppress(DeltaError, OSError, ValueError), opened(store, decode_path(path)) as parquet:
+        parquet.check_sound()
+        groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
+        return sum(group.column(place).total_compressed_size
+                   for group in groups for place in range(group.num_columns))
+    return logged
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that there is not.
+
+    Raises:
+        InvalidArgument: neither ``auto`` nor ``arrow`` nor ``spark``.
+    """
+    if engine not in ENGINES:
+        raise InvalidArgument(f"engine={engine!r} is none of {', '.join(map(repr, ENGINES))}")
+
+
+def announce_spark(why: str, instead: str) -> None:
+    """Say in one line, on the error stream, that Spark is started though nobody has named it.
+
+    Nothing is said where it runs already, or where it is a server (``SPARK_REMOTE``).
+    """
+    if os.environ.get("SPARK_REMOTE") or sys.stderr is None:
+        return
+    from deltanb.spark.session import running_session
+
+    if running_session() is None:
+        why = safe(why).splitlines()[0].rstrip(".")
+        sys.stderr.write(f"deltanb starts Spark for this, which takes some seconds: {why}. {instead}.\n")
+        sys.stderr.flush()
+
+
+def _unchecked_constraint(txn: OptimisticTransaction) -> UnsupportedPredicate | None:
+    try:
+        Checker(txn.metadata.schema, txn.metadata, checks_of(txn.metadata, txn.protocol))
+    except UnsupportedPredicate as error:
+        return error
+    return None

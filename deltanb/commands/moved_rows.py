@@ -1,0 +1,85 @@
+"""Rows that a commit removes and adds: which are the same, which have changed, told by their ids.
+
+What lives here: :func:`told_apart`, for a commit that takes whole files out and puts others in and leaves
+no change data files, as a RESTORE does (PROTOCOL.md, "Row Tracking").
+What it does not know: the feed, versions, where files are named.
+
+A row with the same id and the same commit version on both sides only moved; with another version it was
+updated. Ids are small beside the rows, so they are read first, and of the rows only those that count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from deltanb.data.data_file import ROW_POSITION, Scan, read_data_file
+
+ALONE, CHANGED, SAME = range(3)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a file: what the log says of it, and, unless all live rows are meant, their positions."""
+
+    file: Mapping[str, Any]
+    only: BitMap64 | None = None
+
+
+def told_apart(
+    scan: Scan, removed: Sequence[Piece], added: Sequence[Piece]
+) -> list[list[dict[int, BitMap64]]] | None:
+    """For each piece of both sides the positions of its rows that are on its side :data:`ALONE`, that
+    :data:`CHANGED`, and that are the :data:`SAME`.
+
+    Args:
+        scan: of row ids and commit versions alone.
+
+    Returns:
+        None where no row is on both sides, or ids are not what they should be: unique.
+    """
+    sides = [_rows(scan, pieces) for pieces in (removed, added)]
+    known = [np.flatnonzero(side["known"]) for side in sides]
+    ids = [side["id"][rows] for side, rows in zip(sides, known, strict=True)]
+    if any(len(np.unique(numbers)) < len(numbers) for numbers in ids):
+        return None
+    _, *places = np.intersect1d(ids[0], ids[1], assume_unique=True, return_indices=True)
+    if not len(places[0]):
+        return None
+    met = [rows[at] for rows, at in zip(known, places, strict=True)]
+    same = sides[0]["version"][met[0]] == sides[1]["version"][met[1]]
+    for side, rows in zip(sides, met, strict=True):
+        side["fate"][rows] = np.where(same, SAME, CHANGED)
+    return [[_parted(side, place) for place in range(len(pieces))]
+            for side, pieces in zip(sides, (removed, added), strict=True)]
+
+
+def _rows(scan: Scan, pieces: Sequence[Piece]) -> dict[str, Any]:
+    """Of all rows, one behind the other: piece, position, id and version, and what becomes of them."""
+    batches, counts = [], []
+    for piece in pieces:
+        found = list(read_data_file(scan, piece.file, positions=True, only=piece.only))
+        batches += found
+        counts.append(sum(batch.num_rows for batch in found))
+    row_id, version = (column.name for column in scan.tracked)
+    table = pa.Table.from_batches(batches, scan.schema.append(pa.field(ROW_POSITION, pa.int64())))
+    known = table[row_id].is_valid().to_numpy() & table[version].is_valid().to_numpy()
+    return {
+        "piece": np.repeat(np.arange(len(pieces)), counts),
+        "position": table[ROW_POSITION].to_numpy(),
+        "known": known,
+        "id": table[row_id].fill_null(-1).to_numpy(),
+        "version": table[version].fill_null(-1).to_numpy(),
+        "fate": np.full(table.num_rows, ALONE, np.int8),
+    }
+
+
+def _parted(side: Mapping[str, Any], piece: int) -> dict[int, BitMap64]:
+    mine = side["piece"] == piece
+    return {fate: BitMap64(side["position"][mine & (side["fate"] == fate)].astype(np.uint64))
+            for fate in (ALONE, CHANGED, SAME)}

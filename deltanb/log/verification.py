@@ -1,0 +1,438 @@
+"""A version held against its checksum: what costs nothing when it is opened, all of it when asked.
+
+What lives here: the comparison of a snapshot with what its ``.crc`` file says (PROTOCOL.md, "Version
+Checksum File"), the warning, and :class:`Recorded`, which goes from version to version so that a commit
+does not write a difference out of the world.
+What it does not know: how the file is read and written (``checksum``).
+
+A table whose log lost a line reads well and short. Only a second witness can tell: so counts, sizes,
+protocol, metadata, transactions and domains are compared as soon as both sides are known, and a
+difference is a :class:`~deltanb.errors.ChecksumMismatchWarning`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.action import camel
+from deltanb.actions import CommitInfo, Metadata, Protocol
+from deltanb.display import Displayable
+from deltanb.errors import ChecksumMismatchWarning, InvalidTable, VersionNotFound
+from deltanb.formatting import get_logger, safe
+from deltanb.log import checksum as files
+from deltanb.log.checksum import Checksum
+from deltanb.log.segment import checksum_name
+
+if TYPE_CHECKING:
+    from deltanb.log.file_set import FileSet
+    from deltanb.log.snapshot import Snapshot, State
+    from deltanb.log.store import LogStore
+
+__all__ = ["ChecksumVerification", "Comparison", "Recorded", "compare", "read", "verify"]
+
+MAX_SHOWN = 80
+"""Characters of a value in a message: a schema has thousands."""
+
+MAX_TOLD = 4
+"""Differences in a message; verify_checksum() has them all."""
+
+MAX_PATHS = 10
+"""Paths of files that a difference lists; there may be as many as the table has files."""
+
+# Rows deleted of a file: 0, 1 to 9, 10 to 99, … (PROTOCOL.md, "Deleted File Count Histogram").
+_DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2**31 - 1)
+
+logger = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One field of a checksum: its name in the file, what is recorded there, what the log gives."""
+
+    field: str
+    recorded: Any
+    found: Any
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both are the same."""
+        return bool(self.recorded == self.found)
+
+    def __str__(self) -> str:
+        parts = [f"{name}: the checksum says {_shown(recorded)}, the log gives {_shown(found)}"
+                 for name, recorded, found in self.details()]
+        more = [f"and {len(parts) - MAX_TOLD} more in {self.field}"] if len(parts) > MAX_TOLD else []
+        return "; ".join(parts[:MAX_TOLD] + more)
+
+    def details(self) -> Iterator[tuple[str, Any, Any]]:
+        """The parts that differ: of an action or a mapping only the fields that do."""
+        both = _mapping(self.recorded), _mapping(self.found)
+        if both[0] is None or both[1] is None:
+            yield self.field, self.recorded, self.found
+            return
+        for name in dict.fromkeys((*both[0], *both[1])):
+            recorded, found = both[0].get(name), both[1].get(name)
+            if recorded != found:
+                yield f"{self.field}.{name}", recorded, found
+
+
+def _some(differences: Sequence[Comparison]) -> str:
+    """The first ones in words."""
+    rest = len(differences) - MAX_TOLD
+    return "; ".join(map(str, differences[:MAX_TOLD])) + (f"; and {rest} more fields" if rest > 0 else "")
+
+
+def _mapping(value: Any) -> Mapping[str, Any] | None:
+    if isinstance(value, Metadata | Protocol):
+        return value.to_value()
+    return value if isinstance(value, Mapping) else None
+
+
+def _shown(value: Any) -> str:
+    text = "nothing" if value is None else value if isinstance(value, str) else repr(value)
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+
+
+# -- when a table is opened ---------------------------------------------------------------------
+
+
+class Recorded:
+    """What the checksum of an opened version says, and how far the log differs.
+
+    What is at hand is compared at once; counts that would have to be made are compared when somebody
+    makes them (:meth:`note`). States of later versions keep it: see :meth:`carried`.
+    """
+
+    def __init__(self, checksum: Checksum, state: State, root: str) -> None:
+        self.checksum, self.version, self.root = checksum, state.version, root
+        self.state: State | None = state
+        """The opened version, until its files are counted."""
+        self.differences: list[Comparison] = []
+        self._uncounted = {"numFiles", "tableSizeBytes"}
+        self._lock = threading.Lock()
+
+    def compare(self) -> None:
+        """Compare what costs nothing; to be called once.
+
+        Warns:
+            ChecksumMismatchWarning: something differs.
+        """
+        state, checksum = self.state, self.checksum
+        assert state is not None and state.metadata is not None and state.protocol is not None
+        txns = {app: txn.version for app, txn in state.txns.items()}
+        domains = {name: domain.configuration for name, domain in state.domains.items()}
+        found = list(_small(checksum, state.protocol, state.metadata, txns, domains))
+        guess = state.files.guessed_num_files()
+        if guess is not None and guess != checksum.num_files:
+            found += self._waiting(state.files.num_files, state.files.size_in_bytes)
+        else:
+            found += self._waiting(*state.files.known)
+        self._tell(found)
+
+    def note(self, files: FileSet) -> None:
+        """Compare the counts of the opened version that somebody has just made.
+
+        Warns:
+            ChecksumMismatchWarning: they differ.
+        """
+        if self.state is not None and self.state.files is files:
+            self._tell(self._waiting(*files.known))
+
+    def count(self) -> None:
+        """Compare all counts, made for this if nobody has.
+
+        Warns:
+            ChecksumMismatchWarning: they differ.
+        """
+        state = self.state
+        if state is not None:
+            self._tell(self._waiting(state.files.num_files, state.files.size_in_bytes))
+
+    def _waiting(self, num_files: int | None, size: int | None) -> list[Comparison]:
+        """The comparisons that these counts decide, each of them once."""
+        recorded = {"numFiles": self.checksum.num_files, "tableSizeBytes": self.checksum.table_size_bytes}
+        found = {"numFiles": num_files, "tableSizeBytes": size}
+        with self._lock:
+            ready = [field for field in self._uncounted if found[field] is not None]
+            self._uncounted -= set(ready)
+            if not self._uncounted:
+                self.state = None
+        return [Comparison(field, recorded[field], found[field]) for field in ready]
+
+    def _tell(self, compared: Sequence[Comparison]) -> None:
+        found = [one for one in compared if not one.agrees]
+        if found:
+            self.differences += found
+            warn(f"{checksum_name(self.version)} of {self.root} does not agree with the log: "
+                 f"{_some(found)}. The log was changed after it was written: rows may be "
+                 "missing. Compare everything with verify_checksum(), restore the log from a copy, or delete "
+                 "the .crc file if the log is right")
+
+    def carried(self, store: LogStore, checksum: Checksum, state: State) -> Checksum:
+        """The checksum of a later version with the differences of the opened one.
+
+        A commit knows what it changed, not what was lost before it: what the checksum of the opened
+        version says more or less than the log, that of a later one says, too, until it is repaired.
+
+        Warns:
+            ChecksumMismatchWarning: there are differences.
+        """
+        self.count()
+        if not self.differences or store.status(checksum_name(self.version)) is None:
+            return checksum
+        by_field = {one.field: one for one in self.differences}
+        changes: dict[str, Any] = {}
+        for field, name in (("numFiles", "num_files"), ("tableSizeBytes", "table_size_bytes")):
+            if field in by_field:
+                one = by_field[field]
+                changes[name] = max(0, getattr(checksum, name) + one.recorded - one.found)
+        for field in ("metadata", "protocol"):
+            if field in by_field and getattr(state, field) == by_field[field].found:
+                changes[field] = by_field[field].recorded
+        for field, name in (("setTransactions", "set_transactions"), ("domainMetadata", "domain_metadata")):
+            if field in by_field:
+                changes[name] = None  # optional: nothing is said rather than something doubtful
+        warn(f"{checksum_name(state.version)} of {self.root} goes on with what the checksum of version "
+             f"{self.version} says, which the log contradicts: {_some(self.differences)}. "
+             "Restore the log from a copy, or delete the .crc files from that version on if the log is right")
+        return replace(checksum, **changes)
+
+
+def read(store: LogStore, state: State) -> Recorded | None:
+    """What the checksum of a state's version says, compared as far as it costs nothing; None without one.
+
+    Warns:
+        ChecksumMismatchWarning: something differs.
+    """
+    found = files.read_checksum(store, state.version)
+    if found is None or state.protocol is None or state.metadata is None:
+        return None
+    recorded = Recorded(found, state, store.root)
+    recorded.compare()
+    return recorded
+
+
+def warn(message: str) -> None:
+    """Say it in the log and as a warning at the line of the caller outside this library."""
+    message = safe(message)
+    logger.warning("%s", message)
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "deltanb":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ChecksumMismatchWarning, stacklevel=level)
+
+
+# -- everything ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class ChecksumVerification(Displayable):
+    """What a version is against what its ``.crc`` file says, field by field.
+
+    ``problem`` says why nothing could be compared: there is no such file, or it cannot be read.
+
+    >>> found = ChecksumVerification("ducks", 3, (Comparison("numFiles", 3, 2),))
+    >>> found.ok, str(found.differences[0])
+    (False, 'numFiles: the checksum says 3, the log gives 2')
+    """
+
+    table: str
+    version: int
+    compared: tuple[Comparison, ...] = ()
+    problem: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a checksum and all of it agrees."""
+        return self.problem is None and not self.differences
+
+    @property
+    def differences(self) -> tuple[Comparison, ...]:
+        """The fields that do not agree."""
+        return tuple(one for one in self.compared if not one.agrees)
+
+    def raise_if_wrong(self) -> None:
+        """For programs: nothing where :attr:`ok`.
+
+        Raises:
+            InvalidTable: a field differs, or nothing could be compared; ``.fields`` are their names.
+        """
+        if self.ok:
+            return
+        name = checksum_name(self.version)
+        what = self.problem or _some(self.differences)
+        raise InvalidTable(
+            f"version {self.version} of {self.table} is not what {name} says: {what}. Restore the log from a "
+            "copy, or delete the .crc file if the log is right",
+            path=self.table, file=name, version=self.version,
+            fields=tuple(one.field for one in self.differences))
+
+
+def verify(snapshot: Snapshot) -> ChecksumVerification:
+    """Everything that the checksum of a snapshot's version says, compared with the log.
+
+    Reads the ``.crc`` file, the commit of the version and the list of files. A difference is no error
+    here; :meth:`ChecksumVerification.raise_if_wrong` makes one of it.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald"]})
+    >>> verify(table.snapshot).ok
+    True
+    """
+    root, version = snapshot.log.path, snapshot.version
+    store = snapshot.log.store
+    checksum = files.read_checksum(store, version)
+    if checksum is None:
+        name = checksum_name(version)
+        is_there = store.status(name) is not None
+        problem = f"{name} is damaged" if is_there else f"there is no {name}"
+        return ChecksumVerification(root, version, (), problem)
+    return ChecksumVerification(root, version, tuple(compare(snapshot, checksum)))
+
+
+def compare(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
+    """Field by field, what the checksum says; what it leaves out is not compared."""
+    yield Comparison("tableSizeBytes", checksum.table_size_bytes, snapshot.size_in_bytes)
+    yield Comparison("numFiles", checksum.num_files, snapshot.num_files)
+    domains = {name: domain.configuration for name, domain in snapshot.domain_metadata.items()}
+    yield from _small(checksum, snapshot.protocol, snapshot.metadata, snapshot.set_transactions, domains)
+    yield from _of_commit(snapshot, checksum)
+    if checksum.histogram is not None:
+        yield Comparison("fileSizeHistogram", *_sizes(snapshot, checksum.histogram))
+    yield from _deleted(snapshot, checksum)
+    if checksum.all_files is not None:
+        yield Comparison("allFiles", *_all_files(snapshot, checksum.all_files))
+
+
+def _small(
+    checksum: Checksum, protocol: Protocol, metadata: Metadata,
+    txns: Mapping[str, int], domains: Mapping[str, str],
+) -> Iterator[Comparison]:
+    """What a state knows without its files."""
+    for name, count in (("numMetadata", checksum.num_metadata), ("numProtocol", checksum.num_protocol)):
+        if count is not None:
+            yield Comparison(name, count, 1)
+    if checksum.metadata is not None:
+        yield Comparison("metadata", checksum.metadata, metadata)
+    if checksum.protocol is not None:
+        yield Comparison("protocol", _ordered(checksum.protocol), _ordered(protocol))
+    if checksum.set_transactions is not None:
+        recorded = {txn.app_id: txn.version for txn in checksum.set_transactions}
+        if "delta.setTransactionRetentionDuration" in metadata.configuration:
+            # Old ones are left out of checksums and checkpoints, not at the same time.
+            both = recorded.keys() & txns.keys()
+            recorded, txns = ({app: of[app] for app in sorted(both)} for of in (recorded, txns))
+        yield Comparison("setTransactions", recorded, dict(txns))
+    if checksum.domain_metadata is not None:
+        listed = {d.domain: d.configuration for d in checksum.domain_metadata if not d.removed}
+        yield Comparison("domainMetadata", listed, dict(domains))
+
+
+def _ordered(protocol: Protocol) -> Protocol:
+    """A protocol's lists are sets: their order says nothing, nor whether an empty one is there."""
+    return protocol.replace(
+        reader_features=tuple(sorted(protocol.reader_features or ())) or None,
+        writer_features=tuple(sorted(protocol.writer_features or ())) or None)
+
+
+def _of_commit(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
+    """What the commit of the version says of itself; nothing where it is cleaned up."""
+    if checksum.in_commit_timestamp is not None:
+        yield Comparison("inCommitTimestampOpt", checksum.in_commit_timestamp, snapshot.timestamp)
+    if checksum.txn_id is None:
+        return
+    try:
+        actions = snapshot.log.read_commit(snapshot.version)
+    except VersionNotFound:
+        return
+    infos = [action for action in actions if isinstance(action, CommitInfo)]
+    if infos and infos[0].txn_id is not None:
+        yield Comparison("txnId", checksum.txn_id, infos[0].txn_id)
+
+
+def _sizes(snapshot: Snapshot, recorded: Mapping[str, list[int]]) -> tuple[Any, Any]:
+    """Both as (bin start, files, bytes) of the bins that hold something."""
+    starts = recorded["sortedBinBoundaries"]
+    counts = dict.fromkeys(starts, 0)
+    sizes = dict.fromkeys(starts, 0)
+    position = len(starts) - 1
+    by_size = pc.value_counts(pc.fill_null(snapshot.select_files(["size"]).column(0), 0))
+    for entry in sorted(by_size.to_pylist(), key=lambda e: e["values"], reverse=True):
+        while position > 0 and starts[position] > entry["values"]:
+            position -= 1
+        counts[starts[position]] += entry["counts"]
+        sizes[starts[position]] += entry["counts"] * entry["values"]
+    listed = zip(starts, recorded["fileCounts"], recorded["totalBytes"], strict=True)
+    found = [(start, counts[start], sizes[start]) for start in starts if counts[start]]
+    return [bin_ for bin_ in listed if bin_[1]], found
+
+
+def _deleted(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
+    """Deletion vectors, the rows they delete, and how these spread over the files."""
+    said = (checksum.num_deletion_vectors, checksum.num_deleted_records, checksum.deleted_counts)
+    if said == (None, None, None):
+        return
+    vectors = snapshot.select_files(["deletion_vector"]).column(0)
+    counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+    if checksum.num_deletion_vectors is not None:
+        found = len(vectors) - vectors.null_count
+        yield Comparison("numDeletionVectorsOpt", checksum.num_deletion_vectors, found)
+    if checksum.num_deleted_records is not None:
+        yield Comparison("numDeletedRecordsOpt", checksum.num_deleted_records, pc.sum(counts).as_py() or 0)
+    if checksum.deleted_counts is not None:
+        yield Comparison("deletedRecordCountsHistogramOpt", checksum.deleted_counts, _spread(counts))
+
+
+def _spread(counts: pa.ChunkedArray) -> list[int]:
+    """How many files have so many rows deleted, by the protocol's bins."""
+    at_least = [pc.sum(pc.greater_equal(counts, low)).as_py() or 0 for low in (*_DELETED_BINS, 2**63 - 1)]
+    return [low - high for low, high in pairwise(at_least)]
+
+
+def _all_files(snapshot: Snapshot, recorded: list[dict[str, Any]]) -> tuple[Any, Any]:
+    """Both as lists of what only one side has: paths, with what differs of files that both have."""
+    columns = ["path", "size", "modification_time", "partition_values", "deletion_vector"]
+    rows = snapshot.select_files(columns).to_pylist(maps_as_pydicts="lossy")
+    listed = {_key(row["path"], row.get("deletionVector")): row for row in recorded}
+    found = {_key(row["path"], _wire(row["deletion_vector"])): {camel(k): v for k, v in row.items()}
+             for row in rows}
+    names = ("size", "modificationTime", "partitionValues")
+
+    def differ(key: str) -> list[str]:
+        both = listed[key], found[key]
+        return [name for name in names if name in both[0] and both[0][name] != both[1][name]]
+
+    changed = {key: differ(key) for key in listed.keys() & found.keys()}
+    return _listed(listed, changed), _listed(found, changed)
+
+
+def _listed(files: dict[str, dict[str, Any]], changed: dict[str, list[str]]) -> list[str]:
+    lines = []
+    for key in sorted(files):
+        if key not in changed:
+            lines.append(key)
+        elif changed[key]:
+            lines.append(f"{key} ({', '.join(f'{name} {files[key][name]}' for name in changed[key])})")
+    return lines if len(lines) <= MAX_PATHS else [*lines[:MAX_PATHS], f"and {len(lines) - MAX_PATHS} more"]
+
+
+def _key(path: str, vector: Mapping[str, Any] | None) -> str:
+    known = {name: value for name, value in sorted((vector or {}).items()) if name != "maxRowIndex"}
+    return f"{path} with {json.dumps(known)}" if known else path
+
+
+def _wire(vector: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if vector is None:
+        return None
+    names = ("storage_type", "path_or_inline_dv", "offset", "size_in_bytes", "cardinality")
+    return {camel(name): vector[name] for name in names if vector[name] is not None}

@@ -1,0 +1,70 @@
+"""Spark's refusals as errors of this library.
+
+What lives here: the one way from an exception of Spark's, raised while it reads SQL or computes with it, to
+``InvalidPredicate``, with a reason that a person can read.
+What it does not know: what the SQL is for; whoever runs it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    PythonException,
+    SparkNoSuchElementException,
+    SparkRuntimeException,
+    SparkUpgradeException,
+    UnsupportedOperationException,
+)
+
+from deltanb.errors import InvalidPredicate
+
+MARK = "deltanb:"  # begins our texts among the errors a query may raise
+MAX_REASON = 400  # characters: Spark repeats the expression, however long it is
+_OF_SQL = (
+    AnalysisException, ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException,
+    IllegalArgumentException, NumberFormatException, PythonException, SparkNoSuchElementException,
+    SparkRuntimeException, SparkUpgradeException, UnsupportedOperationException,
+)
+"""What Spark raises for SQL and for its values (a syntax error is an ``AnalysisException``). A lost server or
+a damaged file raises something else, and is nobody's SQL."""
+
+
+@contextmanager
+def refusals(
+    doing: str, sql: str | None, advice: str = "", **details: Any
+) -> Iterator[None]:
+    """What Spark refuses in the block is an ``InvalidPredicate``: "Spark cannot ``doing``: its reason".
+
+    Our own texts (:data:`MARK`) pass: ``checks.translated`` reads them.
+
+    Raises:
+        InvalidPredicate: ``.predicate`` is ``sql``; ``details`` are attributes, too.
+    """
+    try:
+        yield
+    except _OF_SQL as error:
+        if MARK + "{" in str(error):
+            raise
+        raise InvalidPredicate(
+            f"Spark cannot {doing}: {reason(error)}{advice}", predicate=sql, **details) from None
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error that says something, in no more than :data:`MAX_REASON` characters.
+
+    >>> reason(ValueError("\\n[PARSE_SYNTAX_ERROR] Syntax error at 'x'.\\n== SQL =="))
+    "[PARSE_SYNTAX_ERROR] Syntax error at 'x'."
+    >>> reason(ValueError())
+    'ValueError'
+    """
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return said if len(said) <= MAX_REASON else said[:MAX_REASON] + "…"

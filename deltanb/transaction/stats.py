@@ -1,0 +1,187 @@
+"""Commit statistics: what one try to commit was, in numbers, as an event for listeners.
+
+What lives here: :class:`CommitStats` (Delta's event of that name), how its numbers are counted, and the
+telling of listeners. What it does not know: the commit algorithm, what a listener does.
+
+A listener is a function of one argument. It is told after each commit, failed ones included:
+
+>>> from deltanb.options import set_options
+>>> from deltanb.testing import MemoryStore, TableBuilder, add
+>>> from deltanb.actions import AddFile
+>>> log, told = TableBuilder(MemoryStore()).create("id long").log, []
+>>> with set_options(commit_listeners=[told.append]):
+...     log.start_transaction().commit([AddFile(path="a", partition_values={}, size=7)], "WRITE")
+1
+>>> [(stats.outcome, stats.commit_version, stats.num_add, stats.bytes_new) for stats in told]
+[('committed', 1, 1, 7)]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from deltanb.formatting import get_logger, redacted
+from deltanb.options import options
+from deltanb.transaction.hooks import needs_checkpoint
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+logger = get_logger("deltanb.transaction")
+
+NANOSECONDS_IN_A_MILLISECOND = 1_000_000
+
+
+@dataclass
+class Laps:
+    """What a transaction's stopwatch says, in the nanoseconds of ``options.timer``."""
+
+    begun: int
+    prepared: int = 0
+    """When its commit began."""
+    ended: int | None = None
+    """When it had landed, or come to nothing."""
+    writing: int = 0
+    """Spent on puts, from asking for one to its answer."""
+    following: int = 0
+    """Spent on bringing the log's snapshot up to the commit."""
+    commit_size: int = 0
+    """Bytes of the last body that was put."""
+
+
+@dataclass(frozen=True)
+class CommitStats:
+    """One try to commit, in numbers. Sizes are in bytes, durations in milliseconds.
+
+    ``outcome`` is ``committed``, ``failed``, ``abandoned`` or ``unknown``. ``read_version``,
+    ``num_files_total`` and ``size_in_bytes_total`` describe the table after a commit, when its version may be
+    a later one already; they are None where nothing was committed. ``error`` is the stable code, or else the
+    class, of what a commit failed with. ``info`` and ``new_metadata`` are the commit's.
+    """
+
+    table: str
+    txn_id: str
+    operation: str
+    outcome: str
+    start_version: int
+    commit_version: int | None
+    read_version: int | None
+    attempts: int
+    isolation_level: str
+    is_blind_append: bool
+    num_actions: int
+    num_add: int
+    num_remove: int
+    num_set_transaction: int
+    num_domain_metadata: int
+    num_cdc_files: int
+    bytes_new: int
+    cdc_bytes_new: int
+    commit_size_bytes: int
+    num_absolute_paths_in_add: int
+    num_distinct_partitions_in_add: int
+    num_partition_columns_in_table: int
+    txn_duration_ms: float
+    commit_duration_ms: float
+    fs_write_duration_ms: float
+    state_reconstruction_duration_ms: float
+    num_files_total: int | None = None
+    size_in_bytes_total: int | None = None
+    checkpoint_attempt: bool = False
+    error: str | None = None
+    protocol: Protocol | None = field(default=None, repr=False)
+    info: CommitInfo | None = field(default=None, repr=False)
+    new_metadata: Metadata | None = field(default=None, repr=False)
+
+    @property
+    def retries(self) -> int:
+        """How often it tried again after a lost race."""
+        return max(0, self.attempts - 1)
+
+    @property
+    def weight(self) -> int:
+        """Characters of the texts it holds."""
+        return len(self.new_metadata.schema_string or "") if self.new_metadata is not None else 0
+
+    def lightened(self) -> CommitStats:
+        """The numbers without the actions."""
+        return replace(self, info=None, new_metadata=None)
+
+
+def stats_of(
+    txn: OptimisticTransaction, laps: Laps, snapshot: Snapshot | None = None
+) -> CommitStats | None:
+    """The numbers of a transaction that has tried to commit; ``snapshot`` is the table after it."""
+    current, done, error = txn.prepared, txn.committed, txn.error
+    if current is None:
+        return None
+    actions, ended = current.actions, laps.begun if laps.ended is None else laps.ended
+    kinds = Counter(map(type, actions))
+    kind = getattr(error, "kind", None)
+    new_metadata = None
+    if kinds[Metadata]:
+        new_metadata = next(a for a in actions if isinstance(a, Metadata))
+    return CommitStats(
+        table=redacted(txn.log.path), txn_id=current.txn_id, operation=current.operation.name,
+        outcome=txn.status,
+        start_version=current.read_version, commit_version=None if done is None else done.version,
+        attempts=len(txn.attempts) + 1 if done is None else done.attempts,
+        read_version=None if snapshot is None else snapshot.version,
+        num_files_total=None if snapshot is None else snapshot.num_files,
+        size_in_bytes_total=None if snapshot is None else snapshot.size_in_bytes,
+        state_reconstruction_duration_ms=_milliseconds(laps.following),
+        checkpoint_attempt=snapshot is not None and done is not None and needs_checkpoint(
+            done.version, snapshot),
+        isolation_level=current.isolation, is_blind_append=current.is_blind_append,
+        num_actions=len(actions), num_add=kinds[AddFile], num_remove=kinds[RemoveFile],
+        num_set_transaction=kinds[SetTransaction], num_domain_metadata=kinds[DomainMetadata],
+        num_cdc_files=kinds[AddCDCFile], commit_size_bytes=laps.commit_size,
+        num_partition_columns_in_table=len(current.metadata.partition_columns),
+        **_of_files(actions, bool(current.metadata.partition_columns)),
+        txn_duration_ms=_milliseconds(ended - laps.begun),
+        commit_duration_ms=_milliseconds(ended - laps.prepared),
+        fs_write_duration_ms=_milliseconds(laps.writing),
+        error=str(kind or type(error).__name__) if error is not None else None,
+        protocol=current.protocol if snapshot is None else snapshot.protocol,
+        info=current.commit_info, new_metadata=new_metadata,
+    )
+
+
+def _of_files(actions: Sequence[Action], is_partitioned: bool) -> dict[str, Any]:
+    adds = [a for a in actions if type(a) is AddFile]
+    partitions = len({tuple(a.partition_values.items()) for a in adds}) if is_partitioned else bool(adds)
+    return {
+        "bytes_new": sum(a.size for a in adds if a.data_change),
+        "cdc_bytes_new": sum(a.size for a in actions if type(a) is AddCDCFile),
+        "num_absolute_paths_in_add": sum(a.path[:1] == "/" or "://" in a.path or a.path[:6] == "file:/"
+                                         for a in adds),
+        "num_distinct_partitions_in_add": int(partitions),
+    }
+
+
+def _milliseconds(nanoseconds: int) -> float:
+    return nanoseconds / NANOSECONDS_IN_A_MILLISECOND
+
+
+def tell_listeners(stats: CommitStats) -> None:
+    """Tell the listeners of the options; one that raises is logged, and changes nothing else."""
+    for listener in options.commit_listeners:
+        try:
+            listener(stats)
+        except Exception:
+            logger.exception("A commit listener failed: %r", listener)

@@ -1,0 +1,104 @@
+"""Writing within a transaction: rows become data files in their final place, and no version names them yet.
+
+What lives here: :class:`TransactionalWrite`, the half of a transaction that makes files, and takes them
+away again. What it does not know: how rows become files (the engines), commits and conflicts.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltanb.actions import AddFile, Metadata, Protocol
+from deltanb.errors import IllegalStateError, InvalidArgument, require
+from deltanb.log.paths import place_of
+from deltanb.transaction.reads import require_version_of
+
+if TYPE_CHECKING:
+    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.snapshot import Snapshot
+
+Status = Literal["open", "committing", "committed", "failed", "abandoned", "unknown"]
+
+
+class TransactionalWrite:
+    """What can write files for a version of a table that is to come."""
+
+    def __init__(self, log: DeltaLog, snapshot: Snapshot | None = None) -> None:
+        require_version_of(log, snapshot)
+        self.log = log
+        self.snapshot: Snapshot = log.update() if snapshot is None else snapshot
+        """The version this transaction reads."""
+        self.status: Status = "open"
+        """How far it is. ``failed`` and ``abandoned`` (given up by whoever drove it): nothing was written;
+        ``unknown``: the store does not say whether its commit is there."""
+        self.may_have_landed = False
+        """Whether a put was begun and not answered, so that its version may be this commit."""
+        self.has_written = False
+        """Whether :meth:`write_files` was called; the metadata is fixed from then on."""
+        self.written: list[AddFile] = []
+        """Every file :meth:`write_files` wrote."""
+        self.identity_marks: dict[str, int] = {}
+        """The last value :meth:`write_files` gave to each identity column; the commit records it."""
+
+    @property
+    @abstractmethod
+    def metadata(self) -> Metadata:
+        """The metadata that the files are written for."""
+
+    @property
+    @abstractmethod
+    def protocol(self) -> Protocol:
+        """The protocol that the files are written for."""
+
+    @abstractmethod
+    def _must_be_open(self) -> None:
+        """Refuse where nothing more can be done."""
+
+    def write_files(self, data: Any, **settings: Any) -> list[AddFile]:
+        """Write rows as data files in their final place and describe them.
+
+        Args:
+            data: Arrow, pandas or Python rows, written in the process; or a Spark DataFrame, written
+                by Spark.
+            settings: ``target_file_size`` in bytes, ``data_change``.
+
+        The files are not part of the table before :meth:`commit`. If writing fails they are removed.
+
+        Raises:
+            SchemaMismatch, ConstraintViolation: the rows do not fit the table.
+        """
+        self._must_be_open()
+        if (size := settings.get("target_file_size")) is not None:
+            require(size, int, "target_file_size", "bytes (an integer of at least 1)")
+            if size < 1:
+                raise InvalidArgument(f"target_file_size={size}: a file ends after 1 byte at least")
+        self.has_written = True
+        engine = "spark" if type(data).__module__.partition(".")[0] == "pyspark" else "data"
+        write = import_module(f"deltanb.{engine}.write").write_files
+        added = write(self.log.store, self.metadata, self.protocol, data,
+                      marks=self.identity_marks, **settings)
+        self.written.extend(added)
+        return list(added)
+
+    @property
+    def has_surely_not_landed(self) -> bool:
+        """Whether the files it wrote are no part of the table, whatever happens."""
+        return self.status in ("open", "failed", "abandoned") and not self.may_have_landed
+
+    def discard_written(self) -> None:
+        """Delete the files this transaction wrote; for a command that is refused in the end.
+
+        Raises:
+            IllegalStateError: the transaction committed, or may have; its files may belong to the table.
+        """
+        if not self.has_surely_not_landed:
+            state = "may have landed" if self.may_have_landed else f"is {self.status}"
+            raise IllegalStateError(f"the transaction {state}; its files stay")
+        for add in self.written:
+            store, name = place_of(self.log.store, add.path).opened()
+            with suppress(OSError):  # VACUUM removes what cannot be removed now
+                store.delete(name)
+        self.written.clear()

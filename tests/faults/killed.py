@@ -1,0 +1,80 @@
+"""Commands run in processes that are killed: a server that forks one for each request.
+
+Started as ``python -m tests.faults.killed``; a request is a line of JSON on standard input, its answer a line
+on standard output: how the child ended. The server runs nothing itself and so has no threads to fork beside.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.faults.disk import Strike
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Killer:
+    """The server as its clients see it; close it by leaving the ``with`` block."""
+
+    def __enter__(self) -> Killer:
+        self.server = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.killed"], cwd=ROOT, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.server.communicate()
+
+    def run(self, command: str, folder: Path, strike: Strike) -> int:
+        """Run a command in a process of its own; the process's exit code, negative for a signal."""
+        assert self.server.stdin is not None and self.server.stdout is not None
+        request = [command, str(folder), strike.place, strike.moment, strike.fault]
+        print(json.dumps(request), file=self.server.stdin, flush=True)
+        return int(self.server.stdout.readline())
+
+
+def load_everything() -> None:
+    """Import what a command may import, once, for all children."""
+    for package in ("log", "transaction", "data", "commands"):
+        found = importlib.import_module(f"deltanb.{package}")
+        for module in pkgutil.iter_modules(found.__path__):
+            importlib.import_module(f"{found.__name__}.{module.name}")
+
+
+def serve() -> None:
+    """Answer requests until there are none."""
+    from tests.faults.trial import run_struck
+
+    load_everything()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        command, folder, *strike = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            end(partial(run_struck, command, Path(folder), Strike(*strike)))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+
+
+def end(work: Any) -> None:
+    """Do the work and end the process; whatever it raised is told on standard error."""
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,219 @@
+"""Damaged files of a table: what else tells the same is read instead, the rest is refused by name."""
+
+import json
+import struct
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyroaring import BitMap64
+
+import deltanb as dn
+from deltanb.actions import DeletionVector
+from deltanb.data import deletion_vectors
+from deltanb.errors import InvalidTable
+from deltanb.log.checkpoint_files import classic_name
+from deltanb.log.checksum import checksum_name, read_checksum
+from deltanb.log.delta_log import DeltaLog
+from deltanb.log.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
+from deltanb.log.parquet_file import open_parquet, read_footer
+from deltanb.log.segment import commit_name
+from deltanb.testing import MemoryStore
+
+DEEP = "[" * 100_000 + "]" * 100_000
+ROWS = [{"id": n} for n in range(6)]
+
+
+def lake(*checkpoints):
+    """Six commits of a row each, with checkpoints."""
+    store = MemoryStore()
+    table = dn.create(store, {"id": [0]}, properties={"delta.checkpointInterval": "100"})
+    for number in range(1, 6):
+        table.append({"id": [number]})
+    for version in checkpoints:
+        DeltaLog(store).checkpoint(version)
+    DeltaLog.clear_cache()  # what is asked then reads the files
+    return store
+
+
+def zeroed(store, name, column):
+    """A Parquet file whose footer is whole and whose pages of a column are zeros."""
+    data = bytearray(store.read(name))
+    metadata = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata
+    for group in range(metadata.num_row_groups):
+        chunks = [metadata.row_group(group).column(i) for i in range(metadata.num_columns)]
+        (chunk,) = [chunk for chunk in chunks if chunk.path_in_schema == column]
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        data[start: start + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    store.put(name, bytes(data))
+
+
+ASKED = {
+    "rows": lambda table: table.to_arrow().sort_by("id").to_pylist() == ROWS,
+    "where": lambda table: table.to_arrow(where="id > 3").num_rows == 2,
+    "count": lambda table: table.snapshot.num_files == 6,
+    "size": lambda table: table.snapshot.size_in_bytes > 0,
+    "tombstones": lambda table: table.snapshot.tombstones.num_rows == 0,
+    "delete": lambda table: table.delete("id = 2", engine="arrow").version == 6,
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+@pytest.mark.parametrize("column", ["add.path", "add.stats", "add.size"])
+def test_a_damaged_page_of_a_checkpoint_is_met_later_and_the_commits_serve(column, question):
+    store = lake(2, 4)
+    for version in (2, 4):
+        zeroed(store, classic_name(version), column)
+    assert ASKED[question](dn.open(store))
+
+
+def test_a_damaged_page_of_a_checkpoint_is_met_later_and_the_older_one_serves():
+    store = lake(2, 4)
+    zeroed(store, classic_name(4), "add.path")
+    for version in (0, 1, 2):
+        store.delete(commit_name(version))
+    assert all(answer(dn.open(store)) for answer in ASKED.values())
+
+
+def test_where_nothing_else_tells_it_the_damaged_checkpoint_is_named():
+    store = lake(4)
+    for version in range(5):
+        store.delete(commit_name(version))
+    zeroed(store, classic_name(4), "add.path")
+    with pytest.raises(InvalidTable) as found:
+        dn.open(store).to_arrow()
+    assert found.value.file == classic_name(4)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [DEEP, '{"a":' * 100_000 + "1" + "}" * 100_000, "\ud800", '{"version":"\\ud800"}', '{"version":1e400}',
+     '{"version":' + "9" * 5000 + "}", '{"version":4,"checksum":"\\ud800"}', '{"version":4,"size":[{}]}',
+     '{"version":4,"\\ud800":1,"checksum":"x"}', "null", "[]", "4", "\x00", ""],
+)  # fmt: skip
+def test_a_damaged_hint_or_checksum_is_ignored(content):
+    store, data = lake(4), content.encode("utf-8", "surrogatepass")
+    store.put(LAST_CHECKPOINT, data)
+    store.put(checksum_name(5), data)
+    hint = read_last_checkpoint(store)
+    assert hint is None or hint.version == 4
+    assert read_checksum(store, 5) is None
+    assert dn.open(store).to_arrow().sort_by("id").to_pylist() == ROWS
+
+
+@pytest.mark.parametrize("line", [
+    '{"add":' + DEEP + "}", '{"txn":{"appId":"\\ud800","version":1}}', '{"commitInfo":' + DEEP + "}",
+    '{"txn":{"appId":"a","version":9223372036854775808}}', '{"protocol":' + "1" * 5000 + "}",
+    '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":[{}]}}',
+    '{"metaData":{"id":"a","partitionColumns":[1]}}', '{"metaData":{"id":"a","configuration":{"a":1}}}',
+    '{"metaData":{"id":"a","format":{"provider":1}}}', '{"metaData":{"id":"a","format":{"options":3}}}',
+])  # fmt: skip
+def test_a_damaged_commit_names_its_file_and_line(line):
+    store = lake()
+    store.put(commit_name(5), store.read(commit_name(5)) + line.encode() + b"\n")
+    lines = store.read(commit_name(5)).count(b"\n")
+    with pytest.raises(InvalidTable) as found:
+        dn.open(store)
+        DeltaLog(store).read_commit(5)
+    assert (found.value.file, found.value.line) == (commit_name(5), lines)
+
+
+@pytest.mark.parametrize("schema", [
+    DEEP, '{"type":"struct","fields":[{"name":"id","type":"long","nullable":"x"}]}', "[]", '"long"', "1",
+    '{"type":"struct","fields":[{"name":"x","type":{"type":"array","elementType":"long","containsNull":2}}]}',
+])  # fmt: skip
+def test_a_damaged_schema_is_an_invalid_table(schema):
+    store = lake()
+    line = json.dumps({"metaData": {"id": "a", "schemaString": schema}})
+    store.put(commit_name(6), line.encode())
+    with pytest.raises(InvalidTable, match="schemaString"):
+        dn.open(store).to_arrow()
+
+
+def with_vector(vector):
+    store = lake()
+    lines = [json.loads(line) for line in store.read(commit_name(5)).splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"]["deletionVector"] = vector.to_value()
+    store.put(commit_name(5), "".join(json.dumps(line) + "\n" for line in lines).encode())
+    return store
+
+
+@pytest.mark.parametrize("vector", [
+    deletion_vectors.inline(BitMap64([1])),  # the file has one row
+    deletion_vectors.inline(BitMap64([0])).replace(size_in_bytes=2**31 - 1),
+    deletion_vectors.inline(BitMap64([0])).replace(cardinality=-1),
+    DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", -5, 1, offset=1),
+    DeletionVector("p", "x" * 70_000, 5, 1, offset=1), DeletionVector("p", "\0", 5, 1, offset=1),
+    DeletionVector("i", "0" * 65, 50, 1),
+])  # fmt: skip
+def test_a_damaged_deletion_vector_is_refused(vector):
+    with pytest.raises(dn.errors.DeltaError):
+        dn.open(with_vector(vector)).to_arrow()
+
+
+def test_a_vector_whose_offset_lies_is_refused():
+    store = lake()
+    (vector,) = deletion_vectors.write_file(store, [BitMap64([0])])
+    for offset in (-1, 5, 2**31 - 1):
+        with pytest.raises(InvalidTable):
+            deletion_vectors.load(store, vector.replace(offset=offset))
+
+
+def test_a_turned_bit_in_a_data_page_is_noticed():
+    store = MemoryStore()
+    table = dn.create(store, {"id": list(range(1000))})
+    (path,) = table.snapshot.files["path"].to_pylist()
+    whole = store.read(path)
+    for at in (200, len(whole) // 2):
+        data = bytearray(whole)
+        data[at] ^= 1
+        store.put(path, bytes(data))
+        with pytest.raises(InvalidTable, match="part-") as found:
+            table.to_arrow()
+        assert found.value.file == path
+
+
+# -- footers -----------------------------------------------------------------------------------
+
+
+def footer_of(data):
+    (length,) = struct.unpack("<I", data[-8:-4])
+    return data[-8 - length:-8]
+
+
+def test_a_footer_is_read_as_pyarrow_reads_it():
+    store = lake(4)
+    source = pa.BufferReader(store.read(classic_name(4)))
+    file = open_parquet(source)
+    file.footer.check(file)
+    assert file.footer.is_sound(file)
+    for number, (num_rows, chunks) in enumerate(file.footer.groups):
+        group = file.metadata.row_group(number)
+        assert num_rows == group.num_rows
+        for index, chunk in enumerate(chunks):
+            column = group.column(index)
+            assert (chunk.num_values, chunk.null_count) == (
+                column.num_values, column.statistics and column.statistics.null_count)
+
+
+def test_a_footer_that_ends_anywhere_is_refused_or_shorter_and_never_read_beyond():
+    whole = footer_of(lake(4).read(classic_name(4)))
+    for end in range(0, len(whole), 7):
+        try:
+            read_footer(whole[:end])
+        except ValueError:
+            continue
+    with pytest.raises(ValueError, match="ends early"):
+        read_footer(b"")
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read_footer(b"\x1c" * 1000)
+
+
+def test_a_footer_without_a_column_of_a_row_group_is_unsound():
+    file = open_parquet(pa.BufferReader(lake(4).read(classic_name(4))))
+    file.footer.groups[0][1].pop()
+    assert not file.footer.is_sound(file)
+    with pytest.raises(ValueError, match="columns where the schema has"):
+        file.footer.check(file)

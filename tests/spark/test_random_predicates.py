@@ -1,0 +1,63 @@
+"""Random conditions mean what Spark means by them: many of them, in one job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.log import predicates
+from deltanb.log.schema import from_arrow
+from tests.random_predicates import ROWS, Sql, conditions
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+HOW_MANY = 400
+AT_ONCE = 100  # conditions in one query
+
+
+def drawn(how_many: int) -> list[Sql]:
+    """Different conditions, the same at every run."""
+    found: dict[str, Sql] = {}
+
+    @given(conditions())
+    @settings(max_examples=how_many, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    def collect(condition: Sql) -> None:
+        found[condition.ours] = condition
+
+    collect()
+    return list(found.values())
+
+
+def test_rows_are_those_that_spark_finds(spark: Any) -> None:
+    schema, answers, refused = from_arrow(ROWS.schema), {}, {}
+    every = drawn(HOW_MANY)
+    for condition in every:
+        try:
+            parsed = predicates.parse(condition.ours, schema)
+            answers[condition] = ids(ROWS.filter(parsed.to_expression(ROWS.schema)))
+        except (InvalidPredicate, UnsupportedPredicate) as error:
+            refused[condition] = error
+    assert len(answers) > 0.7 * len(every)
+    rows = spark.createDataFrame(ROWS)
+    wrong = []
+    asked = list(answers)
+    for start in range(0, len(asked), AT_ONCE):
+        some = asked[start:start + AT_ONCE]
+        found = rows.selectExpr("id", *(f"({c.spark}) AS c{n}" for n, c in enumerate(some))).toArrow()
+        for n, condition in enumerate(some):
+            expected = ids(found.filter(found[f"c{n}"]))
+            if answers[condition] != expected:
+                wrong.append(f"{condition}: found {sorted(answers[condition])}, Spark {sorted(expected)}")
+    assert not wrong, "\n".join(wrong)
+    for condition, error in refused.items():
+        if isinstance(error, InvalidPredicate):  # Spark, too, finds a literal there that is no such value
+            with pytest.raises(Exception, match=r"CAST_INVALID_INPUT|OVERFLOW|OUT_OF_RANGE"):
+                rows.selectExpr(condition.ours).toArrow()
+
+
+def ids(rows: pa.Table) -> set[int]:
+    return set(rows["id"].to_pylist())

@@ -1,0 +1,114 @@
+"""Settings: whose they are, how long they hold, and what they may be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb.errors import InvalidArgument
+from deltanb.options import options, set_options
+
+
+def in_a_thread(work: Callable[[], Any]) -> Any:
+    found: list[Any] = []
+    thread = Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_a_plain_call_holds_for_the_process() -> None:
+    set_options(max_rows=7)
+    assert options.max_rows == 7
+    assert in_a_thread(lambda: options.max_rows) == 7
+
+
+def test_a_block_is_of_its_context_alone() -> None:
+    with set_options(max_rows=7):
+        assert options.max_rows == 7
+        assert in_a_thread(lambda: options.max_rows) == 20
+    assert options.max_rows == 20
+
+
+def test_two_threads_have_their_own() -> None:
+    """As two requests of a server: neither sees what the other one sets, in a block or for good."""
+    both_have_set = Barrier(2)
+
+    def serve(user: str) -> tuple[str | None, int]:
+        set_options(max_rows=len(user))
+        with set_options(user_name=user):
+            both_have_set.wait(timeout=60)
+            return options.user_name, options.max_rows
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(serve, ["me", "them"])) == [("me", 2), ("them", 4)]
+    assert (options.user_name, options.max_rows) == (None, 20)
+
+
+def test_two_tasks_have_their_own() -> None:
+    async def request(user: str, others: asyncio.Event) -> str | None:
+        with set_options(user_name=user):
+            if user == "first":
+                await others.wait()
+            else:
+                others.set()
+            return options.user_name
+
+    async def serve() -> list[str | None]:
+        others = asyncio.Event()
+        return await asyncio.gather(request("first", others), request("second", others))
+
+    # A thread of its own: the browser's tests leave a loop running in the main one.
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(asyncio.run, serve()).result() == ["first", "second"]
+
+
+def test_blocks_nest_and_keep_what_was_set_for_good_in_them() -> None:
+    with set_options(max_rows=5):
+        with set_options(max_rows=3, user_name="me"):
+            assert (options.max_rows, options.user_name) == (3, "me")
+            set_options(display="text")
+        assert (options.max_rows, options.user_name, options.display) == (5, None, "text")
+    assert options.max_rows == 20
+
+
+def test_the_threads_of_a_command_work_under_the_settings_of_its_caller(tmp_path: Any) -> None:
+    """OPTIMIZE writes several files at a time; their ids come from the lesson around the command."""
+    table = dn.create(tmp_path / "t", {"p": [0, 1, 2], "v": [1] * 3}, partition_by="p")
+
+    def rewritten() -> list[str]:
+        table.append({"p": [0, 1, 2], "v": [2] * 3})
+        assert table.optimize(engine="arrow").metrics["numAddedFiles"] == 3
+        return sorted(table.snapshot.files["path"].to_pylist())
+
+    with set_options(new_id=iter([f"id{n:03}" for n in range(100)]).__next__):
+        assert all("id0" in path for path in rewritten())
+    assert not any("id0" in path for path in rewritten())
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"no_such": 1}, "no option 'no_such'"),
+    ({"durability": "maybe"}, "durability='maybe' is not one of"),
+    ({"max_rows": 0}, "max_rows=0 must be an integer >= 1"),
+    ({"max_rows": True}, "must be an integer"),
+    ({"user_name": 3}, "user_name=3 must be a text"),
+    ({"clock": 3}, "clock must be callable"),
+    ({"metrics": "yes"}, "must be True or False"),
+])
+def test_what_no_setting_can_be_changes_nothing(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        set_options(user_metadata="changed", **changes)
+    assert options.user_metadata is None
+
+
+def test_an_assignment_is_checked_too() -> None:
+    options.max_rows = 4
+    assert options.max_rows == 4
+    with pytest.raises(InvalidArgument, match="max_rows"):
+        options.max_rows = -1
