@@ -376,6 +376,8 @@ class _File:
     def _on_disk(self) -> Iterator[None]:
         try:
             yield
+        except StorageError:
+            raise
         except OSError as error:
             path = f"{self.store.root.rstrip('/')}/{self.name}"
             raise StorageError.of(error, "written", path) from error

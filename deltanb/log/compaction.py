@@ -49,6 +49,8 @@ def write_compaction(log: DeltaLog, start: int, end: int) -> str:
     name = compaction_name(start, end)
     try:
         log.store.put_if_absent(name, text.encode())
+    except StorageError:
+        raise
     except OSError as error:  # there or not there: it says what the commits say
         raise StorageError.of(error, "written", f"{log.path}/{name}") from error
     return name

@@ -25,6 +25,7 @@ from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
 from deltanb.formatting import shown
 from deltanb.log import segment as segments
+from deltanb.log.foreign_store import guarded, unguarded
 from deltanb.log.replay import Delta, feed, feed_actions, parse_commit
 from deltanb.log.segment import MAX_VERSION, LogSegment, commit_name
 from deltanb.log.snapshot import EMPTY, Snapshot, State
@@ -59,7 +60,7 @@ class DeltaLog(Displayable):
     """
 
     def __init__(self, store: LogStore) -> None:
-        self.store = store
+        self.store = guarded(store)
         self._lock = threading.Lock()
         self.commit_lock = threading.RLock()
         """Held during a commit where a reader could see it half written."""
@@ -441,4 +442,4 @@ def _gc_paused() -> Iterator[None]:
 def _identity(store: LogStore) -> str:
     """What makes two stores the same table: the real folder, or else the store object itself."""
     local = store.local_path("")
-    return os.path.realpath(local) if local is not None else f"{store.root}#{id(store)}"
+    return os.path.realpath(local) if local is not None else f"{store.root}#{id(unguarded(store))}"

@@ -112,7 +112,7 @@ def is_same_table(one: LogStore, other: LogStore) -> bool:
     folders = [store.local_path("") for store in (one, other)]
     if None in folders:
         roots = [_parsed(store.root).plain for store in (one, other)]
-        return one is other or (folders == [None, None] and roots[0] == roots[1])
+        return one == other or (folders == [None, None] and roots[0] == roots[1])
     return len({os.path.realpath(str(folder)) for folder in folders}) == 1
 
 

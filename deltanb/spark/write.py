@@ -121,6 +121,8 @@ def write_files(
             write.run(rows, size)
         try:
             added = write.adopt()
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError.of(error, "written", str(error.filename or write.path)) from error
         if marks is not None and lacks.identities:

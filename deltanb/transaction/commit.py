@@ -172,7 +172,7 @@ def _attempts(
         if winner is None:
             run.silent += 1
             if run.silent >= MAX_UNKNOWN_PUTS:
-                raise _unknown(run, reply, found)
+                raise _unknown(run, reply, found) from _cause(reply, found)
             yield from _pause(run.attempt + run.silent, backoff)
             continue
         if run.current.is_mine(winner):
@@ -255,6 +255,11 @@ def _end(run: _Run, error: BaseException) -> Generator[Step, Any, NoReturn]:
         add_note(error, not_known(run.current, run.version))
     yield Failed(run.version, run.attempt, error, run.may_have_landed)
     raise error
+
+
+def _cause(reply: object, found: object) -> BaseException | None:
+    """What the store said last."""
+    return next((e for e in (found, reply) if isinstance(e, BaseException)), None)
 
 
 def _unknown(run: _Run, reply: object, found: object) -> DeltaError:

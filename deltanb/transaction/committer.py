@@ -87,6 +87,8 @@ class LogCommitter:
             if found is not None and (before > read.version or found == read.commit_status):
                 return
             now = self.log.update()
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError.of(error, "read", f"{self.log.path}/{commit_name(before)}") from error
         path = self.log.path

@@ -1,0 +1,145 @@
+"""Stores that others wrote: what they raise is an error of our tree with store, file and cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb.errors import CommitOutcomeUnknown, DeltaError, StorageError
+from deltanb.log.delta_log import DeltaLog
+from deltanb.log.foreign_store import guarded, unguarded
+from deltanb.log.store import FileStatus, LocalStore
+from deltanb.testing import MemoryStore
+
+
+class Refused(Exception):
+    """What an SDK raises that knows no OSError."""
+
+
+class Cloud(MemoryStore):
+    """A store of somebody's that raises ``error`` at the calls in ``bad``."""
+
+    def __init__(self) -> None:
+        super().__init__("cloud://lake/t")
+        self.bad: set[str] = set()
+        self.error: Exception = Refused("503 slow down")
+
+    def _check(self, call: str) -> None:
+        if call in self.bad:
+            raise self.error
+
+    def list_names(self, name: str) -> list[str]:
+        self._check("list_names")
+        return super().list_names(name)
+
+    def list_from(self, name: str) -> list[FileStatus]:
+        self._check("list_from")
+        return super().list_from(name)
+
+    def list_all(self, prefix: str) -> Iterator[FileStatus]:
+        for status in super().list_all(prefix):
+            yield status
+            self._check("list_all")
+
+    def status(self, name: str) -> FileStatus | None:
+        self._check("status")
+        return super().status(name)
+
+    def read(self, name: str) -> bytes:
+        self._check("read")
+        return super().read(name)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._check("put")
+        super().put(name, data)
+
+    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
+        self._check("put_if_absent")
+        return super().put_if_absent(name, data, make_folders=make_folders)
+
+    def delete(self, name: str) -> None:
+        self._check("delete")
+        super().delete(name)
+
+    def open_input(self, name: str) -> Any:
+        self._check("open_input")
+        return super().open_input(name)
+
+    def open_output(self, name: str) -> Any:
+        self._check("open_output")
+        return super().open_output(name)
+
+
+def opened_anew(store: Cloud) -> dn.DeltaTable:
+    DeltaLog.clear_cache()
+    return dn.open(store)
+
+
+WORK: list[tuple[str, Callable[[dn.DeltaTable], Any]]] = [
+    ("list_names", lambda t: opened_anew(t.log.store.inner)),
+    ("read", lambda t: opened_anew(t.log.store.inner)),
+    ("status", lambda t: t.log.update()), ("open_input", lambda t: t.to_arrow()),
+    ("open_output", lambda t: t.append({"id": [3]})), ("open_input", lambda t: t.delete("id = 1")),
+    ("list_all", lambda t: t.vacuum(0, check=False)), ("delete", lambda t: t.vacuum(0, check=False)),
+    ("put", lambda t: t.log.checkpoint()),
+]
+
+
+@pytest.mark.parametrize("error", [Refused("503 slow down"), OSError(5, "slow down"), KeyError("slow down")])
+@pytest.mark.parametrize(("call", "work"), WORK)
+def test_every_call_of_a_foreign_store_fails_within_the_tree(
+    call: str, work: Callable[[dn.DeltaTable], Any], error: Exception
+) -> None:
+    store = Cloud()
+    table = dn.create(store, {"id": [1, 2]})
+    table.delete("id = 2")
+    store.bad, store.error = {call}, error
+    with pytest.raises(StorageError, match=r"cloud://lake/t.*slow down.*in Cloud") as caught:
+        work(table)
+    assert caught.value.__cause__ is error and caught.value.errno == getattr(error, "errno", None)
+    assert caught.value.path.startswith("cloud://lake/t")
+    store.bad.clear()
+    assert opened_anew(store).to_arrow()["id"].to_pylist() in ([1], [])
+
+
+@pytest.mark.parametrize("error", [Refused("503 slow down"), OSError("slow down")])
+def test_a_put_whose_answer_nobody_knows_is_read_back(error: Exception) -> None:
+    store = Cloud()
+    table = dn.create(store, {"id": [1]})
+    store.bad, store.error = {"put_if_absent"}, error
+    with pytest.raises(CommitOutcomeUnknown) as caught:
+        table.append({"id": [2]})
+    cause = caught.value.__cause__
+    assert cause is not None and error in (cause, cause.__cause__)
+
+
+def test_what_is_absent_is_absent_and_an_error_of_the_tree_passes() -> None:
+    store = Cloud()
+    with pytest.raises(FileNotFoundError) as absent:
+        guarded(store).read("nothing")
+    assert not isinstance(absent.value, DeltaError)
+    store.bad, store.error = {"read"}, StorageError("mine")
+    with pytest.raises(StorageError, match="^mine$"):
+        guarded(store).read("nothing")
+
+
+def test_a_guarded_store_is_that_store() -> None:
+    store = Cloud()
+    log = DeltaLog.for_table(store)
+    assert log.store == store and hash(log.store) == hash(store) and unguarded(log.store) is store
+    assert DeltaLog.for_table(store) is log and DeltaLog.for_table(log.store) is log
+    assert repr(log.store) == repr(store) and log.store.bad is store.bad
+    assert guarded(log.store) is log.store and log.store.resolve("a")[0] is log.store
+    for ours in (MemoryStore(), LocalStore("/lake")):
+        assert guarded(ours) is ours
+
+
+def test_the_callers_own_exception_is_not_the_stores() -> None:
+    store = Cloud()
+    store.put("a", b"")
+    with pytest.raises(ZeroDivisionError):
+        for _ in guarded(store).list_all(""):
+            1 // 0  # noqa: B018
