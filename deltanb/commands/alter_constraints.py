@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata
 from deltanb.commands.alter import CHECK_PREFIX, begin, commit_metadata
-from deltanb.commands.engine import announce_spark
+from deltanb.commands.engine import announce_spark, refuse_unknown_functions
 from deltanb.errors import (
     ConstraintViolation,
     InvalidArgument,
@@ -19,6 +19,7 @@ from deltanb.errors import (
     UnsupportedPredicate,
 )
 from deltanb.log import predicates
+from deltanb.log.row_expressions import inspect, refuse_changing
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
@@ -51,7 +52,8 @@ def add_constraint(
 
     Raises:
         ConstraintViolation: a row violates it (``.row``); nothing was changed.
-        InvalidArgument: the name is taken; the expression is no condition on the columns.
+        InvalidArgument: the name is taken; the expression is not a condition on the columns of one row, as
+            ``sum(id) > 1`` or ``rand() > 0`` is not; without ``engine="spark"`` a function that Spark lacks.
     """
     if engine is not None and engine not in ENGINES:
         raise InvalidArgument(f"engine={engine!r} is none of {', '.join(ENGINES)}")
@@ -126,9 +128,12 @@ def _check_rows(
         condition.to_expression()
         runs_here = True
     except UnsupportedPredicate as reason:
+        inspect(expression, txn.metadata.schema, None)
+        refuse_changing(expression)
         if engine == "process":
             raise
         if engine is None:
+            refuse_unknown_functions(expression)
             announce_spark(str(reason), 'With engine="process" it is refused instead')
         runs_here = False
     if engine == "spark" or not runs_here:

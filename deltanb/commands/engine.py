@@ -8,6 +8,7 @@ What it does not know: what the command does.
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Iterable
@@ -22,8 +23,10 @@ from deltanb.actions import decode_path
 from deltanb.data.constraints import Checker
 from deltanb.data.data_file import opened
 from deltanb.data.generated import checks_of
-from deltanb.errors import DeltaError, InvalidArgument, UnsupportedPredicate
+from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
 from deltanb.formatting import safe
+from deltanb.log.row_expressions import ROW_FUNCTIONS
+from deltanb.log.syntax import anonymous_functions
 
 if TYPE_CHECKING:
     from deltanb.log.store import LogStore
@@ -34,6 +37,10 @@ MAX_IN_PROCESS_BYTES = 1 << 30
 """Compressed bytes of data files that ``engine="auto"`` works on in the process; above it Spark does,
 where it is installed. Rows are streamed, so it is time that counts: a minute or so on a laptop."""
 ENGINES = ("auto", "arrow", "spark")
+_SQL_ONLY = frozenset({"from_avro", "from_protobuf", "luhn_check", "schema_of_avro", "to_avro", "to_protobuf",
+                       "vector_cosine_similarity", "vector_inner_product", "vector_l2_distance",
+                       "vector_norm", "vector_normalize"})
+"""Spark's functions of one row that pyspark.sql.functions does not have under their names."""
 
 
 def choose_engine(
@@ -134,6 +141,33 @@ def announce_spark(why: str, instead: str) -> None:
         why = safe(why).splitlines()[0].rstrip(".")
         sys.stderr.write(f"deltanb starts Spark for this, which takes some seconds: {why}. {instead}.\n")
         sys.stderr.flush()
+
+
+def refuse_unknown_functions(sql: str) -> None:
+    """Refuse SQL that calls what Spark does not have, before a JVM is started to be told so.
+
+    A session that runs already may have functions of its own, so it is asked; as is a server.
+
+    Raises:
+        InvalidPredicate: naming the function, with the closest names.
+    """
+    from deltanb.spark.session import running_session
+
+    names = anonymous_functions(sql)
+    if not names or os.environ.get("SPARK_REMOTE") or running_session() is not None:
+        return
+    try:
+        from pyspark.sql import functions
+    except ImportError:
+        return
+    known = {*ROW_FUNCTIONS, *_SQL_ONLY, *dir(functions)}
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        close = difflib.get_close_matches(unknown, sorted(known), 1)
+        raise InvalidPredicate(
+            f"{sql!r} calls {unknown}(), which is not a function of Spark"
+            f"{f'; did you mean {close[0]}()?' if close else ''}. If it is one of your own, start a session "
+            'that has it first, or say engine="spark"', predicate=sql)
 
 
 def _unchecked_constraint(txn: OptimisticTransaction) -> UnsupportedPredicate | None:

@@ -165,15 +165,21 @@ def with_marks_kept(metadata: Metadata, now: Metadata) -> Metadata:
     return with_marks(metadata, marks) if marks else metadata
 
 
-def verify(metadata: Metadata) -> None:
+def verify(metadata: Metadata, before: Metadata | None = None) -> None:
     """Check such columns.
 
+    Delta Spark reads such metadata of whole columns only and gives that of nested fields no force, so a
+    nested one would promise values that nobody computes. Those that ``before`` has stay as they are.
+
     Raises:
-        InvalidSchema: an expression that is not valid SQL, names a column which is not there or is
-            generated itself, gives another type or is not decided by one row; an identity column that is no
-            ``long``, has step 0 or partitions.
+        InvalidSchema: such metadata on a field inside a struct, array or map; an expression that is not
+            valid SQL, names a column which is not there or is generated itself, gives another type or is not
+            decided by one row; an identity column that is not a ``long``, has step 0 or partitions.
     """
+    if not any(key in (metadata.schema_string or "") for key in KEYS):
+        return
     schema = metadata.schema
+    _no_nested(schema, StructType(()) if before is None else before.schema)
     for field in schema.fields:
         if not any(key in field.metadata for key in KEYS):
             continue
@@ -185,6 +191,19 @@ def verify(metadata: Metadata) -> None:
             _verify_default(field)
         elif START in field.metadata or STEP in field.metadata:
             _verify_identity(field, metadata)
+
+
+def _no_nested(schema: StructType, before: StructType) -> None:
+    kept = {(path[-1], key, repr(field.metadata[key]))
+            for path, field in walk(before) if len(path) > 1 for key in KEYS if key in field.metadata}
+    for path, field in walk(schema):
+        key = next((k for k in KEYS if k in field.metadata), None)
+        if len(path) < 2 or key is None or (path[-1], key, repr(field.metadata[key])) in kept:
+            continue
+        name = ".".join(path)
+        raise InvalidSchema(
+            f"column {name!r} has {key}, but only whole columns can be generated, identity columns or have "
+            f"defaults. Remove it from the field, or make {path[-1]!r} a column of its own", column=name)
 
 
 def _verify_identity(field: StructField, metadata: Metadata) -> None:

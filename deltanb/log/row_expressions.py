@@ -59,6 +59,11 @@ xpath_int xpath_long xpath_number xpath_short xpath_string xxhash64 year
 ROW_FUNCTIONS = frozenset(_NAMES.split())
 """Functions of one row: the same arguments give the same value, whenever and wherever."""
 
+_CHANGING = frozenset({"input_file_block_length", "input_file_block_start", "input_file_name",
+                       "monotonically_increasing_id", "rand", "randn", "random", "randstr", "shuffle",
+                       "spark_partition_id", "uniform", "uuid"})
+"""Functions of which each call gives another value, or one of the file that is read."""
+
 
 @dataclass(frozen=True)
 class Inspected:
@@ -95,6 +100,22 @@ def inspect(
 
     read = frozenset(node.path for node in ex.walk(found) if isinstance(node, ex.Column))
     return Inspected(read, found.type)
+
+
+def refuse_changing(sql: str) -> None:
+    """Refuse a condition that may hold for a row now and not a moment later.
+
+    >>> refuse_changing("rand() < 0.5")
+    Traceback (most recent call last):
+    deltanb.errors.InvalidPredicate: 'rand() < 0.5' calls rand(), whose value differs from call to call
+
+    Raises:
+        InvalidPredicate: naming the function.
+    """
+    for name in function_names(sql):
+        if name in _CHANGING:
+            raise InvalidPredicate(
+                f"{sql!r} calls {name}(), whose value differs from call to call", predicate=sql)
 
 
 def _of_one_row(sql: str, tree: exp.Expression, functions: frozenset[str] | None) -> None:

@@ -89,6 +89,18 @@ def function_names(sql: str) -> list[str]:
     return found
 
 
+def anonymous_functions(sql: str) -> list[str]:
+    """The functions that an expression calls and the parser does not know, in lower case.
+
+    >>> anonymous_functions("CAST(upper(a) AS VARCHAR(3)) = soundexx(a)")
+    ['soundexx']
+
+    Raises:
+        InvalidPredicate: no SQL.
+    """
+    return [node.name.lower() for node in syntax(sql).find_all(sqlglot.exp.Anonymous)]
+
+
 def _spark_tokens(sql: str, tokens: list[Token]) -> list[Token]:
     """The tokens as Spark means them, whichever version of sqlglot cut them.
 

@@ -57,7 +57,7 @@ def verify_new_metadata(metadata: Metadata, table: str, before: Metadata | None 
     if before is None or before.schema_string != metadata.schema_string:
         if options.schema_type_check:
             _known_types(schema, table)
-        column_values.verify(metadata)
+        column_values.verify(metadata, before)
     _expressions_of_properties(metadata, schema, table, before)
     _no_duplicates(schema, table, ())
     _partition_columns(metadata, schema, table)
@@ -110,10 +110,11 @@ def _expressions_of_properties(
 
 def _constraint(key: str, text: str, schema: StructType, table: str) -> None:
     from deltanb.log.coercion import spark_name
-    from deltanb.log.row_expressions import inspect
+    from deltanb.log.row_expressions import inspect, refuse_changing
 
     try:
         found = inspect(text, schema, None)
+        refuse_changing(text)
     except InvalidPredicate as error:
         raise InvalidArgument(
             f"table {table}: the constraint {key[len(CONSTRAINTS):]} ({text}) cannot be checked: "

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
+from deltanb.commands.engine import refuse_unknown_functions
 from deltanb.errors import (
     ConcurrentAppendException,
     ConstraintViolation,
@@ -106,6 +107,56 @@ def test_the_engine_can_be_forced() -> None:
     table = table_of({"id": [1], "name": ["x"]})
     refused(table, UnsupportedPredicate, "SOUNDEX|soundex", "c", "soundex(name) = 'X000'", "process")
     refused(table, InvalidArgument, "engine='java'", "c", "id > 0", "java")
+
+
+@pytest.mark.parametrize("engine", [None, "process", "spark"])
+@pytest.mark.parametrize(("expression", "match"), [
+    ("sum(id) > 1", "an aggregate"), ("count(*) > 0", "an aggregate|a star"),
+    ("row_number() OVER (ORDER BY id) > 0", "a window function"), ("explode(array(id)) > 0", "explode"),
+    ("id IN (SELECT 1)", "a query"), ("rand() < 2", r"rand\(\), whose value differs"),
+    ("soundex(uuid()) <> name", r"uuid\(\)"), ("input_file_name() <> name", r"input_file_name\(\)"),
+    ("monotonically_increasing_id() >= 0", r"monotonically_increasing_id\(\)"),
+])
+def test_what_one_row_does_not_decide_is_refused_without_spark(
+    expression: str, match: str, engine: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deltanb.commands.alter_constraints._first_on_spark", no_spark)
+    table = table_of({"id": [1], "name": ["x"]})
+    refused(table, InvalidPredicate, match, "c", expression, engine)
+
+
+def test_a_function_that_spark_lacks_is_refused_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deltanb.commands.alter_constraints._first_on_spark", no_spark)
+    monkeypatch.setattr("deltanb.spark.session.running_session", lambda: None)
+    table = table_of({"id": [1], "name": ["x"]})
+    refused(table, InvalidPredicate, r"soundexx\(\), which is not a function of Spark; did you mean soundex",
+            "c", "soundexx(name) = 'X000'")
+    for known in ("soundex(name) <> 'y'", "exists(array(id), x -> x > 0) AND soundex(name) <> 'y'",
+                  "soundex(CAST(name AS VARCHAR(10))) <> 'y'", "luhn_check(name)"):
+        with pytest.raises(RuntimeError, match="Spark is started"):
+            table.add_constraint("c", known)
+    with pytest.raises(RuntimeError, match="Spark is started"):  # it may be a function of the session
+        table.add_constraint("c", "my_check(name)", engine="spark")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_every_function_of_spark_is_known(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_rows = {"any", "between", "in", "not", "collations", "measure", "python_worker_logs", "range",
+               "sql_keywords", "variant_explode", "variant_explode_outer", "vector_avg", "vector_sum"}
+    names = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect()} - no_rows
+    monkeypatch.setattr("deltanb.spark.session.running_session", lambda: None)
+    refused_ones = []
+    for name in filter(str.isidentifier, names):
+        try:
+            refuse_unknown_functions(f"`{name}`(a) = 1")
+        except InvalidPredicate as error:
+            refused_ones += [name] if "not a function of Spark" in str(error) else []
+    assert len(names) > 400 and refused_ones == []
+
+
+def no_spark(*args: Any, **settings: Any) -> Any:
+    raise RuntimeError("Spark is started")
 
 
 @pytest.mark.spark

@@ -105,6 +105,48 @@ def test_other_columns_whose_values_the_table_gives() -> None:
                                  t=default("current_timestamp()"), s=default("upper('a')")))
 
 
+NESTED = ["st struct<x:int>", "st array<struct<x:int>>", "st map<int,struct<x:int>>",
+          "st struct<y:struct<x:int>>"]
+
+
+def nested(column: str, metadata: dict[str, Any], **more: Any) -> Metadata:
+    schema = parse_schema(column + ", n int").to_dict()
+
+    def mark(value: Any) -> None:
+        if isinstance(value, dict):
+            if value.get("name") == "x":
+                value["metadata"] = metadata
+            for inner in value.values():
+                mark(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                mark(inner)
+
+    mark(schema)
+    return Metadata("x", json.dumps(schema), **more)
+
+
+@pytest.mark.parametrize("column", NESTED)
+@pytest.mark.parametrize("metadata", [
+    generated_as("n"), generated_as("no such SQL ("), default("1"), identity()])
+def test_only_whole_columns_have_values_of_the_table(column: str, metadata: dict[str, Any]) -> None:
+    """Delta Spark gives the metadata of nested fields no force: it would be a promise that nobody keeps."""
+    refuse(nested(column, metadata), InvalidSchema, r"column 'st\..*x' has .*only whole columns")
+
+
+def test_nested_values_of_other_writers_do_not_block_another_change() -> None:
+    was = nested("st struct<x:int>", generated_as("n"))
+    log = TableBuilder(MemoryStore()).create(
+        was.schema.to_dict(), protocol={"minReaderVersion": 1, "minWriterVersion": 2}).log
+    txn = log.start_transaction()
+    txn.update_metadata(txn.metadata.replace(schema_string=StructType(
+        [*was.schema.fields, StructField("more", PrimitiveType("long"))]).to_json()))
+    txn = log.start_transaction()
+    with pytest.raises(InvalidSchema, match="only whole columns"):
+        txn.update_metadata(txn.metadata.replace(
+            schema_string=nested("st struct<x:int>", generated_as("n + 1")).schema_string))
+
+
 # -- types ---------------------------------------------------------------------------------------------
 
 
@@ -153,6 +195,7 @@ def test_the_view_says_what_cannot_be_read() -> None:
     ("nowhere > 1", "nowhere"), ("n >", "not valid SQL"), ("sum(n) > 1", "aggregate"),
     ("n IN (SELECT 1)", "a query"), ("n + 1", "is int, not a condition"),
     ("row_number() OVER (ORDER BY n) > 1", "window"), ("explode(a) > 1", "explode"),
+    ("rand() < 1", r"rand\(\)"), ("uuid() <> s", r"uuid\(\)"),
 ])
 def test_constraints_hold_a_row_against_something(sql: str, match: str) -> None:
     wanted = proposed(COLUMNS + "int", {"delta.constraints.c": sql})
