@@ -4,8 +4,9 @@ What lives here: where these lie in a table, and which are so old that nobody wo
 What it does not know: files that have their final names and no commit (``vacuum`` lists those), deleting.
 
 A process that is killed leaves the temporary file of what it was writing (a commit, a checkpoint, deletion
-vectors, a manifest), or the folder that Spark was writing into. A writer that is alive has such files, too:
-theirs are younger than the retention.
+vectors, a manifest), or the folder that Spark was writing into; other libraries have names of their own for
+such files (``.deletion_vector_<uuid>.bin.tmp``, ``_delta_log/.<name>.<uuid>.tmp``). A writer that is alive
+has such files, too: theirs are younger than the retention.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ from deltanb.formatting import shown
 from deltanb.log import properties
 from deltanb.log.paths import Inside, can_be_named
 from deltanb.log.segment import LOG_FOLDER, commit_name
-from deltanb.log.store import FileStatus, LogStore
+from deltanb.log.store import FileStatus, LogStore, is_temporary_vector
 from deltanb.options import options
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
@@ -308,6 +308,8 @@ def _hidden(snapshot: Snapshot, inside: Inside) -> Callable[[str], bool]:
         *folders, _ = parts = name.split("/")
         if parts[0] == CHANGE_FOLDER:
             folders, parts = folders[1:], parts[1:]
+        if folders and is_temporary_vector(name):  # one with a random prefix; ``leftovers`` has the others
+            parts = folders
         return any(part[:1] in ("_", ".") and not (part in folders and part.startswith(open_names))
                    for part in parts)
 

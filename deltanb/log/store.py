@@ -49,16 +49,29 @@ _REFUSED = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EROFS, e
             errno.ENOTDIR}
 # A slash must follow: "a:b.parquet" is a file name. Two letters at least, for the sake of "C:/".
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:(?=/)")
-_TEMPORARY = re.compile(r"(?:.*/)?\.[^/]+\.[0-9a-f]{16}\.tmp")
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_VECTOR = rf"\.deletion_vector_{_UUID}\.bin(?:\.{_UUID})?\.tmp"
+# Ours; deletion vectors and files of the log as other writers name them before they are renamed.
+_TEMPORARY = re.compile(
+    rf"(?:.*/)?\.[^/]+\.[0-9a-f]{{16}}\.tmp|(?:.*/)?{_VECTOR}|_delta_log/(?:.*/)?\.[^/]+\.{_UUID}\.tmp")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is that of a file that :class:`LocalStore` had not given its own name yet.
+    """Whether a name is that of a file that a writer, of whatever library, had not given its own name yet.
 
     >>> is_temporary("_delta_log/.00000000000000000000.json.0123456789abcdef.tmp"), is_temporary("a.tmp")
     (True, False)
     """
     return _TEMPORARY.fullmatch(name) is not None
+
+
+def is_temporary_vector(name: str) -> bool:
+    """Whether it is a deletion vector that another writer had not given its own name yet.
+
+    >>> is_temporary_vector("ab/.deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin.tmp")
+    True
+    """
+    return re.fullmatch(_VECTOR, name.rpartition("/")[2]) is not None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from deltanb.errors import StorageError
 from deltanb.log.store import _SyncedFile, is_temporary
 
 HEX = "0123456789abcdef"
+UUID = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
 VECTORS = {"delta.enableDeletionVectors": "true"}
 TEMPORARIES = [
     f".deletion_vector_{HEX}.bin.{HEX}.tmp",
@@ -22,11 +23,15 @@ TEMPORARIES = [
     f"_delta_log/.00000000000000000001.checkpoint.parquet.{HEX}.tmp",
     f"_delta_log/_sidecars/.one.parquet.{HEX}.tmp",
     f"_symlink_format_manifest/part=1/.manifest.{HEX}.tmp",
+    f".deletion_vector_{UUID}.bin.tmp", f".deletion_vector_{UUID}.bin.{UUID}.tmp",
+    f"aB/.deletion_vector_{UUID}.bin.tmp",
+    f"_delta_log/.00000000000000000001.json.{UUID}.tmp", f"_delta_log/_sidecars/.one.parquet.{UUID}.tmp",
 ]
 FOLDER = f"{SPARK_FOLDER}{HEX}{HEX}"
 IN_FOLDER = [f"{FOLDER}/part=1/part-0.parquet", f"{FOLDER}/_temporary/0/task/part-1.parquet",
              f"{FOLDER}/.part-0.parquet.crc"]
-OTHERS = [".mine.tmp", f"_delta_log/.{HEX}.tmp.crc", f"{SPARK_FOLDER}mine/part-0.parquet", "_mine/x"]
+OTHERS = [".mine.tmp", f"_delta_log/.{HEX}.tmp.crc", f"{SPARK_FOLDER}mine/part-0.parquet", "_mine/x",
+          f".mine.{UUID}.tmp", ".deletion_vector_mine.bin.tmp", f"_mine/.deletion_vector_{UUID}.bin.tmp"]
 
 
 def put(root: Path, names: list[str], hours: float) -> None:
