@@ -10,8 +10,9 @@ What it does not know: the table it is written to; Spark (its frames never come 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -81,7 +82,7 @@ def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
                 f"column {name!r} is {values!r:.60}, not a list of values", column=name)
         try:
             known = isinstance(values, pa.Array | pa.ChunkedArray)
-            arrays[name] = values if known else pa.array(values)
+            arrays[name] = values if known else _array_of(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             said = "it holds pandas' NaT; write None" if "NaT" in str(error) else error
             raise InvalidArgument(f"column {name!r} cannot be converted to Arrow: {said}",
@@ -98,6 +99,25 @@ def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
             column=error.object) from error
 
 
+def _array_of(values: Any) -> pa.Array:
+    """As ``pa.array``, which of Python's integers takes those of 64 bits only; the others are decimals."""
+    values = list(values) if isinstance(values, Iterator) else values  # to be looked at twice
+    try:
+        return pa.array(values)
+    except OverflowError:
+        return pa.array(_without_long_integers(values))
+
+
+def _without_long_integers(value: Any) -> Any:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return Decimal(value)
+    if isinstance(value, Mapping):
+        return {key: _without_long_integers(inner) for key, inner in value.items()}
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return value
+    return [_without_long_integers(inner) for inner in value]
+
+
 def _table_of_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
@@ -109,7 +129,11 @@ def _table_of_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
 def _table_of_pandas(frame: Any) -> pa.Table:
     keep = all(name is not None for name in frame.index.names)
     try:
-        table = pa.Table.from_pandas(frame, preserve_index=keep)
+        try:
+            table = pa.Table.from_pandas(frame, preserve_index=keep)
+        except OverflowError:
+            shorter = frame.apply(lambda c: c.map(_without_long_integers) if c.dtype == object else c)
+            table = pa.Table.from_pandas(shorter, preserve_index=keep)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(f"the pandas frame cannot be converted to Arrow: {error}") from error
     return table.replace_schema_metadata(None)

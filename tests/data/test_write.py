@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+import deltanb as dn
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
 from deltanb.commands.create import create
 from deltanb.data import column_mapping, inputs, write
@@ -23,13 +24,15 @@ from deltanb.data.constraints import Check
 from deltanb.data.write import write_files
 from deltanb.errors import (
     ConstraintViolation,
+    DeltaError,
     InvalidArgument,
     InvalidSchema,
     SchemaMismatch,
 )
-from deltanb.log.schema import StructType, from_arrow
+from deltanb.log.schema import ArrayType, PrimitiveType, StructField, StructType, from_arrow
 from deltanb.log.store import LocalStore
 from deltanb.options import SeededIds, set_options
+from deltanb.testing import MemoryStore
 
 PROTOCOL = Protocol(3, 7, ("timestampNtz",), ("timestampNtz",))
 
@@ -233,6 +236,44 @@ def test_a_pandas_index_with_a_name_is_a_column() -> None:
 def test_what_is_no_data_is_refused(data: Any, says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
         inputs.source(data)
+
+
+LONG = int("9" * 38)
+BIG = StructType([
+    StructField("d", PrimitiveType("decimal(38,0)")), StructField("n", PrimitiveType("long")),
+    StructField("a", ArrayType(PrimitiveType("decimal(38,0)"))),
+    StructField("s", StructType([StructField("x", PrimitiveType("decimal(38,0)"))]))])
+
+
+@pytest.mark.parametrize("data", [
+    {"d": [LONG, -LONG, 1], "n": [1, 2, 3], "a": [[1, LONG], None, []],
+     "s": [{"x": LONG}, None, {"x": 2**63}]},
+    [{"d": LONG, "n": 1, "a": [1, LONG], "s": {"x": LONG}}, {"d": -LONG, "n": 2},
+     {"d": 1, "n": 3, "a": [], "s": {"x": 2**63}}],
+    {"d": iter([LONG, -LONG, 1]), "n": [1, 2, 3], "a": [[1, LONG], None, []],
+     "s": [{"x": LONG}, None, {"x": 2**63}]},
+])
+def test_integers_of_any_length_are_decimals_where_the_table_has_them(data: Any) -> None:
+    table = dn.create(MemoryStore(), BIG)
+    table.append(data)
+    assert table.to_arrow().to_pydict() == {
+        "d": [LONG, -LONG, 1], "n": [1, 2, 3], "a": [[1, LONG], None, []],
+        "s": [{"x": LONG}, None, {"x": 2**63}]}
+
+
+def test_integers_of_any_length_in_a_frame_too() -> None:
+    table = dn.create(MemoryStore(), StructType(BIG.fields[:2]))
+    table.append(pd.DataFrame({"d": [LONG, 1], "n": [1, 2]}))
+    assert table.to_arrow()["d"].to_pylist() == [LONG, 1]
+
+
+@pytest.mark.parametrize("value", [2**63, 10**38, 10**80, 10**5000], ids=lambda v: str(v.bit_length()))
+def test_integers_that_are_too_long_for_the_column_are_refused(value: int) -> None:
+    table = dn.create(MemoryStore(), StructType(BIG.fields[:2]))
+    for data in ({"n": [value]}, {"d": [value * 10**20]}):
+        with pytest.raises(DeltaError, match="out of its range|needs more digits|cannot be converted"):
+            table.append(data)
+    assert table.version == 0
 
 
 def test_no_rows_make_no_files(tmp_path: Path) -> None:
