@@ -336,6 +336,15 @@ class FileSet:
                 self._size_in_bytes = sum(row.size or 0 for row in delta.adds.values())
         return self._num_files, self._size_in_bytes
 
+    @property
+    def known_deletions(self) -> tuple[int, int] | None:
+        """Number of deletion vectors, and of the rows they delete, where no checkpoint has to be read."""
+        below, delta = self._below, self._delta
+        if below is None or below._parts != () or delta is None:
+            return None
+        vectors = [row.deletion_vector for row in delta.adds.values() if row.deletion_vector is not None]
+        return len(vectors), sum(vector.cardinality or 0 for vector in vectors)
+
     def guessed_num_files(self) -> int | None:
         """About how many files there are, from a checkpoint's footers and the commits after it.
 

@@ -6,8 +6,9 @@ does not write a difference out of the world.
 What it does not know: how the file is read and written (``checksum``).
 
 A table whose log lost a line reads well and short. Only a second witness can tell: so counts, sizes,
-protocol, metadata, transactions and domains are compared as soon as both sides are known, and a
-difference is a :class:`~deltanb.errors.ChecksumMismatchWarning`.
+protocol, metadata, transactions and domains are compared as soon as both sides are known, and the commit's
+own id and time and the deletion vectors where replay meets them. A difference is a
+:class:`~deltanb.errors.ChecksumMismatchWarning`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,6 +53,8 @@ MAX_PATHS = 10
 
 # Rows deleted of a file: 0, 1 to 9, 10 to 99, … (PROTOCOL.md, "Deleted File Count Histogram").
 _DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2**31 - 1)
+
+_DELETIONS = ("numDeletionVectorsOpt", "numDeletedRecordsOpt")
 
 logger = get_logger(__name__)
 
@@ -132,6 +136,10 @@ class Recorded:
         txns = {app: txn.version for app, txn in state.txns.items()}
         domains = {name: domain.configuration for name, domain in state.domains.items()}
         found = list(_small(checksum, state.protocol, state.metadata, txns, domains))
+        if checksum.txn_id is not None or checksum.in_commit_timestamp is not None:
+            found += _of_info(checksum, state.commit_info)
+        if checksum.num_deletion_vectors is not None or checksum.num_deleted_records is not None:
+            found += _of_deletions(checksum, state.files.known_deletions)
         guess = state.files.guessed_num_files()
         if guess is not None and guess != checksum.num_files:
             found += self._waiting(state.files.num_files, state.files.size_in_bytes)
@@ -338,6 +346,32 @@ def _small(
         yield Comparison("domainMetadata", listed, dict(domains))
 
 
+def _of_info(checksum: Checksum, info: bytes | None) -> Iterator[Comparison]:
+    """What the commitInfo of the version says of itself, where replay has met it."""
+    try:
+        said = msgspec.json.decode(info or b"{}", type=_Info)
+    except msgspec.MsgspecError:
+        return
+    for name, recorded, found in (
+            ("txnId", checksum.txn_id, said.txnId),
+            ("inCommitTimestampOpt", checksum.in_commit_timestamp, said.inCommitTimestamp)):
+        if recorded is not None and found is not None:
+            yield Comparison(name, recorded, found)
+
+
+class _Info(msgspec.Struct):
+    txnId: Any = None
+    inCommitTimestamp: Any = None
+
+
+def _of_deletions(checksum: Checksum, known: tuple[int, int] | None) -> Iterator[Comparison]:
+    """How many deletion vectors there are, and rows that they delete, as far as both sides know."""
+    recorded = (checksum.num_deletion_vectors, checksum.num_deleted_records)
+    for name, said, found in zip(_DELETIONS, recorded, known or (), strict=False):
+        if said is not None:
+            yield Comparison(name, said, found)
+
+
 def _ordered(protocol: Protocol) -> Protocol:
     """A protocol's lists are sets: their order says nothing, nor whether an empty one is there."""
     return protocol.replace(
@@ -384,11 +418,8 @@ def _deleted(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
         return
     vectors = snapshot.select_files(["deletion_vector"]).column(0)
     counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
-    if checksum.num_deletion_vectors is not None:
-        found = len(vectors) - vectors.null_count
-        yield Comparison("numDeletionVectorsOpt", checksum.num_deletion_vectors, found)
-    if checksum.num_deleted_records is not None:
-        yield Comparison("numDeletedRecordsOpt", checksum.num_deleted_records, pc.sum(counts).as_py() or 0)
+    known = len(vectors) - vectors.null_count, pc.sum(counts).as_py() or 0
+    yield from _of_deletions(checksum, known)
     if checksum.deleted_counts is not None:
         yield Comparison("deletedRecordCountsHistogramOpt", checksum.deleted_counts, _spread(counts))
 

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import shutil
+import warnings
 
 import pytest
 
@@ -244,6 +245,31 @@ def test_a_field_that_differs_is_named_with_both_values(tmp_path, field, version
            lambda lines: [change(line) or line for line in lines])
     with pytest.warns(ChecksumMismatchWarning, match=field):
         dn.open(str(path))
+
+
+@pytest.mark.filterwarnings("default::deltanb.errors.ChecksumMismatchWarning")
+@pytest.mark.parametrize(("field", "said", "found"), [
+    ("txnId", "t-2", "t-1"), ("inCommitTimestampOpt", 6, 5), ("numDeletionVectorsOpt", 1, 2),
+    ("numDeletedRecordsOpt", 0, 19),
+])
+def test_what_the_commits_say_without_more_reading_is_compared_when_a_table_is_opened(field, said, found):
+    vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 40, "cardinality": 12}
+    table = TableBuilder(MemoryStore()).create().commit(
+        {"commitInfo": {"txnId": "t-0"}}, add("a", size=10, deletionVector=vector)).commit(
+        {"commitInfo": {"inCommitTimestamp": 5, "txnId": "t-1"}},
+        add("b", size=2, deletionVector={**vector, "pathOrInlineDv": "y", "cardinality": 7}))
+    right = {
+        "tableSizeBytes": 12, "numFiles": 2, "numMetadata": 1, "numProtocol": 1, "txnId": "t-1",
+        "inCommitTimestampOpt": 5, "numDeletionVectorsOpt": 2, "numDeletedRecordsOpt": 19,
+    }  # fmt: skip
+    for value in (right, {**right, "txnId": None, "numDeletedRecordsOpt": None}):
+        table.put(checksum_name(2), json.dumps(value))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert DeltaLog(table.store).update().version == 2
+    table.put(checksum_name(2), json.dumps({**right, field: said}))
+    with pytest.warns(ChecksumMismatchWarning, match=f"{field}: the checksum says {said}, .* gives {found}"):
+        DeltaLog(table.store).update()
 
 
 @pytest.mark.filterwarnings("error::deltanb.errors.ChecksumMismatchWarning")
