@@ -2,7 +2,8 @@
 
 What lives here: the two things done to every text before a person sees it. Control and format characters
 are written as escapes (a column can be called ``\\x1b[2J``), and credentials are cut out of paths and
-URLs (``s3://key:secret@bucket``, ``?sig=…``). Errors, log lines, views and the command line ask here.
+URLs (``s3://key:secret@bucket``, ``?sig=…``) and out of headers (``Authorization: Bearer …``). Errors, log
+lines, views and the command line ask here.
 What it does not know: any object of the library. What opens a file is never what was made here.
 """
 
@@ -27,7 +28,7 @@ _CONTAINERS = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 
 _SECRETS = (
     r"(?:x-amz-|x-goog-|x-ms-)?(?:signature|credential|security-token)|sig|skoid|sas|se?cret|key|token|"
-    r"access[_-]?token|api[_-]?key|access[_-]?key(?:[_-]?id)?|awsaccesskeyid|password|passwd|pwd|"
+    r"(?:access|id|refresh)[_-]?token|api[_-]?key|access[_-]?key(?:[_-]?id)?|awsaccesskeyid|password|passwd|pwd|"
     r"client[_-]?secret|secret[_-]?(?:access[_-]?)?key|session[_-]?token|account[_-]?key")
 _SCHEME = r"(?<![A-Za-z0-9+.\-])(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]{1,20})"
 _NAME_AND = rf"[^\s/?#@:'\"\[]{{1,{_LONGEST}}}:"
@@ -40,12 +41,35 @@ _QUERY = re.compile(
     _SCHEME + rf"(?P<rest>:/+[^\s?'\"]{{0,{_LONGEST}}})"
     r"(?P<mark>\?)(?P<query>[^\s'\"]*=[^\s'\"]*)")
 _SIGNED = re.compile(
-    rf"(?P<mark>\?|%3[Ff])(?P<query>(?:[^\s'\"?]{{0,{_LONGEST}}}?(?:&|;|%26))?(?:{_SECRETS})(?:=|%3[Dd])[^\s'\"]*)",
+    rf"(?P<mark>[?#]|%3[Ff]|%23)(?P<query>(?:[^\s'\"?#]{{0,{_LONGEST}}}?(?:&|;|%26))?(?:{_SECRETS})(?:=|%3[Dd])[^\s'\"]*)",
     re.IGNORECASE)
 _NAMED = re.compile(
     rf"(?P<name>(?:(?<=[&;])|(?<=%26))(?:{_SECRETS})|(?<![A-Za-z])(?:AccountKey|SharedAccess(?:Key|Signature)|"
     r"aws_(?:secret_access_key|access_key_id|session_token)))(?P<equals>=|%3[Dd])[^\s;&'\"]+",
     re.IGNORECASE)
+# A URL whose every sign is escaped, once or more often; the same two forms of a user as above.
+_SIGN = "%(?:25){0,3}"
+_INSIDE = rf"(?:(?!{_SIGN}(?:2[Ff]|3[Ff]|23|40))[^\s/?#@'\"])"
+_ESCAPED_USER = re.compile(
+    r"(?:(?<![A-Za-z0-9+.\-])|(?<=%[0-9A-Fa-f]{2}))(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]{1,20})"
+    rf"(?P<slashes>{_SIGN}3[Aa](?:{_SIGN}2[Ff])+)"
+    rf"(?P<user>{_INSIDE}{{0,{_LONGEST}}}|{_INSIDE}{{1,{_LONGEST}}}?{_SIGN}3[Aa](?!\d+{_SIGN}2[Ff])"
+    rf"(?:(?!{_SIGN}(?:3[Ff]|23|40))[^\s/?#@'\"]){{0,{_LONGEST}}})(?P<at>{_SIGN}40)")
+_ESCAPED_COLON = re.compile(rf"{_SIGN}3[Aa]")
+# Headers of requests, which SDKs quote; a word of prose after the name of a scheme is none.
+_TOKEN = r"[A-Za-z0-9._~+/=\-]+"
+_HEADER = re.compile(
+    r"(?P<name>(?<![A-Za-z])(?:proxy-)?authorization(?:['\"]\s*:|\s*[:=])\s*(?:b?['\"])?)(?:"
+    r"(?:AWS4-[A-Z0-9\-]+|Digest|GOOG4-[A-Z0-9\-]+)\s+[^\n'\"]+"
+    r"|(?:Bearer|Basic|Token|SharedKey(?:Lite)?)\s+[^\s'\",;]+"
+    rf"|(?=[A-Za-z._~+/=\-]*\d|{_TOKEN[:-1]}{{20}}){_TOKEN})"
+    r"|(?P<other>(?<![A-Za-z])x-(?:(?:amz-security|auth|ms-access|goog-access)-token|(?:api|functions)-key)"
+    r"(?:['\"]\s*:|\s*[:=])\s*(?:b?['\"])?)[^\s'\",;]+",
+    re.IGNORECASE)
+_BEARER = re.compile(
+    r"(?<![A-Za-z])(?P<scheme>Bearer\s+(?!(?:tokens?|auth\w*|credentials?|schemes?|headers?|realm|error|scope|"
+    rf"of|is|was|in|for|and|or|not|to|with|from|has|must|may|can|cannot)\b)|bearer\s+(?=[A-Za-z._~+/=\-]*\d))"
+    rf"(?!\w+=['\"]){_TOKEN}")
 _SIGNS = ("&", ";", "%26", "key", "signature", "aws_")  # _NAMED finds none without: most text has none
 _CLOSING = ").,;:]}>"
 
@@ -71,12 +95,22 @@ def redacted(text: str) -> str:
     ('s3://***@lake/t', 'https://host/t/a.parquet?***')
     >>> redacted("a.parquet?X-Amz-Signature=abc"), redacted("AccountName=lake;AccountKey=abc==")
     ('a.parquet?***', 'AccountName=lake;AccountKey=***')
+    >>> redacted("https://host/t#sig=abc"), redacted("s3%3A%2F%2Fkey%3Asecret%40lake%2Ft")
+    ('https://host/t#***', 's3%3A%2F%2F***%40lake%2Ft')
+    >>> redacted("GET failed, Authorization: Bearer abc.def"), redacted("the bearer token is stale")
+    ('GET failed, Authorization: ***', 'the bearer token is stale')
     >>> redacted("abfss://container@lake.dfs.core.windows.net/t"), redacted("day=1/a.parquet")
     ('abfss://container@lake.dfs.core.windows.net/t', 'day=1/a.parquet')
     """
     if ":/" in text:
         text = _USER.sub(_without_user, text)
-    if "?" in text or "%3" in text:
+    if "%" in text and "40" in text:
+        text = _ESCAPED_USER.sub(_without_escaped_user, text)
+    if "earer" in text or "BEARER" in text:
+        text = _BEARER.sub(rf"\g<scheme>{_CUT}", text)
+    if "uthorization" in text or "x-" in (lowered := text.lower()) or "authorization" in lowered:
+        text = _HEADER.sub(_without_header, text)
+    if "?" in text or "#" in text or "%3" in text or "%23" in text:
         text = _QUERY.sub(_without_query, text)
         text = _SIGNED.sub(_without_query, text)
     if ("=" in text or "%3" in text) and any(sign in text.lower() for sign in _SIGNS):
@@ -90,6 +124,18 @@ def _without_user(match: re.Match[str]) -> str:
     if scheme == "file" or user == "" or is_container:
         return match[0]
     return f"{match['scheme']}{match['slashes']}{_CUT}{'' if user is None else '@'}"
+
+
+def _without_escaped_user(match: re.Match[str]) -> str:
+    scheme, user = match["scheme"].lower(), match["user"]
+    is_container = _ESCAPED_COLON.search(user) is None and scheme in _CONTAINERS
+    if scheme == "file" or user == "" or is_container:
+        return match[0]
+    return f"{match['scheme']}{match['slashes']}{_CUT}{match['at']}"
+
+
+def _without_header(match: re.Match[str]) -> str:
+    return f"{match['name'] or match['other']}{_CUT}"
 
 
 def _without_query(match: re.Match[str]) -> str:
@@ -147,7 +193,7 @@ def without_credentials(uri: str) -> str:
     scheme, slashes, _ = uri.partition(":/")
     if not slashes or scheme.lower() == "file" or "/" in scheme:
         return uri
-    return redacted(uri).replace(f"{_CUT}@", "", 1).partition(f"?{_CUT}")[0]
+    return redacted(uri).replace(f"{_CUT}@", "", 1).partition(f"?{_CUT}")[0].partition(f"#{_CUT}")[0]
 
 
 # --- log lines ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -70,7 +71,8 @@ _KEY = st.text("abcXYZ019+/=%-_.~", min_size=8, max_size=24).filter(lambda t: no
     "https://h/{0}/a.parquet?sv=2&sig={1}&se=3", "{0}/a.parquet?X-Amz-Signature={1}",
     "AccountName={0};AccountKey={1}", "{0}%3Fsig%3D{1}", "hdfs://{0}:{1}@nn:8020/t", "abfss://{0}:{1}@h/t",
     "s3:/{0}:{1}@lake/t", "no table at (s3://{0}:{1}@b/t).", "sv={0}&sig={1}", "SharedAccessSignature={1}",
-    "jdbc:postgresql://h/{0}?user={0}&password={1}"]))
+    "jdbc:postgresql://h/{0}?user={0}&password={1}", "https://h/{0}#sig={1}", "{0}#a=b&access_token={1}",
+    "{0}/a.parquet#X-Amz-Signature={1}"]))
 def test_no_secret_is_left_of_any_path(word: str, secret: str, form: str) -> None:
     if form.startswith("s3a:"):  # without a name before it, a slash ends what can be told from a bucket
         secret = secret.replace("/", "+")
@@ -81,7 +83,67 @@ def test_no_secret_is_left_of_any_path(word: str, secret: str, form: str) -> Non
     assert "***" in shown
 
 
+@given(_WORD, _KEY, st.sampled_from([
+    "s3://{0}:{1}@lake/t", "https://u:{1}@h/{0}", "https://h/{0}?sv=2&sig={1}", "https://h/{0}#sig={1}",
+    "abfss://{0}:{1}@h/t"]), st.integers(1, 3))
+def test_no_secret_is_left_of_a_url_that_is_escaped_as_a_whole(
+    word: str, secret: str, form: str, times: int
+) -> None:
+    secret = "Q" + re.sub(r"\W", "-", secret).lstrip("-") + "/Q"
+    text = form.format(word, secret)
+    for _ in range(times if "@" in form else 1):
+        text, secret = quote(text, safe=""), quote(secret, safe="")
+    shown = redacted(f"cannot open {text}, see above")
+    assert secret not in shown and "***" in shown and redacted(shown) == shown
+    assert shown.startswith("cannot open ") and shown.endswith(", see above")
+
+
+@given(_KEY, st.sampled_from([
+    "Authorization: Bearer {}", "authorization: bearer {}", "{{'Authorization': 'Bearer {}'}}",
+    '{{"authorization": "Basic {}"}}', "Authorization=Token {}", "proxy-authorization: {}", "Bearer {}",
+    "GET h/t HTTP/1.1\nAuthorization: SharedKey lake:{}\nDate: x", "x-amz-security-token: {}",
+    "headers={{b'Authorization': b'Bearer {}'}}", "X-Api-Key: {}", "401 for token Bearer {}, retry",
+    "Authorization: AWS4-HMAC-SHA256 Credential=a/b, Signature={}"]))
+def test_no_secret_is_left_of_any_header(secret: str, form: str) -> None:
+    secret = "Q1" + secret.replace("%", "-").rstrip(".") + "Q"
+    shown = redacted(form.format(secret))
+    assert secret not in shown and "***" in shown and redacted(shown) == shown
+    wrapped = InvalidTable(f"cannot be read: {RuntimeError(form.format(secret))}")
+    assert secret not in str(wrapped)
+
+
+def test_a_short_token_after_the_name_of_its_scheme_is_cut() -> None:
+    assert redacted("401 Bearer xyz") == "401 Bearer ***"
+    assert redacted("Authorization: Basic YTpi, then") == "Authorization: ***, then"
+
+
+ORDINARY = [
+    "the bearer token", "Bearer token", "Bearer authentication failed", "Authorization header", "#12",
+    "100%", "%20", "a=b", "x#y", "c#d=e", "me@work", "s3://lake/a", "file:///a?b=c", "p=1/a%3Ab.parquet",
+    "authorization: denied", "Authorization failed", "standard-bearer of news", "secret", "key", "sig",
+    "token",
+    "s3%3A%2F%2Flake%2Fday%3D1", "me%40work", "ts=2026-01-01 00%3A00%3A00/a", "(SELECT 1)", "x-axis",
+    "=", ":", "?", "#", "\n",
+]
+
+
+@given(st.lists(st.sampled_from(ORDINARY), max_size=8).map(" ".join))
+def test_text_without_credentials_is_as_it_was(text: str) -> None:
+    assert redacted(text) == text
+
+
+@given(st.text(st.characters(exclude_characters="=%@", exclude_categories=("Cs",)), max_size=60))
+def test_text_that_assigns_and_addresses_nothing_is_as_it_was(text: str) -> None:
+    assume(":/" not in text)
+    assert redacted(text) == text
+
+
 @pytest.mark.parametrize("text", [
+    'WWW-Authenticate: Bearer realm="lake"', 'Bearer error="invalid_token"', "the Bearer scheme",
+    "bearer bonds",
+    "abfss%3A%2F%2Fbox%40lake.dfs.core.windows.net%2Ft", "hdfs%3A%2F%2Fnn%3A8020%2Fme%40work",
+    "https://docs.delta.io/a.html#section", "https://h/a#b=c", "s3%3A%2F%2Flake%2Fme%40work%2Ft",
+    "file%3A%2F%2F%2Fme%40work", "authorization: none", "is_authorization = true",
     "s3://lake/day=2026-03-02/a.parquet", "abfss://box@lake.dfs.core.windows.net/t", "hdfs://nn:8020/t",
     "/lake/me@work/t", "file:/lake/me@work/a?b=c.parquet", "http://[::1]:8080/x", "who@example.org",
     "a?b=1", "key = 'x' AND sig = 2",
@@ -94,7 +156,9 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 def test_hostile_text_takes_no_time() -> None:
     """Work grows with the text, not with its square: a message may quote a whole log line."""
-    for part in ("a://", "s3://a:b/", "?", "%3F", "a@", "a?b&", "?sig=)"):
+    for part in ("a://", "s3://a:b/", "?", "%3F", "a@", "a?b&", "?sig=)", "#", "%23", "#a&",
+                 "s3%3A%2F%2Fa%3A", "%253A%252F", "a%3A", "bearer ", "Authorization: ", "Authorization: a",
+                 "x-api-key:"):
         redacted(part * (20_000 // len(part)) + "=@%3")
 
 
