@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from deltanb.display import Displayable
@@ -27,6 +27,7 @@ __all__ = ["BY_KEY", "Action", "action", "as_json", "camel", "check_texts", "ext
 
 _JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object",
                list: "array", type(None): "null"}
+_PLAIN = frozenset({str, int, bool, float, dict})  # are in the JSON as they are in Python
 MAX_LONG = 2**63  # numbers of the log are longs, in every implementation
 _A = TypeVar("_A", bound="Action")
 as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # dumps makes one a call
@@ -56,6 +57,7 @@ class Action(Displayable):
     key: ClassVar[str]
     _checks: ClassVar[tuple[tuple[str, str, tuple[type, ...], bool], ...]] = ()
     _wire: ClassVar[dict[str, str]] = {}
+    _names: ClassVar[tuple[str, ...]] = ()
     extra: dict[str, Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -84,7 +86,7 @@ class Action(Displayable):
         for name, wire in self._wire.items():
             value = getattr(self, name)
             if value is not None:
-                out[wire] = _json_value(value)
+                out[wire] = value if type(value) in _PLAIN else _json_value(value)
         out.update(self.extra)
         return out
 
@@ -124,7 +126,14 @@ class Action(Displayable):
 
     def replace(self: _A, **changes: Any) -> _A:
         """A copy with some fields changed."""
-        return replace(self, **changes)  # type: ignore[type-var]
+        own, made = self.__dict__, object.__new__(type(self))
+        values = {name: own[name] for name in self._names}  # and nothing that was computed from them
+        values.update(changes)
+        if len(values) > len(self._names):
+            raise TypeError(f"{self.key} has no field {', '.join(sorted(changes.keys() - set(self._names)))}")
+        made.__dict__.update(values)
+        made.__post_init__()
+        return made
 
 
 BY_KEY: dict[str, type[Action]] = {}
@@ -173,6 +182,7 @@ def action(cls: type[_A]) -> type[_A]:
             optional = "None" in str(f.type)
             checks.append((f.name, wire[f.name], _CHECKED[base], not optional))
     made._wire = wire
+    made._names = tuple(f.name for f in fields(made))  # type: ignore[arg-type]
     made._checks = tuple(checks)
     return made
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from deltanb.action import as_json
 from deltanb.actions import (
     Action,
     AddFile,
@@ -81,7 +82,7 @@ class Checksum:
             "fileSizeHistogram": self.histogram,
         }
         present = {name: value for name, value in fields.items() if value is not None}
-        return json.dumps(present, separators=(",", ":"), ensure_ascii=False)
+        return as_json(present)
 
 
 # -- reading -----------------------------------------------------------------------------------

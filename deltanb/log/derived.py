@@ -8,6 +8,7 @@ Does not know: what is in the files.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from deltanb.log.store import LocalStore
@@ -22,4 +23,9 @@ def unsynced(store: LogStore) -> LogStore:
     >>> unsynced(LocalStore("/lake/t"))
     LocalStore('/lake/t')
     """
-    return LocalStore(store.root, durability="none") if type(store) is LocalStore else store
+    return _unsynced(store.root) if type(store) is LocalStore else store
+
+
+@lru_cache(maxsize=64)
+def _unsynced(root: str) -> LocalStore:
+    return LocalStore(root, durability="none")

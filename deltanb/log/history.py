@@ -12,7 +12,6 @@ modification time of its file.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -208,10 +207,8 @@ def timestamp_of(snapshot: Snapshot) -> int:
     switched_on = _enablement(snapshot)
     if switched_on is None or version < switched_on[0]:
         return modified
-    raw = snapshot._state.commit_info
-    if raw is not None:
-        info = json.loads(raw)
-        return _in_commit(info if isinstance(info, dict) else {}, modified)
+    if snapshot._state.commit_info is not None:
+        return _in_commit(snapshot._state.info, modified)
     try:
         return _in_commit(_read_info(store, version, snapshot.log.path), modified)
     except FileNotFoundError:

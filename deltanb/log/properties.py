@@ -213,7 +213,10 @@ def get(configuration: Mapping[str, str], name: str) -> Any:
     text = configuration.get(name)
     if text is None and configuration:
         lower = name.lower()
-        text = next((v for k, v in configuration.items() if k.lower() == lower), None)
+        for key, found in configuration.items():
+            if len(key) == len(name) and key.lower() == lower:
+                text = found
+                break
     if text is None:
         return default
     try:

@@ -75,12 +75,21 @@ def _implied(reader: int, writer: int) -> tuple[str, ...]:
 
 def features_of(protocol: Protocol) -> tuple[str, ...]:
     """All features the table supports, listed or implied, those unknown to us too."""
+    return _features(protocol.min_reader_version, protocol.min_writer_version,
+                     protocol.reader_features, protocol.writer_features)
+
+
+@lru_cache(maxsize=64)
+def _features(
+    reader: int, writer: int, reader_features: tuple[str, ...] | None,
+    writer_features: tuple[str, ...] | None,
+) -> tuple[str, ...]:
     listed: dict[str, None] = {}
-    if protocol.min_writer_version >= TABLE_FEATURES_WRITER:
-        listed.update(dict.fromkeys(protocol.writer_features or ()))
-    if protocol.min_reader_version >= TABLE_FEATURES_READER:
-        listed.update(dict.fromkeys(protocol.reader_features or ()))
-    listed.update(dict.fromkeys(implied_features(protocol)))
+    if writer >= TABLE_FEATURES_WRITER:
+        listed.update(dict.fromkeys(writer_features or ()))
+    if reader >= TABLE_FEATURES_READER:
+        listed.update(dict.fromkeys(reader_features or ()))
+    listed.update(dict.fromkeys(_implied(reader, writer)))
     return tuple(listed)
 
 

@@ -189,7 +189,8 @@ class Delta:
     metadata: Metadata | None = None
     txns: dict[str, SetTransaction] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
-    commit_info: bytes | None = None
+    commit_info: bytes | actions.CommitInfo | None = None
+    """Of the last commit: as it was read, or as it was committed here."""
     """JSON of the last commit's commitInfo, None if it has none."""
     passing: int = 0
     """How many of ``removes`` are of files that this run of commits added itself, about."""
@@ -234,7 +235,7 @@ class Delta:
         elif isinstance(action, actions.Protocol):
             self.protocol = action
         elif isinstance(action, actions.CommitInfo):
-            self.commit_info = json.dumps(action.to_value()).encode()
+            self.commit_info = action
 
 
 def feed(

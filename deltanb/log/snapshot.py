@@ -7,13 +7,14 @@ What it does not know: the rows of data files, transactions, how versions follow
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from deltanb.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log.file_set import FileSet
@@ -47,7 +48,7 @@ class State:
     metadata: Metadata | None = None
     txns: Mapping[str, SetTransaction] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
-    commit_info: bytes | None = None
+    commit_info: bytes | CommitInfo | None = None
     checkpoint_version: int | None = None
     checkpoint: tuple[str, ...] = ()
     """The files of the checkpoint this state rests on."""
@@ -55,6 +56,14 @@ class State:
     """What the checksum of the version that was opened says."""
     recent: tuple[int, ...] = ()
     """How many files each of the last commits adds and removes, as far as they were read one by one."""
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the last commit says of itself; nothing where that is not known, or is no object."""
+        if isinstance(self.commit_info, CommitInfo):
+            return self.commit_info.to_value()
+        found = json.loads(self.commit_info) if self.commit_info else None
+        return found if isinstance(found, dict) else {}
 
     @classmethod
     def of_checkpoint(cls, version: int, parts: CheckpointParts) -> State:

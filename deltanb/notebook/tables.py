@@ -7,7 +7,6 @@ files only where it is short: a picture of a large table reads no checkpoint.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -81,8 +80,7 @@ def _lines(snapshot: Any) -> Iterable[Inline]:
             units.count(len(snapshot.metadata.schema.fields), "column"),
             f"partitioned by {parts}" if parts else "not partitioned"]
     yield "  ".join(line)
-    info = _last_info(snapshot)
-    if info:
+    if info := snapshot._state.info:
         yield last_commit(info)
 
 
@@ -112,13 +110,6 @@ def _recent(snapshot: Any) -> Iterable[Section]:
         words = f"{few} to {many} files" if few != many else units.count(max(sizes), "file")
         last = f"  added and removed in each of the last {len(sizes)} commits, the newest at the right"
         yield Section("Recent", [code(sparkline(sizes)), "  ", words, muted(last)], is_detail=True)
-
-
-def _last_info(snapshot: Any) -> Any:
-    """What the newest commit says of itself, if it was read from the log."""
-    raw = snapshot._state.commit_info
-    info = json.loads(raw) if raw else None
-    return info if isinstance(info, dict) else None
 
 
 def last_commit(info: Mapping[str, Any]) -> Inline:

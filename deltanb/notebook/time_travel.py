@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.display import Displayable
 from deltanb.errors import DataFileNotFound, DeltaError, InvalidTable, VersionNotFound
-from deltanb.notebook import diff, tables, units
+from deltanb.notebook import diff, units
 from deltanb.notebook.model import Inline, Section, Table, View, code, muted, warn
 
 if TYPE_CHECKING:
@@ -207,8 +207,8 @@ def _commit(snapshot: Snapshot) -> str:
     """What the version's commit says of itself; of one that a checkpoint stands for it is looked up."""
     from deltanb.log import history
 
-    info = tables._last_info(snapshot)
-    if info is None:
+    info = snapshot._state.info
+    if not info:
         try:
             found = history.between(snapshot.log, snapshot.version, snapshot.version)
         except DeltaError:

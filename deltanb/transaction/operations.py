@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from deltanb.action import MAX_LONG
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, require
 from deltanb.formatting import shown
@@ -78,7 +79,7 @@ class Operation(Displayable):
         >>> Operation("OPTIMIZE", {"predicate": [], "auto": False, "zOrderBy": None}).encoded_parameters()
         {'predicate': '[]', 'auto': False, 'zOrderBy': None}
         """
-        return {k: v if v is None or isinstance(v, str | bool | int | float) else _to_json(v)
+        return {k: v if _is_plain(v) or isinstance(v, str | int | float) else _to_json(v)
                 for k, v in self.parameters.items()}
 
     def encoded_metrics(self) -> dict[str, str]:
@@ -92,7 +93,10 @@ def _check_json(name: str, part: str, values: Any) -> None:
         raise InvalidArgument(
             f"operation {name}: {part} must be a mapping of names to values, found {shown(values)}")
     for key, value in values.items():
-        require(key, str, f"operation {name}", f"names (texts) in its {part}")
+        if not isinstance(key, str):
+            require(key, str, f"operation {name}", f"names (texts) in its {part}")
+        if _is_plain(value):
+            continue
         try:
             _to_json(value)
         except (TypeError, ValueError, RecursionError) as error:
@@ -101,10 +105,16 @@ def _check_json(name: str, part: str, values: Any) -> None:
                 "give text, numbers, bools, None, or lists and dicts of these") from None
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether it is a JSON value without a look inside: all but floats, long integers and containers."""
+    kind = type(value)
+    return kind is str or (kind is int and -MAX_LONG <= value < MAX_LONG) or value is None or kind is bool
+
+
 def _encode(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return _to_json(value)
+    return str(value) if type(value) is int else _to_json(value)
 
 
 MANUAL_UPDATE = Operation("Manual Update")

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile
 from deltanb.errors import InvalidArgument, UnsupportedPredicate, require
+from deltanb.log.delta_log import DeltaLog
+from deltanb.log.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltanb.log.delta_log import DeltaLog
     from deltanb.log.predicates import Predicate
     from deltanb.log.schema import StructType
-    from deltanb.log.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -249,9 +249,6 @@ def require_version_of(log: DeltaLog, snapshot: Snapshot | None) -> None:
     Raises:
         InvalidArgument: no log, no snapshot, or that of another table.
     """
-    from deltanb.log.delta_log import DeltaLog
-    from deltanb.log.snapshot import Snapshot
-
     require(log, DeltaLog, "OptimisticTransaction", "a DeltaLog: DeltaLog.for_table(path)")
     if snapshot is None:
         return

@@ -18,8 +18,6 @@ A listener is a function of one argument. It is told after each commit, failed o
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -131,11 +129,11 @@ def stats_of(
     if current is None:
         return None
     actions, ended = current.actions, laps.begun if laps.ended is None else laps.ended
-    kinds = Counter(map(type, actions))
-    kind = getattr(error, "kind", None)
-    new_metadata = None
-    if kinds[Metadata]:
-        new_metadata = next(a for a in actions if isinstance(a, Metadata))
+    by_kind: dict[type[Action], list[Any]] = {}
+    for action in actions:
+        by_kind.setdefault(type(action), []).append(action)
+    adds, changes = by_kind.get(AddFile, ()), by_kind.get(AddCDCFile, ())
+    partition_columns = current.metadata.partition_columns
     return CommitStats(
         table=redacted(txn.log.path), txn_id=current.txn_id, operation=current.operation.name,
         outcome=txn.status,
@@ -148,30 +146,27 @@ def stats_of(
         checkpoint_attempt=snapshot is not None and done is not None and needs_checkpoint(
             done.version, snapshot),
         isolation_level=current.isolation, is_blind_append=current.is_blind_append,
-        num_actions=len(actions), num_add=kinds[AddFile], num_remove=kinds[RemoveFile],
-        num_set_transaction=kinds[SetTransaction], num_domain_metadata=kinds[DomainMetadata],
-        num_cdc_files=kinds[AddCDCFile], commit_size_bytes=laps.commit_size,
-        num_partition_columns_in_table=len(current.metadata.partition_columns),
-        **_of_files(actions, bool(current.metadata.partition_columns)),
+        num_actions=len(actions), num_add=len(adds), num_remove=len(by_kind.get(RemoveFile, ())),
+        num_set_transaction=len(by_kind.get(SetTransaction, ())),
+        num_domain_metadata=len(by_kind.get(DomainMetadata, ())),
+        num_cdc_files=len(changes), commit_size_bytes=laps.commit_size,
+        bytes_new=sum([a.size for a in adds if a.data_change]),
+        cdc_bytes_new=sum([a.size for a in changes]),
+        num_absolute_paths_in_add=sum([_is_absolute(a.path) for a in adds]),
+        num_distinct_partitions_in_add=len({tuple(a.partition_values.items()) for a in adds})
+        if partition_columns else int(bool(adds)),
+        num_partition_columns_in_table=len(partition_columns),
         txn_duration_ms=_milliseconds(ended - laps.begun),
         commit_duration_ms=_milliseconds(ended - laps.prepared),
         fs_write_duration_ms=_milliseconds(laps.writing),
-        error=str(kind or type(error).__name__) if error is not None else None,
+        error=None if error is None else str(getattr(error, "kind", None) or type(error).__name__),
         protocol=current.protocol if snapshot is None else snapshot.protocol,
-        info=current.commit_info, new_metadata=new_metadata,
+        info=current.commit_info, new_metadata=next(iter(by_kind.get(Metadata, ())), None),
     )
 
 
-def _of_files(actions: Sequence[Action], is_partitioned: bool) -> dict[str, Any]:
-    adds = [a for a in actions if type(a) is AddFile]
-    partitions = len({tuple(a.partition_values.items()) for a in adds}) if is_partitioned else bool(adds)
-    return {
-        "bytes_new": sum(a.size for a in adds if a.data_change),
-        "cdc_bytes_new": sum(a.size for a in actions if type(a) is AddCDCFile),
-        "num_absolute_paths_in_add": sum(a.path[:1] == "/" or "://" in a.path or a.path[:6] == "file:/"
-                                         for a in adds),
-        "num_distinct_partitions_in_add": int(partitions),
-    }
+def _is_absolute(path: str) -> bool:
+    return path[:1] == "/" or "://" in path or path[:6] == "file:/"
 
 
 def _milliseconds(nanoseconds: int) -> float:
