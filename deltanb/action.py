@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from deltanb.display import Displayable
@@ -93,6 +94,11 @@ class Action(Displayable):
     def to_dict(self) -> dict[str, Any]:
         """``{key: {...}}`` as one line of a commit holds it."""
         return {self.key: self.to_value()}
+
+    @cached_property
+    def value_json(self) -> str:
+        """:meth:`to_value` as JSON, kept: metadata and protocol go into the checksum of every version."""
+        return as_json(self.to_value())
 
     def to_json(self) -> str:
         """One line of a commit file."""

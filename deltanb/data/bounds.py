@@ -9,11 +9,12 @@ A value that has no exact text has none: infinities, and years that ISO 8601 can
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from datetime import date, timedelta
 from typing import Any
+
+from deltanb.action import as_json
 
 STRING_PREFIX = 32
 """Characters kept of a string bound, as Delta does: enough to skip by, small enough for the log."""
@@ -51,7 +52,7 @@ def bound(value: Any, kind: str, is_max: bool) -> str | None:
         return _time_text(value, "Z" if kind == "timestamp" else "")
     if kind == "string":
         text = truncate_max(value) if is_max else value[:STRING_PREFIX]
-        return None if text is None else json.dumps(text, ensure_ascii=False)
+        return None if text is None else as_json(text)
     return str(value)  # integers, and decimals with their scale
 
 

@@ -105,8 +105,10 @@ def _of_columns(schema: StructType, parents: tuple[str, ...]) -> Iterable[Constr
             yield NotNull(path)
         if "delta.invariants" in field.metadata:
             yield Check(".".join(path), _invariant(field.metadata["delta.invariants"], path))
-        length = re.fullmatch(r"(?:var)?char\((\d+)\)", str(field.metadata.get(_CHAR_KEY, "")))
-        if length and not parents:
+        length = None
+        if _CHAR_KEY in field.metadata and not parents:
+            length = re.fullmatch(r"(?:var)?char\((\d+)\)", str(field.metadata[_CHAR_KEY]))
+        if length:
             name = "`" + field.name.replace("`", "``") + "`"
             yield Check(f"{field.metadata[_CHAR_KEY]} {field.name}",
                         f"{name} IS NULL OR length({name}) <= {length[1]}")

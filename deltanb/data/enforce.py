@@ -29,6 +29,7 @@ from deltanb.log import schema as schemas
 from deltanb.log.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
 _INTEGERS = {"byte", "short", "integer", "long"}
+_NUMBERS = _INTEGERS | {"float", "double"}
 _TIMES = {"timestamp", "timestamp_ntz"}
 
 
@@ -189,9 +190,8 @@ def _is_bytes(found: pa.DataType) -> bool:
 def _assignable(found: pa.DataType, wanted: PrimitiveType) -> bool:
     """Spark's ANSI store assignment, without the casts whose text depends on an engine."""
     name = wanted.name
-    number = t.is_integer(found) or t.is_floating(found) or t.is_decimal(found)
-    if name in _INTEGERS | {"float", "double"} or wanted.is_decimal:
-        return number
+    if name in _NUMBERS or wanted.is_decimal:
+        return t.is_integer(found) or t.is_floating(found) or t.is_decimal(found)
     if name == "boolean":
         return t.is_boolean(found)
     if name == "binary":

@@ -70,8 +70,9 @@ class Plan:
     @property
     def relaxed(self) -> StructType:
         """The table's schema without a demand for these columns."""
-        return StructType(f.replace(nullable=True) if f.name in self.given else f
-                          for f in self.schema.fields)
+        given = self.given
+        return StructType([f.replace(nullable=True) if f.name in given else f
+                           for f in self.schema.fields]) if given else self.schema
 
     def demanded(self, partition_columns: Iterable[str]) -> list[str]:
         """The partition columns that the data must have."""

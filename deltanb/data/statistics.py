@@ -38,7 +38,8 @@ from deltanb.log import properties
 from deltanb.log.schema import DataType, PrimitiveType, StructType
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
-_ORDINALS = {"byte", "short", "integer", "long"}
+_BOUNDED = FLOATS | TIMES | {"byte", "short", "integer", "long", "string", "date"}
+"""Types that have bounds, beside decimals."""
 _EXACT = Context(prec=76)  # twice the widest decimal, so that rescaling never rounds
 # Writers whose footers hold whole strings or none; others may cut a bound and mark it inexact in a
 # flag that pyarrow does not show.
@@ -178,7 +179,7 @@ def _has_bounds(type_: DataType) -> bool:
     if not isinstance(type_, PrimitiveType):
         return False
     name = type_.name
-    return name in _ORDINALS | FLOATS | TIMES | {"string", "date"} or name.startswith("decimal")
+    return name in _BOUNDED or name.startswith("decimal")
 
 
 def _column_path(text: str) -> tuple[str, ...]:
@@ -382,6 +383,6 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], token: str | None) -> None
 
 def _dump(tree: dict[str, Any]) -> str:
     """JSON of a tree whose leaves are JSON tokens already, so that no number is rounded."""
-    items = (_quoted(key) + ":" + (_dump(value) if isinstance(value, dict) else value)
-             for key, value in tree.items())
+    items = [_quoted(key) + ":" + (_dump(value) if isinstance(value, dict) else value)
+             for key, value in tree.items()]
     return "{" + ",".join(items) + "}"

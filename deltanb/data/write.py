@@ -139,14 +139,16 @@ class _TableWriter:
         self.mode = column_mapping.mode_of(metadata, protocol)
         self.visible = schema.names if hidden else None
         self.partition_by = [schema.field(name) for name in metadata.partition_columns]
-        whole = StructType([*nullable(schema).fields, *hidden])
+        whole = nullable(schema)
+        if hidden:
+            whole = StructType([*whole.fields, *hidden])
         self.kept = columns_in_files(whole, metadata, protocol)
         self.file_schema = column_mapping.physical_arrow(self.kept, self.mode)
         self.form = parquet_options.of(metadata.configuration)
         self.filler = Filler(incoming.names, metadata, protocol, marks)
         lacks = self.filler.plan
         self.enforcer = Enforcer(
-            incoming, StructType([*lacks.relaxed.fields, *hidden]),
+            incoming, StructType([*lacks.relaxed.fields, *hidden]) if hidden else lacks.relaxed,
             lacks.demanded(metadata.partition_columns))
         self.checker = Checker(schema, metadata, [*checks, *lacks.checks])
         self.collector: Callable[[], statistics.Collector] = (

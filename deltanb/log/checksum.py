@@ -66,7 +66,7 @@ class Checksum:
 
     def to_json(self) -> str:
         """The file's content, by PROTOCOL.md, "Version Checksum File Schema"."""
-        fields = {
+        before = {
             "txnId": self.txn_id,
             "tableSizeBytes": self.table_size_bytes,
             "numFiles": self.num_files,
@@ -77,12 +77,15 @@ class Checksum:
             "inCommitTimestampOpt": self.in_commit_timestamp,
             "setTransactions": _values(self.set_transactions),
             "domainMetadata": _values(self.domain_metadata),
-            "metadata": None if self.metadata is None else self.metadata.to_value(),
-            "protocol": None if self.protocol is None else self.protocol.to_value(),
-            "fileSizeHistogram": self.histogram,
         }
-        present = {name: value for name, value in fields.items() if value is not None}
-        return as_json(present)
+        parts = [as_json({name: value for name, value in before.items() if value is not None})[:-1]]
+        if self.metadata is not None:
+            parts.append(f'"metadata":{self.metadata.value_json}')
+        if self.protocol is not None:
+            parts.append(f'"protocol":{self.protocol.value_json}')
+        if self.histogram is not None:
+            parts.append(f'"fileSizeHistogram":{as_json(self.histogram)}')
+        return ",".join(parts) + "}"
 
 
 # -- reading -----------------------------------------------------------------------------------
