@@ -120,3 +120,16 @@ def test_a_schema_that_is_none() -> None:
         _ = Metadata("i", "{}").schema
     with pytest.raises(errors.InvalidTable, match="no schemaString"):
         _ = Metadata("i").schema
+
+
+def test_replace_checks_what_it_sets_and_keeps_nothing_computed() -> None:
+    schema = '{"type":"struct","fields":[{"name":"%s","type":"long","nullable":true,"metadata":{}}]}'
+    metadata = Metadata("t", schema % "a", extra={"more": 1})
+    assert metadata.schema.names == ["a"] and '\\"a\\"' in metadata.value_json
+    other = metadata.replace(schema_string=schema % "b")
+    assert other.schema.names == ["b"] and '\\"b\\"' in other.value_json and other.extra == {"more": 1}
+    assert metadata.replace() == metadata
+    with pytest.raises(TypeError, match="metaData has no field colour"):
+        metadata.replace(colour="red")
+    with pytest.raises(errors.InvalidAction, match="schemaString"):
+        metadata.replace(schema_string=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Thread
@@ -112,3 +113,10 @@ def test_an_assignment_is_checked_too() -> None:
     assert options.max_rows == 4
     with pytest.raises(InvalidArgument, match="max_rows"):
         options.max_rows = -1
+
+
+def test_ids_are_random_uuids() -> None:
+    ids = [options.new_id() for _ in range(200)]
+    assert len(set(ids)) == 200
+    assert all(str(uuid.UUID(one)) == one and uuid.UUID(one).version == 4
+               and uuid.UUID(one).variant == uuid.RFC_4122 for one in ids)

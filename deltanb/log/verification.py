@@ -346,10 +346,11 @@ def _small(
         yield Comparison("domainMetadata", listed, dict(domains))
 
 
-def _of_info(checksum: Checksum, info: bytes | None) -> Iterator[Comparison]:
+def _of_info(checksum: Checksum, info: bytes | CommitInfo | None) -> Iterator[Comparison]:
     """What the commitInfo of the version says of itself, where replay has met it."""
     try:
-        said = msgspec.json.decode(info or b"{}", type=_Info)
+        said = _Info(info.txn_id, info.in_commit_timestamp) if isinstance(info, CommitInfo) else \
+            msgspec.json.decode(info or b"{}", type=_Info)
     except msgspec.MsgspecError:
         return
     for name, recorded, found in (
