@@ -26,6 +26,7 @@ import pyarrow.types as t
 
 from deltanb.errors import InvalidSchema, SchemaMismatch
 from deltanb.log import schema as schemas
+from deltanb.log.kernels import decimal_text
 from deltanb.log.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
 _INTEGERS = {"byte", "short", "integer", "long"}
@@ -392,6 +393,8 @@ def _cast(array: Any, target: pa.DataType) -> pa.Array:
         return made
     if t.is_decimal(target) and t.is_integer(found):
         return array.cast(pa.decimal256(76, target.scale)).cast(target)
+    if t.is_decimal(found) and _is_text(target):
+        return decimal_text(array).cast(target)
     if t.is_floating(target) and t.is_decimal(found):
         return array.cast(target, safe=False)
     if t.is_integer(target) and t.is_decimal(found):

@@ -410,6 +410,8 @@ def _cast(node: Call, run: Compile) -> pc.Expression:
         return value.cast(target, safe=False)
     if is_text(target) and (t.is_integer(source) or t.is_boolean(source) or t.is_date(source)):
         return value.cast(target)
+    if is_text(target) and t.is_decimal(source):
+        return kernels.call(kernels.decimal_text, [value], [source], pa.string()).cast(target)
     if is_text(source) and t.is_binary(target):
         return value.cast(target)
     if same_shape(source, target) or (

@@ -59,6 +59,18 @@ def lower(texts: pa.Array) -> pa.Array:
     return _mapped(texts, pc.ascii_lower, str.lower)
 
 
+def decimal_text(values: pa.Array) -> pa.Array:
+    """Decimals as Spark writes them: all digits of their scale, no exponent.
+
+    >>> from decimal import Decimal
+    >>> decimal_text(pa.array([Decimal("0.00000010"), Decimal("1.50000000"), None])).to_pylist()
+    ['0.00000010', '1.50000000', None]
+    """
+    if -1 < values.type.scale <= 6:  # below 10**-6 Arrow writes an exponent
+        return values.cast(pa.string())
+    return arrow_array([None if v is None else format(v, "f") for v in values.to_pylist()], pa.string())
+
+
 def raise_where(fails: pa.Array, condition: pa.Array, sql: pa.Array) -> pa.Array:
     """The condition, where ``fails`` is TRUE for no row; ``sql`` is what the error shows.
 

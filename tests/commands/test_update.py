@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -313,3 +314,35 @@ def test_two_updates_in_different_partitions_both_commit(properties: dict[str, s
                         lambda: table.update({"x": "-2"}, "p = 'b' AND id = 2"))
     assert sorted(result.version for result in done) == [1, 2]
     assert [column(table, "x")[n] for n in (1, 2, 3)] == [-1, -2, 3]
+
+
+DECIMALS = {  # as Spark writes them in ANSI mode: every digit of the scale, no exponent
+    (38, 0): {"99999999999999999999999999999999999999": None, "-1": None, "0": None},
+    (38, 38): {"0.00000000000000000000000000000000000001": None, "-0.5": "-0.5" + "0" * 37,
+               "0": "0." + "0" * 38},
+    (20, 8): {"1E-8": "0.00000001", "-0.0000001": "-0.00000010", "0": "0.00000000", "1.5": "1.50000000"},
+    (10, 6): {"0.000001": None, "0": "0.000000", "12.5": "12.500000"},
+    (10, 2): {"0": "0.00", "-0.01": None},
+}
+
+
+@pytest.mark.parametrize(("precision", "scale"), DECIMALS)
+def test_decimals_become_the_texts_that_they_are_in_spark(precision: int, scale: int) -> None:
+    texts = [said or given for given, said in DECIMALS[precision, scale].items()]
+    values = pa.array(map(Decimal, DECIMALS[precision, scale])).cast(pa.decimal128(precision, scale))
+    table = create(MemoryStore(), pa.table({"d": values, "s": [""] * len(texts)}))
+    table.update({"s": "CAST(d AS STRING)"}, engine="arrow")
+    assert table.to_arrow()["s"].to_pylist() == texts
+    assert [table.to_arrow(where=f"concat(d, '') = '{text}'")["s"].to_pylist() for text in texts] == [
+        [text] for text in texts]
+    table.append(pa.table({"d": values, "s": values}))
+    assert table.to_arrow()["s"].to_pylist() == texts * 2
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_writes_those_texts(spark: Any) -> None:
+    for (precision, scale), said in DECIMALS.items():
+        for given, text in said.items():
+            row = spark.sql(f"SELECT CAST(CAST('{given}' AS DECIMAL({precision},{scale})) AS STRING)").first()
+            assert row[0] == (text or given)
