@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["LINE_BREAK", "escaped", "get_logger", "redacted", "safe", "shown", "with_cut",
@@ -204,6 +205,11 @@ def last_part(path: str) -> str:
     >>> last_part("/lake/flights/"), last_part("https://host/flights?sig=abc"), last_part("s3://k:se/cret@lake")
     ('flights', 'flights', 'lake')
     """
+    return _last_part(path)
+
+
+@lru_cache(maxsize=64)  # a command asks for its table's name some ten times
+def _last_part(path: str) -> str:
     return without_credentials(path).rstrip("/").rpartition("/")[2]
 
 

@@ -103,6 +103,8 @@ def physical_arrow(schema: StructType, mode: str) -> pa.Schema:
     >>> physical_arrow(mapped, "id").field("col-1").metadata
     {b'PARQUET:field_id': b'1'}
     """
+    if mode == "none":
+        return schema.to_arrow()
     return pa.schema([_arrow_field(field, mode, field.name) for field in schema.fields])
 
 

@@ -27,7 +27,7 @@ import pyarrow.types as t
 from deltanb.errors import InvalidSchema, SchemaMismatch
 from deltanb.log import schema as schemas
 from deltanb.log.kernels import decimal_text
-from deltanb.log.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from deltanb.log.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 
 _INTEGERS = {"byte", "short", "integer", "long"}
 _NUMBERS = _INTEGERS | {"float", "double"}
@@ -256,20 +256,7 @@ class Enforcer:
 
 def nullable(schema: StructType) -> StructType:
     """The schema with everything nullable: rows that break a NOT NULL can be held and named."""
-    found = _nullable(schema)
-    assert isinstance(found, StructType)
-    return found
-
-
-def _nullable(type_: DataType) -> DataType:
-    if isinstance(type_, StructType):
-        return StructType(StructField(f.name, _nullable(f.type), True, f.metadata)
-                          for f in type_.fields)
-    if isinstance(type_, ArrayType):
-        return ArrayType(_nullable(type_.element_type), True)
-    if isinstance(type_, MapType):
-        return MapType(_nullable(type_.key_type), _nullable(type_.value_type), True)
-    return type_
+    return schema.relaxed
 
 
 class _Unfit(Exception):

@@ -319,6 +319,8 @@ def columns_in_files(schema: StructType, metadata: Metadata, protocol: Protocol)
             "every column of the table is a partition column (or void); a data file needs at least "
             "one other column"
         )
+    if len(kept) == len(schema.fields):
+        return schema
     if protocol.supports("materializePartitionColumns") or properties.get(
             metadata.configuration, "delta.writePartitionColumnsToParquet"):
         kept += partition_by

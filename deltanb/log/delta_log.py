@@ -311,13 +311,15 @@ class DeltaLog(Displayable):
 
         Versions have no gaps (PROTOCOL.md, "Delta Log Entries"), so there is nothing to list.
         """
-        delta, version = Delta(), state.version
+        delta: Delta | None = None
+        version = state.version
         while True:
             name = commit_name(version + 1)
             try:
                 data = self.store.read(name)
             except FileNotFoundError:
-                return state if version == state.version else state.after(delta, version)
+                return state if delta is None else state.after(delta, version)
+            delta = delta or Delta()
             feed(delta, data, name, self.path)
             version += 1
 

@@ -155,6 +155,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.writePartitionColumnsToParquet": (_boolean, False),
 }
 """name -> (parser of its text, default when it is not set)."""
+_SPELLED = {name.lower(): name for name in PROPERTIES}
 
 
 def as_text(name: Any, value: Any) -> str:
@@ -199,8 +200,7 @@ def spelled(name: str) -> str:
     >>> spelled("DELTA.appendonly"), spelled("mine")
     ('delta.appendOnly', 'mine')
     """
-    lower = name.lower()
-    return next((known for known in PROPERTIES if known.lower() == lower), name)
+    return _SPELLED.get(name.lower(), name)
 
 
 def get(configuration: Mapping[str, str], name: str) -> Any:
@@ -234,21 +234,20 @@ def validate(configuration: Mapping[str, str]) -> None:
         InvalidArgument: the first one whose text is no value of it, or an unknown ``delta.`` property
             that is close to a known one (a slip).
     """
-    import difflib
-
-    known = {name.lower(): name for name in PROPERTIES}
     for name, text in configuration.items():
         if not isinstance(text, str):
             raise InvalidArgument(
                 f"table property {name} must be text, found {text!r}", property=name)
         lower = name.lower()
-        if lower in known:
-            get(configuration, known[lower])
+        if lower in _SPELLED:
+            get(configuration, _SPELLED[lower])
         elif lower.startswith("delta.") and not lower.startswith(
                 ("delta.feature.", "delta.constraints.", "delta.universal")):
-            close = difflib.get_close_matches(lower, known, n=1, cutoff=0.93)
+            import difflib
+
+            close = difflib.get_close_matches(lower, _SPELLED, n=1, cutoff=0.93)
             if close:
                 raise InvalidArgument(
-                    f"unknown table property {name}; did you mean {known[close[0]]}?",
+                    f"unknown table property {name}; did you mean {_SPELLED[close[0]]}?",
                     property=name,
                 )

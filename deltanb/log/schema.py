@@ -188,7 +188,18 @@ class StructType:
 
     def to_arrow(self) -> pa.Schema:
         """As :func:`to_arrow`."""
-        return to_arrow(self)
+        return self._arrow
+
+    @cached_property
+    def _arrow(self) -> pa.Schema:
+        import pyarrow as pa
+
+        return pa.schema([arrow_field(f, f.name) for f in self.fields])
+
+    @cached_property
+    def relaxed(self) -> StructType:
+        """The schema with everything nullable, at every level."""
+        return StructType([StructField(f.name, _relaxed(f.type), True, f.metadata) for f in self.fields])
 
     def __iter__(self) -> Iterator[StructField]:
         return iter(self.fields)
@@ -287,9 +298,17 @@ def to_arrow(schema: StructType) -> pa.Schema:
     Raises:
         UnsupportedProtocol: a type that this library does not know, with its column.
     """
-    import pyarrow as pa
+    return schema.to_arrow()
 
-    return pa.schema([arrow_field(f, f.name) for f in schema.fields])
+
+def _relaxed(type_: DataType) -> DataType:
+    if isinstance(type_, StructType):
+        return type_.relaxed
+    if isinstance(type_, ArrayType):
+        return ArrayType(_relaxed(type_.element_type), True)
+    if isinstance(type_, MapType):
+        return MapType(_relaxed(type_.key_type), _relaxed(type_.value_type), True)
+    return type_
 
 
 def arrow_field(f: StructField, path: str | None = None) -> pa.Field:

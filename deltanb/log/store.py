@@ -62,7 +62,7 @@ def is_temporary(name: str) -> bool:
     >>> is_temporary("_delta_log/.00000000000000000000.json.0123456789abcdef.tmp"), is_temporary("a.tmp")
     (True, False)
     """
-    return _TEMPORARY.fullmatch(name) is not None
+    return name.endswith(".tmp") and _TEMPORARY.fullmatch(name) is not None
 
 
 def is_temporary_vector(name: str) -> bool:
@@ -321,7 +321,8 @@ class LocalStore:
                 return False
         finally:
             _drop(temporary)
-        self._sync_folder(os.path.dirname(path))
+        if self._syncs:
+            sync_path(os.path.dirname(path))
         return True
 
     def put(self, name: str, data: bytes) -> None:
@@ -511,7 +512,7 @@ class _SyncedFile(io.FileIO):
 def _temporary_name(path: str) -> str:
     # Random bytes, not options.new_id(): the name never reaches the log, and several processes
     # that draw their ids from one seed must not meet here.
-    folder, base = os.path.split(path)
+    folder, _, base = path.rpartition("/")
     return f"{folder}/.{base}.{os.urandom(8).hex()}.tmp"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, InvalidTable, UnsupportedProtocol
 from deltanb.formatting import get_logger, without_credentials
-from deltanb.log import properties
+from deltanb.log import checksum, properties
 from deltanb.log.paths import Inside, place_of
 from deltanb.transaction.steps import Committed
 
@@ -88,8 +88,6 @@ class ChecksumHook(_Builtin):
 
     def run(self, committed: Committed, snapshot: Snapshot) -> None:
         """Write the checksum, incrementally where the previous one is known."""
-        from deltanb.log import checksum
-
         if snapshot.version == committed.version:
             checksum.write_checksum(snapshot.log.store, snapshot, committed.actions)
 

@@ -88,6 +88,8 @@ class Attempt:
     @property
     def weight(self) -> int:
         """How much it holds, counted in files."""
+        if not self.scans and self.prepared is None:
+            return 0
         found = sum(1 + len(scan.partitions or ()) + len(text) // TEXT_OF_A_FILE
                     for scan, text in zip(self.scans, self.reads, strict=False))
         if self.prepared is not None:
