@@ -12,11 +12,12 @@ import deltanb as dn
 from deltanb.actions import DeletionVector
 from deltanb.data import deletion_vectors
 from deltanb.errors import InvalidTable
+from deltanb.log import parquet_file
 from deltanb.log.checkpoint_files import classic_name
 from deltanb.log.checksum import checksum_name, read_checksum
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
-from deltanb.log.parquet_file import open_parquet, read_footer
+from deltanb.log.parquet_file import Footer, open_parquet, read_footer
 from deltanb.log.segment import commit_name
 from deltanb.testing import MemoryStore
 
@@ -211,9 +212,37 @@ def test_a_footer_that_ends_anywhere_is_refused_or_shorter_and_never_read_beyond
         read_footer(b"\x1c" * 1000)
 
 
+def walked(footer):
+    """What is read from a footer's bytes, past what is kept of earlier readings."""
+    try:
+        found = read_footer.__wrapped__(footer)
+    except ValueError as error:
+        return str(error)
+    return [(rows, [(c.physical_type, c.num_values, c.null_count, c.bounds) for c in chunks])
+            for rows, chunks in found.groups]
+
+
+def test_the_quick_way_through_a_footer_finds_what_the_long_one_finds(monkeypatch):
+    """Whole, and with a byte changed here or there."""
+    whole = footer_of(lake(4).read(classic_name(4)))
+    changed = [whole]
+    for at in range(0, len(whole), 97):
+        for value in (0, whole[at] ^ 1 << at % 8):
+            changed.append(whole[:at] + bytes([value]) + whole[at + 1:])
+    taken, quick_way = [], parquet_file._usual_chunk
+    monkeypatch.setattr(parquet_file, "_usual_chunk", lambda *a: taken.append(quick_way(*a)) or taken[-1])
+    quick = [walked(changed[0])]
+    assert all(taken)
+    quick += map(walked, changed[1:])
+    assert not all(taken)
+    monkeypatch.setattr(parquet_file, "_usual_chunk", lambda *_: None)
+    assert quick == [walked(footer) for footer in changed]
+
+
 def test_a_footer_without_a_column_of_a_row_group_is_unsound():
     file = open_parquet(pa.BufferReader(lake(4).read(classic_name(4))))
-    file.footer.groups[0][1].pop()
-    assert not file.footer.is_sound(file)
+    (num_rows, chunks), *others = file.footer.groups
+    footer = Footer(((num_rows, chunks[:-1]), *others))
+    assert not footer.is_sound(file)
     with pytest.raises(ValueError, match="columns where the schema has"):
-        file.footer.check(file)
+        footer.check(file)
