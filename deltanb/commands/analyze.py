@@ -72,12 +72,20 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
             seen()
             found.append(one)
     changed = [file.replace(stats=stats, data_change=False) for file, stats in found
-               if file.stats is None or json.loads(file.stats) != json.loads(stats)]
+               if _value(file.stats) != json.loads(stats)]
     metrics = {"numFiles": len(changed)}
     if not changed:
         return CommandResult("COMPUTE STATS", None, "arrow", metrics)
     version = txn.commit(changed, Operation("COMPUTE STATS", {"predicate": []}))
     return CommandResult("COMPUTE STATS", version, "arrow", metrics)
+
+
+def _value(stats: str | None) -> Any:
+    """What statistics say; None where they are absent or damaged, and so are to be replaced."""
+    try:
+        return None if stats is None else json.loads(stats)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _physical(txn: OptimisticTransaction, name: str) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ class _Walk:
         """The commit after a known state."""
         try:
             lines = _decode(self.log.store.read(commit_name(version)))
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             lines = []
         if not lines:
             self.detail = f"the commit of v{version} is damaged"

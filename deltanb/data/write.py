@@ -27,7 +27,7 @@ from deltanb.data import column_mapping, inputs, statistics
 from deltanb.data.constraints import Check, Checker
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.generated import Filler, Marks
-from deltanb.errors import InvalidArgument, InvalidSchema, StorageError
+from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable, StorageError
 from deltanb.log import parquet_options, partitions, properties
 from deltanb.log.parquet_options import ParquetOptions
 from deltanb.log.schema import StructField, StructType
@@ -138,6 +138,11 @@ class _TableWriter:
         schema = metadata.schema
         self.mode = column_mapping.mode_of(metadata, protocol)
         self.visible = schema.names if hidden else None
+        absent = [name for name in metadata.partition_columns if name not in schema]
+        if absent:
+            raise InvalidTable(
+                f"{store.root} is partitioned by {absent[0]!r}, which is not a column of its schema. Restore "
+                "the log from a copy, or commit metadata with a schema that has it", path=store.root)
         self.partition_by = [schema.field(name) for name in metadata.partition_columns]
         whole = nullable(schema)
         if hidden:

@@ -284,8 +284,11 @@ class ParquetPart(Part):
         for kind, values in rows.items():
             for value in filter(None, map(_without_nulls, values)):
                 try:
-                    yield _SMALL[kind][0].from_value(value)
-                except InvalidAction as error:
+                    action = _SMALL[kind][0].from_value(value)
+                    if action.extra:
+                        action.to_json()  # what JSON lacks could not be written again
+                    yield action
+                except (InvalidAction, TypeError, ValueError) as error:
                     self.refuse(f"a {kind} row is not valid: {error}")
 
     def _read_group(self, columns: list[str], group: int) -> pa.Table:

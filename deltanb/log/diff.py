@@ -367,5 +367,5 @@ _stats = msgspec.json.Decoder(_Stats).decode
 def _num_records(text: str | None) -> int | None:
     try:
         return None if text is None else _stats(text).numRecords
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -253,7 +253,7 @@ def _decode(texts: pa.Array, decoder: Any) -> list[Any] | None:
     lines = pc.binary_join(whole, co.arrow_scalar("\n", filled.type))[0].as_buffer()
     try:
         rows: list[Any] = decoder.decode_lines(lines)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return rows if len(rows) == len(texts) else None
 
@@ -264,7 +264,7 @@ def _value_at(text: str | None, path: tuple[str, ...]) -> Any:
         value = msgspec.json.decode(text or "{}")
         for name in path:
             value = value.get(name)
-    except (msgspec.MsgspecError, AttributeError):
+    except (msgspec.MsgspecError, AttributeError, UnicodeError, RecursionError):
         return None
     return value
 

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from deltanb.damage import reading
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log.file_set import FileSet
@@ -59,10 +60,15 @@ class State:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the last commit says of itself; nothing where that is not known, or is no object."""
+        """What the last commit says of itself; nothing where that is not known, or is not an object.
+
+        Raises:
+            InvalidTable: it is damaged.
+        """
         if isinstance(self.commit_info, CommitInfo):
             return self.commit_info.to_value()
-        found = json.loads(self.commit_info) if self.commit_info else None
+        with reading("the commitInfo in", commit_name(self.version)):
+            found = json.loads(self.commit_info) if self.commit_info else None
         return found if isinstance(found, dict) else {}
 
     @classmethod

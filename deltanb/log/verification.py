@@ -351,7 +351,7 @@ def _of_info(checksum: Checksum, info: bytes | CommitInfo | None) -> Iterator[Co
     try:
         said = _Info(info.txn_id, info.in_commit_timestamp) if isinstance(info, CommitInfo) else \
             msgspec.json.decode(info or b"{}", type=_Info)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return
     for name, recorded, found in (
             ("txnId", checksum.txn_id, said.txnId),

@@ -122,7 +122,7 @@ def read(log: DeltaLog, first: int | None = None, last: int | None = None) -> li
                 continue
             try:
                 found.append(commit(version, _lines_of(data)))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise explain(data, name, log.path, error) from None
     return found
 

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import warnings
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,10 +17,13 @@ from deltanb.log import parquet_file
 from deltanb.log.checkpoint_files import classic_name
 from deltanb.log.checksum import checksum_name, read_checksum
 from deltanb.log.delta_log import DeltaLog
+from deltanb.log.file_set import FileSet
 from deltanb.log.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
 from deltanb.log.parquet_file import Footer, open_parquet, read_footer
 from deltanb.log.segment import commit_name
-from deltanb.testing import MemoryStore
+from deltanb.log.snapshot import State
+from deltanb.notebook import timeline_rows
+from deltanb.testing import MemoryStore, TableBuilder, add
 
 DEEP = "[" * 100_000 + "]" * 100_000
 ROWS = [{"id": n} for n in range(6)]
@@ -246,3 +250,76 @@ def test_a_footer_without_a_column_of_a_row_group_is_unsound():
     assert not footer.is_sound(file)
     with pytest.raises(ValueError, match="columns where the schema has"):
         footer.check(file)
+
+
+def builder(info=None, **add_fields):
+    schema = {"type": "struct", "fields": [
+        {"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    made = TableBuilder(MemoryStore()).create(schema)
+    return made.commit(*([] if info is None else [info]), add("a", **add_fields)).commit(add("b"))
+
+
+def test_statistics_that_are_not_json_are_taken_anew():
+    store = lake()
+    name = commit_name(1)
+    lines = [json.loads(line) for line in store.read(name).splitlines()]
+    for damaged in ('{"numRecords":x}', '{"numRecords":1', DEEP, '{"minValues":"\x1b"}'):
+        for line in lines:
+            if "add" in line:
+                line["add"]["stats"] = damaged
+        store.put(name, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        DeltaLog.clear_cache()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = dn.open(store)
+            assert table.analyze().metrics["numFiles"] == 1 and table.analyze().metrics["numFiles"] == 0
+        assert sorted(table.to_arrow(where="id >= 0")["id"].to_pylist()) == list(range(6))
+        store.delete(commit_name(table.version))
+
+
+def test_a_line_that_is_nested_too_deeply_is_refused_by_name_wherever_commits_are_read():
+    table = builder()
+    table.damage(1, '{"add":{"path":"a","partitionValues":' + DEEP + ',"size":1,"dataChange":true}}')
+    log = DeltaLog(table.store)
+    with pytest.raises(InvalidTable, match=f"{1:020}.json"):
+        timeline_rows.read(log)
+    whole = builder()
+    handle = dn.DeltaTable(whole.log)
+    whole.damage(1, '{"commitInfo":{"operationParameters":' + DEEP + "}}")
+    assert "damaged" in repr(handle.versions())
+    with pytest.raises(InvalidTable, match=f"{1:020}.json"):
+        handle.timeline()
+
+
+def test_a_commit_info_that_is_damaged_is_refused_by_name():
+    for damaged in (b'{"operation":"\xff"}', b'{"a":' + DEEP.encode() + b"}"):
+        state = State(3, FileSet(), commit_info=damaged)
+        with pytest.raises(InvalidTable, match=f"{3:020}.json.* cannot be read"):
+            _ = state.info
+
+
+def test_rows_are_not_appended_to_a_table_whose_partition_column_is_gone():
+    store = MemoryStore()
+    dn.create(store, {"id": [1], "p": [1]}, partition_by="p")
+    name = commit_name(0)
+    store.put(name, store.read(name).replace(b'"partitionColumns":["p"]', b'"partitionColumns":["void"]'))
+    store.delete(checksum_name(0))
+    DeltaLog.clear_cache()
+    with pytest.raises(InvalidTable, match="partitioned by 'void', which is not a column"):
+        dn.open(store).append({"id": [2], "p": [2]})
+
+
+def test_a_field_that_json_cannot_hold_is_refused_where_the_checkpoint_is_read():
+    store = lake(3)
+    name = classic_name(3)
+    rows = pq.read_table(store.open_input(name))
+    metadata = rows.column("metaData").combine_chunks()
+    fields = [*metadata.type, pa.field("odd", pa.binary())]
+    odd = pa.array([b"x"] * rows.num_rows, pa.binary())
+    wider = pa.StructArray.from_arrays([*metadata.flatten(), odd], fields=fields, mask=metadata.is_null())
+    with store.open_output(name) as sink:
+        pq.write_table(rows.set_column(rows.schema.get_field_index("metaData"), "metaData", wider), sink)
+    for version in range(4):
+        store.delete(commit_name(version))
+    with pytest.raises(InvalidTable, match="a metaData row is not valid"):
+        dn.open(store)
