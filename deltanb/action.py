@@ -146,7 +146,7 @@ BY_KEY: dict[str, type[Action]] = {}
 
 
 def check_texts(where: str, values: Iterable[Any]) -> None:
-    """Refuse values among those of a list or map that are no strings: InvalidAction."""
+    """Refuse values among those of a list or map that are not strings: InvalidAction."""
     for value in values:
         if not isinstance(value, str):
             raise InvalidAction(f"{where} holds strings, found {value!r:.80}")

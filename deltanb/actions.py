@@ -448,7 +448,7 @@ def from_json(line: str | bytes) -> Action:
     """The action in one line of a commit.
 
     Raises:
-        InvalidAction: the text is no JSON, or no action.
+        InvalidAction: the text is not JSON, or no action.
 
     >>> from_json('{"add": {"path": "a", "size": "1"}}')
     Traceback (most recent call last):

@@ -12,7 +12,7 @@
     ├── UnsupportedProtocol               the table asks for a feature this library does not have
     ├── MissingDependency                 (also ImportError) an extra is not installed
     ├── InvalidArgument                   (also ValueError)
-    │   ├── InvalidAction                 JSON or value that is no action
+    │   ├── InvalidAction                 JSON or value that is not an action
     │   ├── InvalidPredicate              syntax, or a column that is not there
     │   └── UnsupportedPredicate          valid SQL outside the subset that runs in the process
     ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
@@ -405,7 +405,7 @@ class ChecksumMismatchWarning(UserWarning):
 
 
 def require(value: object, kind: type | tuple[type, ...], where: str, what: str) -> None:
-    """Refuse an argument of another type; ``True`` and ``False`` are no integers here.
+    """Refuse an argument of another type; ``True`` and ``False`` are not integers here.
 
     >>> require("3", int, "snapshot_at", "a version (an integer)")
     Traceback (most recent call last):

@@ -116,7 +116,7 @@ def test_num_records(stats: str | None, expected: int | None) -> None:
 
 
 def test_a_schema_that_is_none() -> None:
-    with pytest.raises(errors.InvalidTable, match="schemaString is no schema"):
+    with pytest.raises(errors.InvalidTable, match="schemaString is not a schema"):
         _ = Metadata("i", "{}").schema
     with pytest.raises(errors.InvalidTable, match="no schemaString"):
         _ = Metadata("i").schema

@@ -136,7 +136,7 @@ def _expressions(metadata: Metadata) -> Iterator[tuple[str, str]]:
 
 
 def references(expression: str) -> set[tuple[str, ...]]:
-    """The columns an expression names, in lower case; ``{()}``, anything, where it is no SQL.
+    """The columns an expression names, in lower case; ``{()}``, anything, where it is not valid SQL.
 
     >>> sorted(references("a.B > 1 AND length(c) < 3"))
     [('a', 'b'), ('c',)]

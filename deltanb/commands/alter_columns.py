@@ -436,7 +436,7 @@ def _require_widening(
     name = quoted(path)
     if not type_widening.is_widening(old, wanted):
         raise InvalidSchema(
-            f"table {txn.table}: column {name} cannot change from {old} to {wanted}: that is no widening. "
+            f"table {txn.table}: column {name} cannot change from {old} to {wanted}: that is not a widening. "
             "Integers become larger ones, double or decimal; float double; date timestamp_ntz; decimals "
             "ones with as many digits before and after the point. Otherwise add a column and fill it",
             column=name)

@@ -39,7 +39,7 @@ def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
     ``a.b`` is the field ``b`` of the struct ``a``; backticks quote names with dots.
 
     Raises:
-        InvalidPredicate: a name that is no column, with the closest ones, or a value that is no text.
+        InvalidPredicate: a name that is not a column, with the closest ones, or a value that is not text.
         InvalidArgument: nothing is assigned, a column twice, or one that the table fills in itself.
 
     >>> from deltanb.log.schema import PrimitiveType

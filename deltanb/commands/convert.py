@@ -170,7 +170,7 @@ def _type(name: str, kind: Any) -> DataType:
     if isinstance(kind, pa.DataType):
         return from_arrow(pa.schema([(name, kind)])).fields[0].type
     if not isinstance(kind, str):
-        raise InvalidArgument(f"partition column {name!r}: {kind!r} is no type, such as 'int' or 'date'",
+        raise InvalidArgument(f"partition column {name!r}: {kind!r} is not a type, such as 'int' or 'date'",
                               column=name)
     return parse_type(kind)
 
@@ -187,7 +187,7 @@ def _check_listing(store: LogStore, names: list[str], columns: list[StructField]
     for name in names:
         if not can_be_named(name):
             raise InvalidArgument(
-                f"the name of the file {name!r} in {store.root} is no UTF-8, so that no log can name it; "
+                f"the name of the file {name!r} in {store.root} is not UTF-8, so that no log can name it; "
                 "rename the file", path=name)
     root = store.local_path("") or ""
     for folder, folders, _ in os.walk(root, onerror=raise_unlistable) if root else ():

@@ -99,7 +99,7 @@ def create(
         if error.errno != errno.ENOTDIR:
             raise
         raise InvalidArgument(
-            f"{log.path} is no place for a table: it is a file, or lies in one. Give another path",
+            f"{log.path} is not a place for a table: it is a file, or lies in one. Give another path",
             path=log.path) from None
     return DeltaTable(log)
 

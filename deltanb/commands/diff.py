@@ -1,4 +1,4 @@
-"""DIFF: what is otherwise in one version of a table than in another, rows included.
+"""DIFF: what differs between two versions of a table, rows included.
 
 What lives here: :func:`diff`: which rows have to be read for it, how they are read, and which of them
 are new, gone or changed.

@@ -123,7 +123,7 @@ def _without(
 def _pairs(
     sides: Sides, numbers: np.ndarray, nulls: np.ndarray, gone: np.ndarray, come: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that went and came under one key, in the order of those before; NULL is no key."""
+    """Rows that went and came under one key, in the order of those before; NULL is not a key."""
     one, two = sides.parted(numbers)
     none, neither = sides.parted(nulls)
     gone, come = gone[~none[gone]], come[~neither[come]]

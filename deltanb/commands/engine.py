@@ -119,7 +119,7 @@ def _stored_bytes(store: LogStore, path: str, logged: int) -> int:
 
 
 def check_engine(engine: str) -> None:
-    """Refuse an engine that there is not.
+    """Refuse an engine that does not exist.
 
     Raises:
         InvalidArgument: neither ``auto`` nor ``arrow`` nor ``spark``.

@@ -55,7 +55,7 @@ def sync_identity(log: DeltaLog, column: str) -> int | None:
     if field is None or identity is None:
         known = [f.name for f in txn.metadata.schema.fields if Identity.of(f) is not None]
         raise InvalidArgument(
-            f"table {txn.table}: {column!r} is no identity column; there "
+            f"table {txn.table}: {column!r} is not an identity column; there "
             + (f"is {', '.join(known)}" if known else "are none"), column=column)
     extreme: int | None = None
     for batch in iter_batches(txn.snapshot, txn.filter_files().table, [field.name]):

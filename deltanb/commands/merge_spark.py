@@ -161,7 +161,7 @@ class SparkMerge:
             place = places.get(part["path"])
             if place is None:
                 raise InvalidTable(
-                    f"Spark has read {part['path']!r}, which is no file of the table's log under that "
+                    f"Spark has read {part['path']!r}, which is not a file of the table's log under that "
                     "name; rename the file, or use engine='arrow'", path=part["path"])
             found.several |= part["several"]
             if part["matched"]:

@@ -93,7 +93,7 @@ def win(txn: OptimisticTransaction, kind: str, writer: str = WRITER) -> Win:
         writer: the user name the commit is recorded under.
 
     Raises:
-        InvalidArgument: there is no such kind, or the user name is no text.
+        InvalidArgument: there is no such kind, or the user name is not text.
         IllegalStateError: a rival of this kind has nothing to do here; the reason is in the message.
 
     >>> import deltanb as dn

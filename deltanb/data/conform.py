@@ -374,5 +374,5 @@ def _id_of(field: pa.Field) -> int | None:
 def _mismatch(stored: pa.DataType, wanted: DataType, place: Place) -> InvalidTable:
     return InvalidTable(
         f"column {place.column!r} is {wanted} in the table and {stored} in the data file "
-        f"{place.file!r}, which is no widening of it; read the other columns with columns=[...], "
+        f"{place.file!r}, which is not a widening of it; read the other columns with columns=[...], "
         "or rewrite the file", file=place.file, column=place.column)

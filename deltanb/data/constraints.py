@@ -144,7 +144,7 @@ class Checker:
         extra: further conditions, such as :class:`Within`.
 
     Raises:
-        InvalidPredicate: a constraint names a column the table does not have, or is no SQL.
+        InvalidPredicate: a constraint names a column the table does not have, or is not valid SQL.
         UnsupportedPredicate: a CHECK that only Spark can evaluate; rows cannot be written unchecked.
     """
 

@@ -288,7 +288,7 @@ def opened(store: LogStore, path: str, table: str = "", version: int | None = No
 
     Raises:
         DataFileNotFound: there is none.
-        InvalidTable: it is no Parquet file.
+        InvalidTable: it is not a Parquet file.
     """
     try:
         with _naming(path):

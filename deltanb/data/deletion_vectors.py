@@ -98,7 +98,7 @@ def decode(data: bytes, where: str = "the deletion vector") -> BitMap64:
     try:
         return BitMap64.deserialize(bitmap)
     except Exception as error:
-        raise _invalid(f"{where} is no roaring bitmap: {what_is_wrong(error)}") from error
+        raise _invalid(f"{where} is not a roaring bitmap: {what_is_wrong(error)}") from error
 
 
 def encode(rows: BitMap64) -> bytes:
@@ -160,7 +160,7 @@ def relative_path(path_or_inline_dv: str) -> str:
     """
     prefix, text = path_or_inline_dv[:-_UUID_CHARACTERS], path_or_inline_dv[-_UUID_CHARACTERS:]
     if len(text) != _UUID_CHARACTERS:
-        raise _invalid(f"the deletion vector path {path_or_inline_dv!r} is no UUID in Z85")
+        raise _invalid(f"the deletion vector path {path_or_inline_dv!r} is not a UUID in Z85")
     name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(text, 16))}.bin"
     return f"{prefix}/{name}" if prefix else name
 
@@ -204,10 +204,10 @@ def z85_decode(text: str, size: int, where: str = "the text") -> bytes:
         number = 0
         for character in group[short:]:
             if character not in _Z85_VALUE:
-                raise _invalid(f"{where}: {character!r} is no Z85 character")
+                raise _invalid(f"{where}: {character!r} is not a Z85 character")
             number = number * 85 + _Z85_VALUE[character]
         if number >> (32 - 8 * short):
-            raise _invalid(f"{where}: {group!r} is no Z85 group")
+            raise _invalid(f"{where}: {group!r} is not a Z85 group")
         out += number.to_bytes(4 - short, "big")
     return bytes(out[:size])
 

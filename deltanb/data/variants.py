@@ -92,7 +92,7 @@ def check_shredding(stored: pa.StructType) -> None:
     """
     names = [field.name for field in stored]
     if "metadata" in names and not _is_binary(stored.field("metadata").type):
-        raise MalformedVariant("its metadata is no binary")
+        raise MalformedVariant("its metadata is not binary")
     _check(stored)
 
 
@@ -101,7 +101,7 @@ def _check(stored: pa.DataType) -> None:
     if len(set(names)) < len(names) or not {"value", "typed_value"}.intersection(names):
         raise MalformedVariant("a piece has neither value nor typed_value")
     if "value" in names and not _is_binary(stored.field("value").type):
-        raise MalformedVariant("a value is no binary")
+        raise MalformedVariant("a value is not binary")
     if "typed_value" in names:
         typed = _plain(stored.field("typed_value").type)
         if t.is_struct(typed):
@@ -205,7 +205,7 @@ def _entries(
             del keys[name]
     if rest is not None:
         if rest[:1] == b"" or rest[0] & 3 != _OBJECT:
-            raise MalformedVariant("an object has a value beside its pieces that is no object")
+            raise MalformedVariant("an object has a value beside its pieces that is not an object")
         shredded = {name for name, _, _ in piece.fields}
         making.left = len(rest)
         for name, number, value in _fields(rest, 0, making):
@@ -287,7 +287,7 @@ def _names(metadata: bytes) -> list[bytes]:
     try:
         b"\n".join(names).decode()
     except UnicodeDecodeError as error:
-        raise MalformedVariant(f"a name in its metadata is no text: {error}") from None
+        raise MalformedVariant(f"a name in its metadata is not text: {error}") from None
     return names
 
 

@@ -290,7 +290,7 @@ class _TableWriter:
 def _partition_value(part: pa.RecordBatch, column: StructField) -> str | None:
     try:
         return partitions.format_value(part.column(column.name)[0].as_py(), column.type)
-    except (OverflowError, InvalidArgument) as error:  # the year 10000, bytes that are no text
+    except (OverflowError, InvalidArgument) as error:  # the year 10000, bytes that are not text
         raise InvalidArgument(
             f"column {column.name!r} holds a value that no partition can have ({error}); partition by "
             "another column", column=column.name) from None
@@ -427,7 +427,7 @@ def _holds_float(found: pa.DataType) -> bool:
 
 
 def _leaf_paths(found: pa.DataType, path: str) -> Iterator[str]:
-    """Parquet's paths of the leaves that are no floats."""
+    """Parquet's paths of the leaves that are not floats."""
     if pa.types.is_struct(found):
         for field in found:
             yield from _leaf_paths(field.type, f"{path}.{field.name}")

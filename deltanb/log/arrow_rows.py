@@ -37,7 +37,7 @@ def table_of(rows: Collection[Any], schema: pa.Schema) -> pa.Table:
     """One row for each object, one column for each attribute that the schema names.
 
     Types: string, bool, integers, map of string to string, struct of those. A missing value is None.
-    Values of maps that are no text become JSON.
+    Values of maps that are not text become JSON.
     """
     if not rows:
         return empty_table(schema)

@@ -54,7 +54,7 @@ class CheckpointFiles:
 
 
 def parse_name(name: str) -> CheckpointName | None:
-    """What a name says, or None if it is no checkpoint file's."""
+    """What a name says, or None if it is not a checkpoint file's."""
     match = _NAME.fullmatch(name)
     if match is None or (match["format"] == "json" and match["id"] is None):
         return None

@@ -84,7 +84,7 @@ def read_text(text: str, data_type: pa.DataType) -> Any:
     (12, datetime.date(2020, 1, 5))
 
     Raises:
-        ValueError: the text is no value of that type.
+        ValueError: the text is not a value of that type.
     """
     if is_text(data_type):
         return text

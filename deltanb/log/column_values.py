@@ -81,10 +81,10 @@ class Identity:
 
     @classmethod
     def of(cls, field: StructField) -> Identity | None:
-        """What the field's metadata says; None where it is no identity column.
+        """What the field's metadata says; None where it is not an identity column.
 
         Raises:
-            InvalidTable: start, step or mark are no integers, or the step is 0.
+            InvalidTable: start, step or mark are not integers, or the step is 0.
         """
         found = field.metadata
         if START not in found and STEP not in found:
@@ -214,7 +214,7 @@ def _verify_identity(field: StructField, metadata: Metadata) -> None:
     try:
         Identity.of(field)
     except InvalidTable as error:
-        raise _invalid(field, f"is no valid identity column: {error}") from None
+        raise _invalid(field, f"is not a valid identity column: {error}") from None
 
 
 def _verify_generated(field: StructField, schema: StructType) -> None:

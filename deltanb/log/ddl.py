@@ -147,7 +147,7 @@ def parse_path(text: str | Sequence[str]) -> tuple[str, ...]:
     """
     if not isinstance(text, str):
         if not isinstance(text, Sequence) or not all(isinstance(name, str) for name in text):
-            raise InvalidSchema(f"{shown(text)} is no path of a column: it takes text, or a list of names")
+            raise InvalidSchema(f"{shown(text)} is not a path of a column: it takes text, or a list of names")
         return tuple(text)
     if _PLAIN.fullmatch(text):
         return (text,)
@@ -165,7 +165,7 @@ def parse_path(text: str | Sequence[str]) -> tuple[str, ...]:
             break
         rest = rest[1:]
     raise InvalidSchema(
-        f"{text!r} is no column; write a.b for a field of a struct, and backticks around a name with "
+        f"{text!r} is not a column; write a.b for a field of a struct, and backticks around a name with "
         "dots", column=text)
 
 
@@ -217,7 +217,7 @@ class _Parser:
         try:
             self.tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(text)
         except SqlglotError as error:
-            raise InvalidSchema(f"{text!r} is no DDL: {str(error).splitlines()[0]}") from None
+            raise InvalidSchema(f"{text!r} is not valid DDL: {str(error).splitlines()[0]}") from None
         self.place = 0
 
     # -- tokens --------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class _Parser:
             found = "it ends there"
         else:
             found = f"found {self.text[token.start:token.end + 1]!r} at character {token.start + 1}"
-        raise InvalidSchema(f"{self.text!r} is no DDL: {what} is expected, {found}")
+        raise InvalidSchema(f"{self.text!r} is not valid DDL: {what} is expected, {found}")
 
     def string(self) -> str:
         text = self.expect(TokenType.STRING, "a text in quotes").text
@@ -414,7 +414,7 @@ class _Parser:
             self.expect(TokenType.R_PAREN, "')'")
         if not (1 <= precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
             raise InvalidSchema(
-                f"{self.text!r}: decimal({precision},{scale}) is no type; the precision is 1 to "
+                f"{self.text!r}: decimal({precision},{scale}) is not a type; the precision is 1 to "
                 f"{MAX_DECIMAL_PRECISION}, the scale at most that")
         return PrimitiveType(f"decimal({precision},{scale})")
 

@@ -202,7 +202,7 @@ class DeltaLog(Displayable):
         Raises:
             VersionNotFound: no such commit in the log.
             InvalidArgument: no version.
-            InvalidTable: a line that is no action, naming file and line.
+            InvalidTable: a line that is not an action, naming file and line.
         """
         version = as_version(version, "read_commit")
         name = commit_name(version)
@@ -239,7 +239,7 @@ class DeltaLog(Displayable):
 
         Raises:
             IllegalStateError: the thread has an active transaction already.
-            InvalidArgument: ``work`` is no function.
+            InvalidArgument: ``work`` is not a function.
         """
         if not callable(work):
             raise InvalidArgument(

@@ -66,7 +66,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operation on operands; ``extra`` holds what is no operand (a pattern, a unit)."""
+    """An operation on operands; ``extra`` holds what is not an operand (a pattern, a unit)."""
 
     op: str
     args: tuple[Expression, ...]
@@ -474,7 +474,7 @@ def _to_decimal(
 
 
 def _cast_text(value: pc.Expression, target: pa.DataType) -> pc.Expression:
-    """Text that is no value of the type becomes NULL: a filter must not fail on one bad row."""
+    """Text that is not a value of the type becomes NULL: a filter must not fail on one bad row."""
     if is_text(target) or t.is_binary(target):
         return value.cast(target)
     if t.is_integer(target):

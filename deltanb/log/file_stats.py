@@ -7,7 +7,7 @@ What it does not know: predicates, partition values, where files are.
 
 A value that is missing or is none of its column's type becomes NULL, which never prunes a file. The
 maxima are *upper bounds*: texts that may have been cut off and timestamps, which are kept to the
-millisecond, are raised to the largest value they may stand for. NaN is no bound and becomes NULL.
+millisecond, are raised to the largest value they may stand for. NaN is not a bound and becomes NULL.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def parse_stats(
     *,
     wanted: Sequence[Stat] | None = None,
 ) -> pa.Table:
-    """Typed statistics from JSON texts, one row each; texts that are no statistics give NULLs.
+    """Typed statistics from JSON texts, one row each; texts that are not statistics give NULLs.
 
     ``columns`` asks for everything about some columns (dotted or as tuples), ``wanted`` for single
     leaves. Columns of the result are named by :attr:`Stat.name`; paths are logical, the texts use

@@ -103,7 +103,7 @@ def function(
             operation = {"startswith": "prefix", "endswith": "suffix"}.get(name, name)
             pattern = resolver.cast(values[1], STRING)
             if not isinstance(pattern, Literal):
-                resolver.unsupported(node, f"{name} with an argument that is no constant")
+                resolver.unsupported(node, f"{name} with an argument that is not a constant")
             if pattern.value is None:
                 return Literal(None, BOOL)
             return boolean(operation, resolver.cast(values[0], STRING), extra=pattern.value)
@@ -129,7 +129,7 @@ def _substring(
     """``substring(text, position, length)`` with constant position and length."""
     numbers = [resolver.cast(value, INT) for value in values[1:]]
     if not all(isinstance(n, Literal) and n.value is not None for n in numbers):
-        resolver.unsupported(node, "substring with a position that is no constant")
+        resolver.unsupported(node, "substring with a position that is not a constant")
     constants = [n.value for n in numbers if isinstance(n, Literal)]
     extra = (constants[0], constants[1] if len(constants) > 1 else None)
     return Call("substring", (resolver.cast(values[0], STRING),), STRING, extra)
@@ -188,7 +188,7 @@ def _timestamp_trunc(resolver: Resolver, node: exp.Expression) -> Expression:
 
 
 def _trunc(resolver: Resolver, node: exp.Expression) -> Expression:
-    """``trunc(date, unit)``: a date, or NULL for a unit that is no part of a year."""
+    """``trunc(date, unit)``: a date, or NULL for a unit that is not a part of a year."""
     resolver.read(node.args["unit"])
     unit = _UNITS.get(node.args["unit"].name.upper())
     operand = resolver.cast(resolver.value(node.this), DATE)
@@ -223,7 +223,7 @@ FUNCTION_NODES: dict[type[exp.Expression], Reader] = {
     exp.Contains: _named("contains", "this", "expression"),
     exp.TimestampTrunc: reads("this unit", _timestamp_trunc),
     exp.DateTrunc: reads("this unit", _trunc),
-    exp.TsOrDsToDate: reads("this safe", _to_date),  # safe: NULL for a text that is no date
+    exp.TsOrDsToDate: reads("this safe", _to_date),  # safe: NULL for a text that is not a date
     exp.Date: reads("this", _to_date),
     exp.Anonymous: reads("this expressions", lambda resolver, node: function(
         resolver, node.name.lower(), node.expressions, node)),

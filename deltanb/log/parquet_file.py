@@ -131,7 +131,7 @@ def open_parquet(source: Any, **options: Any) -> SafeFile:
     """A Parquet file by a random access file; ``options`` are those of ``pyarrow.parquet.ParquetFile``.
 
     Raises:
-        Exception: of many kinds; it is no Parquet file.
+        Exception: of many kinds; it is not a Parquet file.
     """
     raw = None
     if not isinstance(source, pa.OSFile | pa.BufferReader):  # its end is asked for once, not twice
@@ -202,7 +202,7 @@ def read_footer(data: bytes) -> Footer:
     """The row groups in the bytes of a footer.
 
     Raises:
-        ValueError: they are no footer.
+        ValueError: they are not a footer.
     """
     groups: list[tuple[int, tuple[Chunk, ...]]] = []
     try:

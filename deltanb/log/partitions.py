@@ -44,7 +44,7 @@ def parse_value(text: str | None, data_type: DataType) -> Any:
     '1970-01-01T00:00:00.500000+00:00'
 
     Raises:
-        ValueError: the text is no value of the type.
+        ValueError: the text is not a value of the type.
     """
     if text is None or text == "":
         return None
@@ -54,7 +54,7 @@ def parse_value(text: str | None, data_type: DataType) -> Any:
 @lru_cache(maxsize=4096)
 def _read(text: str, data_type: pa.DataType) -> Any:
     if t.is_boolean(data_type) and text.lower() not in ("true", "false"):
-        raise ValueError(f"{text!r} is no boolean")
+        raise ValueError(f"{text!r} is not a boolean")
     if t.is_null(data_type):
         return None
     return co.read_text(text, data_type)
@@ -79,7 +79,7 @@ def format_value(value: Any, data_type: DataType) -> str | None:
     try:
         return _format(value, arrow)
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise InvalidArgument(f"{value!r} is no partition value of type {data_type}: {error}") \
+        raise InvalidArgument(f"{value!r} is not a partition value of type {data_type}: {error}") \
             from None
 
 
@@ -187,7 +187,7 @@ def typed_partition_values(
     from the schema's column mapping where it is not given.
 
     Raises:
-        InvalidTable: a text is no value of its column's type.
+        InvalidTable: a text is not a value of its column's type.
     """
     column = files.column("partition_values")
     arrays: dict[str, pa.ChunkedArray] = {}
@@ -289,7 +289,7 @@ def matches(
     columns only.
 
     Raises:
-        InvalidTable: a text is no value of its column's type.
+        InvalidTable: a text is not a value of its column's type.
         UnsupportedPredicate: as :meth:`Predicate.to_expression`.
     """
     maps: list[Mapping[str, str | None]] = [
@@ -298,7 +298,7 @@ def matches(
     used = {path[0] for predicate in predicates for path in predicate.column_paths}
     names = {schema.field(name).name for name in partition_columns}
     if used - names:
-        raise InvalidArgument(f"{sorted(used - names)} are no partition columns; the table is "
+        raise InvalidArgument(f"{sorted(used - names)} are not partition columns; the table is "
                               f"partitioned by {list(partition_columns)}")
     fields = [(f.name, f.physical_name, f, arrow_type(f.type, f.name))
               for f in (schema.field(name) for name in used)]

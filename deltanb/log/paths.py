@@ -256,7 +256,7 @@ def _is_simple(text: str) -> bool:
 
 
 def can_be_named(text: str) -> bool:
-    """Whether a path can be written to a log: bytes that are no UTF-8 come as lone surrogates.
+    """Whether a path can be written to a log: bytes that are not UTF-8 come as lone surrogates.
 
     >>> can_be_named("ü"), can_be_named("a\\0b"), can_be_named("\\udcff")
     (True, False, False)

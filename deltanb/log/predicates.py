@@ -288,7 +288,7 @@ def split_name(name: str) -> list[str]:
 
     found = identifiers(syntax(name))
     if found is None:
-        raise InvalidPredicate(f"{name!r} is no name of a column; quote it with backticks",
+        raise InvalidPredicate(f"{name!r} is not a name of a column; quote it with backticks",
                                predicate=name)
     return [part.name for part in found]
 

@@ -165,7 +165,7 @@ def as_text(name: Any, value: Any) -> str:
     ('true', '5')
 
     Raises:
-        InvalidArgument: anything else, or a name that is no text.
+        InvalidArgument: anything else, or a name that is not text.
     """
     if not isinstance(name, str) or not name:
         raise InvalidArgument(f"table property {name!r} = {value!r}: the name must be a text")
@@ -207,7 +207,7 @@ def get(configuration: Mapping[str, str], name: str) -> Any:
     """The typed value of a property, or its default; names are compared without case.
 
     Raises:
-        InvalidArgument: the text is no value of that property.
+        InvalidArgument: the text is not a value of that property.
     """
     parse, default = PROPERTIES[name]
     text = configuration.get(name)
@@ -231,7 +231,7 @@ def validate(configuration: Mapping[str, str]) -> None:
     """Check every known property of a configuration.
 
     Raises:
-        InvalidArgument: the first one whose text is no value of it, or an unknown ``delta.`` property
+        InvalidArgument: the first one whose text is not a value of it, or an unknown ``delta.`` property
             that is close to a known one (a slip).
     """
     for name, text in configuration.items():

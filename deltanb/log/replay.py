@@ -247,7 +247,7 @@ def feed(
     front, so the first word on a file is the last one.
 
     Raises:
-        InvalidTable: a line that is no action, naming file and line.
+        InvalidTable: a line that is not an action, naming file and line.
     """
     delta.commit_info = None
     try:
@@ -303,7 +303,7 @@ def parse_commit(data: bytes, name: str, root: str = "") -> list[Action]:
     """The actions of a commit as values, unknown ones and unknown fields included.
 
     Raises:
-        InvalidTable: a line that is no action, naming file and line.
+        InvalidTable: a line that is not an action, naming file and line.
     """
     try:
         found = [actions.from_json(line) for line in data.split(b"\n") if line.strip()]

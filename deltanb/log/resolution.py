@@ -257,7 +257,7 @@ class Resolver:
         """
         operand, pattern = self.cast(self.value(node.this), STRING), self.value(node.expression)
         if not isinstance(pattern, Literal):
-            self.unsupported(node, "LIKE with a pattern that is no constant")
+            self.unsupported(node, "LIKE with a pattern that is not a constant")
         if pattern.value is None:
             return Literal(None, BOOL)
         wanted = pattern.value
@@ -289,7 +289,7 @@ class Resolver:
 
         operand, pattern = self.cast(self.value(node.this), STRING), self.value(node.expression)
         if not isinstance(pattern, Literal) or pattern.value is None:
-            self.unsupported(node, "RLIKE with a pattern that is no constant")
+            self.unsupported(node, "RLIKE with a pattern that is not a constant")
         try:
             pc.match_substring_regex(pa.array([""]), pattern.value)
         except pa.ArrowInvalid:

@@ -174,16 +174,16 @@ class StructType:
         """Parse ``metaData.schemaString``.
 
         Raises:
-            InvalidTable: the text is no schema.
+            InvalidTable: the text is not a schema.
         """
         try:
             parsed = parse_type(json.loads(text))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidTable(
-                f"the table's schemaString is no schema ({what_is_wrong(error)}): {text[:80]!r}. Read an "
+                f"the table's schemaString is not a schema ({what_is_wrong(error)}): {text[:80]!r}. Read an "
                 "earlier version, or commit a metaData action with a whole schema") from None
         if not isinstance(parsed, StructType):
-            raise InvalidTable(f"the table's schemaString is no struct: {text[:80]!r}")
+            raise InvalidTable(f"the table's schemaString is not a struct: {text[:80]!r}")
         return parsed
 
     def to_arrow(self) -> pa.Schema:
@@ -274,7 +274,7 @@ def unknown_types(data_type: DataType, path: str = "") -> Iterator[tuple[str, Da
 
 def _parse_field(item: Mapping[str, Any]) -> StructField:
     if not isinstance(item["name"], str):
-        raise ValueError(f"a field's name is no string: {item['name']!r:.80}")
+        raise ValueError(f"a field's name is not a string: {item['name']!r:.80}")
     return StructField(item["name"], parse_type(item["type"]), _flag(item, "nullable"),
                        dict(item.get("metadata") or {}))
 

@@ -134,7 +134,7 @@ def inserted(
         if not isinstance(struct, StructType):
             hint = _way_into(struct)
             raise InvalidSchema(
-                f"cannot add {quoted([*parent, field.name])}: {quoted(parent)} is no struct, it is "
+                f"cannot add {quoted([*parent, field.name])}: {quoted(parent)} is not a struct, it is "
                 f"{struct}{hint}", column=quoted([*parent, field.name]))
         return StructType(_placed(list(struct.fields), field, position))
 

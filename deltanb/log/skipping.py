@@ -460,7 +460,7 @@ def _is_monotone(node: Call) -> bool:
 
 
 def _excludes_nan(node: Expression) -> _Paths:
-    """Columns that are no NaN where the conjunct is TRUE: ``x < 5``, ``x = 5``, ``x IN (…)``."""
+    """Columns that are not NaN where the conjunct is TRUE: ``x < 5``, ``x = 5``, ``x IN (…)``."""
     if isinstance(node, Call) and node.op == "and":
         return frozenset().union(*map(_excludes_nan, node.args))
     if not isinstance(node, Call) or node.op not in ("eq", "lt", "le", "in"):

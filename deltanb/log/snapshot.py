@@ -205,7 +205,7 @@ class Snapshot(Displayable):
         absent = [name for name in self.partition_columns if name not in schema]
         if absent:
             raise InvalidTable(
-                f"{self.log.path} is partitioned by {absent[0]!r}, which is no column of its schema. "
+                f"{self.log.path} is partitioned by {absent[0]!r}, which is not a column of its schema. "
                 "Restore the metaData of an earlier version", path=self.log.path)
         return schema
 

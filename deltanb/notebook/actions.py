@@ -60,7 +60,7 @@ def _fields_section(key: str, content: dict[str, Any]) -> Section:
 
 
 def _statistics(stats: Any) -> tuple[Section, ...]:
-    """Statistics by column; text that is no JSON is shown as it is."""
+    """Statistics by column; text that is not JSON is shown as it is."""
     if not stats:
         return ()
     parsed = units.parsed(stats)

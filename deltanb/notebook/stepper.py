@@ -158,7 +158,7 @@ class CommitStepper(Displayable):
             writer: the user name the commit is recorded under.
 
         Raises:
-            InvalidArgument: there is no such rival, or its name is no text.
+            InvalidArgument: there is no such rival, or its name is not text.
             IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
         """
         return _printed(self.let_win(kind, writer))

@@ -67,7 +67,7 @@ class TimeTravel(Displayable):
     :func:`deltanb.commands.diff.diff`.
 
     Raises:
-        InvalidArgument: ``keys`` that are no names of columns, or a moment as of :meth:`at`.
+        InvalidArgument: ``keys`` that are not names of columns, or a moment as of :meth:`at`.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"id": [1], "name": ["Donald"]})
@@ -112,7 +112,7 @@ class TimeTravel(Displayable):
         """Go to two versions or times, and show what differs; arguments and errors as of :meth:`at`.
 
         Raises:
-            InvalidArgument: ``keys`` that are no columns at ``end``, or that several rows share.
+            InvalidArgument: ``keys`` that are not columns at ``end``, or that several rows share.
         """
         from deltanb.commands.diff import diff as compared
 

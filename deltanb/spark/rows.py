@@ -91,7 +91,7 @@ def find_rows(
     for path, chunk, bits in parts:
         if path not in places:
             raise InvalidTable(
-                f"Spark has read {path!r}, which is no file of the table's log under that name; rename "
+                f"Spark has read {path!r}, which is not a file of the table's log under that name; rename "
                 "the file, or use engine='arrow'", path=path)
         found[places[path]] = found.get(places[path], BitMap64()) | _positions(chunk, bits)
     if others:

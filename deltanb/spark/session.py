@@ -89,7 +89,7 @@ def spark(
 
     Raises:
         MissingDependency: PySpark or Java is not there; the message says which extra brings it.
-        InvalidArgument: ``remote`` is no Connect address.
+        InvalidArgument: ``remote`` is not a Connect address.
         IllegalStateError: a local session runs in this process and a remote one is asked for.
 
     >>> session = deltanb.spark()                           # doctest: +SKIP
@@ -173,7 +173,7 @@ def _remote_session(remote: str, config: dict[str, Any], app_name: str) -> Spark
 
     if not remote.startswith("sc://"):
         raise InvalidArgument(
-            f"remote={remote!r} is no Spark Connect address; write it as 'sc://host:15002'"
+            f"remote={remote!r} is not a Spark Connect address; write it as 'sc://host:15002'"
         )
     builder = SparkSession.builder.remote(remote).appName(app_name)
     for key, value in {**session_settings(), **config}.items():

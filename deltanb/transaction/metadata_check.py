@@ -49,8 +49,8 @@ def verify_new_metadata(metadata: Metadata, table: str, before: Metadata | None 
         InvalidSchema: duplicate or forbidden column names, types that Delta does not have, partition columns
             that are not there or cannot be one, column-mapping ids or physical names that are absent or not
             unique, generated, identity and default columns whose values cannot be computed.
-        InvalidArgument: a table property whose text is no value of it, a constraint that no row can be held
-            against, columns for statistics that are not there.
+        InvalidArgument: a table property whose text is not a value of it, a constraint that no row can be
+            held against, columns for statistics that are not there.
     """
     properties.validate(metadata.configuration)
     schema = metadata.schema

@@ -105,7 +105,7 @@ class Replayed:
 
     @property
     def changes(self) -> bool:
-        """Whether some level would have ended otherwise than what happened."""
+        """Whether some level would have ended differently from what happened."""
         return any(not a.unknown and a.passed is (self.version is None) for a in self.answers)
 
 
@@ -203,7 +203,7 @@ def replay(
         without: names of rules to leave out.
 
     Raises:
-        InvalidArgument: a level or rule that there is not, or a history that knows no log.
+        InvalidArgument: a level or rule that does not exist, or a history that knows no log.
 
     >>> import deltanb as dn
     >>> table = dn.create("geese", {"name": ["Gus", "Daphne"], "nephews": [3, 0]},

@@ -65,7 +65,7 @@ class TransactionalWrite:
                 by Spark.
             settings: ``target_file_size`` in bytes, ``data_change``.
 
-        The files are not part of the table before :meth:`commit`. If writing fails they are removed.
+        The files are not a part of the table before :meth:`commit`. If writing fails they are removed.
 
         Raises:
             SchemaMismatch, ConstraintViolation: the rows do not fit the table.
@@ -85,7 +85,7 @@ class TransactionalWrite:
 
     @property
     def has_surely_not_landed(self) -> bool:
-        """Whether the files it wrote are no part of the table, whatever happens."""
+        """Whether the files it wrote are not a part of the table, whatever happens."""
         return self.status in ("open", "failed", "abandoned") and not self.may_have_landed
 
     def discard_written(self) -> None:

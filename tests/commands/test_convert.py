@@ -101,7 +101,7 @@ def test_a_column_in_folder_and_file_is_the_folders(tmp_path: Path) -> None:
     ({"q": "int"}, "'q'"),
     ({"p": "int", "q": "int"}, "'q'"),
     ({"p": "date"}, "p=1"),
-    ({"p": 5}, "no type"),
+    ({"p": 5}, "not a type"),
     (["p"], "types"),
 ])
 def test_partitions_that_do_not_fit(tmp_path: Path, given: Any, said: str) -> None:

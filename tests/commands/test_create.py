@@ -190,7 +190,7 @@ def test_files_of_a_lost_race_to_create_are_removed() -> None:
 @pytest.mark.parametrize("place", ["file", "file/in/it"])
 def test_a_file_is_no_place_for_a_table(tmp_path: Path, place: str, data: Any) -> None:
     (tmp_path / "file").write_bytes(b"mine")
-    with pytest.raises(InvalidArgument, match="no place for a table"):
+    with pytest.raises(InvalidArgument, match="not a place for a table"):
         create(tmp_path / place, data)
     assert [f.name for f in tmp_path.rglob("*")] == ["file"]
 

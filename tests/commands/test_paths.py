@@ -380,7 +380,7 @@ def test_convert_says_what_it_would_miss(tmp_path: Path) -> None:
     os.unlink(tmp_path / "t" / "more")
     odd = os.fsdecode(os.fsencode(tmp_path / "t") + b"/\xff.parquet")
     os.rename(tmp_path / "t" / "a.parquet", odd)
-    with pytest.raises(InvalidArgument, match="no UTF-8"):
+    with pytest.raises(InvalidArgument, match="not UTF-8"):
         dn.convert(tmp_path / "t")
     assert not (tmp_path / "t" / "_delta_log").exists()
 

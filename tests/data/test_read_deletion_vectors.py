@@ -47,7 +47,7 @@ def test_the_relative_path_of_the_protocol_with_and_without_prefix():
     name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     assert dvs.relative_path("ab^-aqEH.-t@S}K{vb[*k^") == f"ab/{name}"
     assert dvs.relative_path("^-aqEH.-t@S}K{vb[*k^") == name
-    with pytest.raises(InvalidTable, match="no UUID"):
+    with pytest.raises(InvalidTable, match="not a UUID"):
         dvs.relative_path("short")
 
 
@@ -128,8 +128,8 @@ def test_damage_is_never_believed(store, damage):
 @pytest.mark.parametrize(("kind", "text", "size", "message"), [
     ("i", "abc", 2, "characters of Z85"),
     ("i", "abcde", 5, "cannot hold 5"),
-    ("i", "ab~de", 4, "no Z85 character"),
-    ("i", "#####", 4, "no Z85 group"),
+    ("i", "ab~de", 4, "not a Z85 character"),
+    ("i", "#####", 4, "not a Z85 group"),
     ("i", "00000", 4, "has 4 bytes"),
     ("i", "0000000000", 8, "begins with the bytes"),
     ("x", "00000", 4, "storage type 'x'"),

@@ -230,8 +230,8 @@ def test_every_scalar_has_its_encoding(kind: pa.DataType, value: Any, encoded: s
 OBJECT = pa.struct([pa.field("a", piece(pa.int64()), False)])
 _A = b"\x01\x01\x00\x01a"
 WRONG: list[tuple[pa.DataType, Any, str]] = [
-    (OBJECT, {"metadata": _A, "value": b"\x0c\x01", "typed_value": {"a": {}}}, "no object"),
-    (OBJECT, {"metadata": _A, "value": b"", "typed_value": {"a": {}}}, "no object"),
+    (OBJECT, {"metadata": _A, "value": b"\x0c\x01", "typed_value": {"a": {}}}, "not an object"),
+    (OBJECT, {"metadata": _A, "value": b"", "typed_value": {"a": {}}}, "not an object"),
     (OBJECT, {"metadata": _A, "value": b"\x02\x01\x00\x00\x02\x0c\x01", "typed_value": {"a": {}}},
      "twice"),
     (OBJECT, {"metadata": _A, "typed_value": {"a": None}}, "'a' of an object is NULL"),
@@ -240,7 +240,7 @@ WRONG: list[tuple[pa.DataType, Any, str]] = [
     (OBJECT, {"metadata": b"\x02\x00\x00", "value": b"\x00"}, "version 2"),
     (OBJECT, {"metadata": b"\x01\x05\x00", "value": b"\x00"}, "too early"),
     (OBJECT, {"metadata": b"\x01\x02\x00\x05\x01abcde", "value": b"\x00"}, "overlap"),
-    (OBJECT, {"metadata": b"\x01\x01\x00\x01\xff", "value": b"\x00"}, "no text"),
+    (OBJECT, {"metadata": b"\x01\x01\x00\x01\xff", "value": b"\x00"}, "not text"),
     (OBJECT, {"metadata": _A, "value": b""}, "too early"),
     (OBJECT, {"metadata": _A, "value": b"\x18\x01"}, "too early"),
     (OBJECT, {"metadata": _A, "value": b"\xfc"}, "primitive type 63"),
@@ -285,10 +285,10 @@ def test_a_variant_without_end_is_refused() -> None:
     (group(pa.uint64()), "uint64"), (group(pa.duration("us")), "duration"),
     (group(pa.time32("ms")), "time32"),
     (group(pa.struct([("a", pa.int64())])), "neither value nor typed_value"),
-    (group(pa.struct([("a", piece(pa.int64(), pa.string()))])), "value is no binary"),
+    (group(pa.struct([("a", piece(pa.int64(), pa.string()))])), "value is not binary"),
     (group(pa.list_(pa.int64())), "neither value nor typed_value"),
     (group(pa.decimal256(50, 2)), "decimal256"), (group(pa.map_(pa.string(), pa.int64())), "map"),
-    (pa.struct([("metadata", pa.string()), *piece(pa.int64())]), "metadata is no binary"),
+    (pa.struct([("metadata", pa.string()), *piece(pa.int64())]), "metadata is not binary"),
 ])
 def test_types_that_no_variant_has_are_refused(stored: pa.DataType, why: str) -> None:
     with pytest.raises(InvalidTable, match=f"column 'v' .*{why}"):

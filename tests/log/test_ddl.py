@@ -49,7 +49,7 @@ def test_nested_types() -> None:
     ("decimal(39,2)", "the precision is 1 to 38"), ("decimal(5,6)", "scale at most that"),
     ("", "a type is expected, it ends there"), ("'int'", "a type is expected"),
     ("map<string>", "',' is expected"), ("struct<a>", "a type (tinyint"), ("`int`", "a type"),
-    ("'open", "no DDL"),
+    ("'open", "not valid DDL"),
 ])
 def test_no_types(text: str, says: str) -> None:
     with pytest.raises(InvalidSchema) as caught:
@@ -89,7 +89,7 @@ def test_columns(
     "x int GENERATED AS (1)", "x int GENERATED ALWAYS AS 1", "x int GENERATED ALWAYS AS (1",
 ])
 def test_no_columns(text: str) -> None:
-    with pytest.raises(InvalidSchema, match="no DDL"):
+    with pytest.raises(InvalidSchema, match="not valid DDL"):
         parse_columns(text)
 
 
@@ -111,7 +111,7 @@ def test_paths(text: str, path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a.", ".a", "a..b", "`a", "``", "a`b"])
 def test_no_paths(text: str) -> None:
-    with pytest.raises(InvalidSchema, match="is no column"):
+    with pytest.raises(InvalidSchema, match="is not a column"):
         parse_path(text)
 
 
