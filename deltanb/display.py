@@ -1,12 +1,22 @@
 """What every object a person holds has in common: it can be seen.
 
-What lives here: the mixin that asks the notebook layer for text and HTML, lazily.
+What lives here: the mixin that asks the views for text, HTML and drawings, and :func:`views`, the one way
+from the objects up to them.
 What it does not know: any object, any format. ``deltanb.notebook`` knows those, and only reads.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
+
+VIEWS = "deltanb.notebook.bundle"
+"""The module that draws, by name: nothing below it imports it, and it is loaded when something is shown."""
+
+
+def views() -> Any:
+    """The module that draws."""
+    return import_module(VIEWS)
 
 
 class Displayable:
@@ -19,16 +29,12 @@ class Displayable:
 
     def fields(self) -> Any:
         """The parts of this object's picture, as the text and the HTML show them."""
-        from deltanb.notebook import views
-
-        return views.fields(self)
+        return views().fields(self)
 
     def __repr__(self) -> str:
-        from deltanb.notebook import bundle
-
-        return bundle.text(self)
+        text: str = views().text(self)
+        return text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        from deltanb.notebook import bundle
-
-        return bundle.mimebundle(self, include, exclude)
+        forms: dict[str, Any] = views().shown(self, include, exclude)
+        return forms

@@ -109,9 +109,10 @@ class DeltaError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """The caller's lines for IPython, with the picture of a conflict where there is one."""
-        from deltanb.notebook import bundle
+        from deltanb.display import views
 
-        return bundle.render_traceback(self)
+        lines: list[str] = views().render_traceback(self)
+        return lines
 
     def __reduce__(self) -> Any:
         return (_rebuild, (type(self), self.message, self.data))

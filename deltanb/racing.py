@@ -18,7 +18,6 @@ from typing import Any
 from deltanb.commands.diff import in_short
 from deltanb.errors import DeltaConcurrentModificationException, InvalidArgument
 from deltanb.notebook import units
-from deltanb.notebook.text import MAX_COLUMNS
 from deltanb.notebook.timeline import CommitTimeline
 from deltanb.notebook.timeline_rows import joined, read
 from deltanb.options import set_options
@@ -107,7 +106,7 @@ def _words(outcomes: Mapping[str, Any], root: str = "") -> str:
     """
     told = {name: _why(error, root) for name, error in outcomes.items() if isinstance(error, BaseException)}
     bare = _sentence(outcomes, dict.fromkeys(told, ""))
-    room = (MAX_COLUMNS - units.width(bare)) // max(1, sum(map(bool, told.values())))
+    room = (units.MAX_COLUMNS - units.width(bare)) // max(1, sum(map(bool, told.values())))
     if room < MIN_WHY:
         return bare
     return _sentence(outcomes, {name: units.fit(why, room) for name, why in told.items()})

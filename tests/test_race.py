@@ -21,7 +21,7 @@ from deltanb.errors import (
 from deltanb.log.delta_log import DeltaLog
 from deltanb.log.store import LocalStore
 from deltanb.notebook import units
-from deltanb.notebook.text import MAX_COLUMNS
+from deltanb.notebook.units import MAX_COLUMNS
 from deltanb.options import Options, options, set_options
 from deltanb.racing import Race
 from deltanb.table import DeltaTable
@@ -358,15 +358,15 @@ def test_a_mistake_says_what_it_was_as_far_as_the_line_goes(tmp_path: Path) -> N
         return work
 
     table = ducks(LocalStore(tmp_path / "ducks"))
-    said = dn.race(table, {"ann": delete("no_such = 1"), "ben": append(1)}).scene.title
+    said = dn.race(table, {"ann": delete("no_such = 1"), "ben": append(1)}).title
     assert said.startswith("ann failed (InvalidPredicate: ") and "no_such" in said
     assert said.endswith("), ben committed v1")
-    said = dn.race(table, [fails(f"{tmp_path}/ducks is {object()!r}\nand more")]).scene.title
+    said = dn.race(table, [fails(f"{tmp_path}/ducks is {object()!r}\nand more")]).title
     assert str(tmp_path) not in said and " at 0x" not in said and "more" not in said
-    long = dn.race(table, {"ann": fails("x" * 200), "ben": fails("y" * 200)}).scene.title
+    long = dn.race(table, {"ann": fails("x" * 200), "ben": fails("y" * 200)}).title
     assert units.width(long) <= MAX_COLUMNS
     assert "xx…), ben failed (ValueError: yy" in long
-    many = dn.race(table, {f"writer {n}": fails("x" * 200) for n in range(9)}).scene.title
+    many = dn.race(table, {f"writer {n}": fails("x" * 200) for n in range(9)}).title
     assert "writer 0 failed (ValueError), writer 1" in many
 
 

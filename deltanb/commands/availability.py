@@ -11,7 +11,7 @@ every data file and deletion vector of that state is in the store.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -330,3 +330,12 @@ class _Line(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Line).decode_lines
+
+
+def spans(runs: Iterable[range]) -> str:
+    """Runs of versions in words.
+
+    >>> spans([range(0, 3), range(5, 6)]), spans([])
+    ('v0 to v2, v5', 'none')
+    """
+    return ", ".join(f"v{run[0]}" if len(run) == 1 else f"v{run[0]} to v{run[-1]}" for run in runs) or "none"

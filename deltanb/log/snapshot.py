@@ -230,6 +230,11 @@ class Snapshot(Displayable):
         return {app: txn.version for app, txn in self._state.txns.items()}
 
     @property
+    def last_commit_info(self) -> dict[str, Any] | None:
+        """What the newest commit says of itself; None where it says nothing or a checkpoint replaces it."""
+        return self._state.info
+
+    @property
     def domain_metadata(self) -> dict[str, DomainMetadata]:
         """The metadata domains that are not removed."""
         return dict(self._state.domains)

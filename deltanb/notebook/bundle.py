@@ -13,15 +13,16 @@ the error stays the line it says.
 from __future__ import annotations
 
 import traceback
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
-from deltanb.notebook import conflict, views
+from deltanb.notebook import chart, conflict, views
 from deltanb.notebook.text import clamp, wrap
 from deltanb.options import options
 
 SHOWN_IN = "_shown_in_cell"
-TEXT, HTML = "text/plain", "text/html"
+TEXT, HTML, WIDGET = "text/plain", "text/html", "application/vnd.jupyter.widget-view+json"
 INNER = frozenset({"deltanb", "concurrent", "contextlib", "pyarrow", "pyspark", "py4j"})
 """Packages whose frames at the end of a traceback are the library's affair, not the caller's."""
 
@@ -47,6 +48,39 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
         for kind, form in forms.items()
         if (not include or kind in include) and kind not in (exclude or ())
     }
+
+
+def fields(obj: Any) -> Any:
+    """The view of an object.
+
+    Raises:
+        LookupError: nothing is known of its class.
+    """
+    return views.fields(obj)
+
+
+def drawing(obj: Any, name: str) -> Any:
+    """A picture of an object beside its text and HTML, as the registry names it: "spec", "svg", …"""
+    return views.entry_of(obj).drawings[name](obj)
+
+
+def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    """What a notebook gets of an object: its forms, or its chart, and its buttons where it has some."""
+    entry = views.entry_of(obj)
+    if entry.is_chart(obj):
+        spec, svg = (lambda: entry.drawings["spec"](obj)), (lambda: entry.drawings["svg"](obj))
+        return chart.chart_bundle(spec, svg, text(obj), include, exclude)
+    forms = mimebundle(obj, include, exclude)
+    if not entry.widget or options.display == "text" or (include and WIDGET not in include) or (
+            WIDGET in (exclude or ())):
+        return forms
+    try:
+        widget = import_module(entry.widget)
+    except ImportError:  # ipywidgets is an extra; the picture stands without its buttons
+        return forms
+    if obj.panel is None:  # one panel serves all displays of an object
+        obj.panel = widget.Panel(obj)
+    return {**forms, **obj.panel.view()}
 
 
 def render_traceback(error: BaseException) -> list[str]:

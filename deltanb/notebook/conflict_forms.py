@@ -55,7 +55,7 @@ def _rows_text(view: ConflictView, room: int) -> list[str]:
     for at, row in enumerate(shown):
         start = units.pad(view.overlap if at == 0 else "", len(view.overlap) + 2)
         end = f"  and {units.number(left)} more" if left and at == len(shown) - 1 else ""
-        body = units.fit(plain(row.line), text.MAX_COLUMNS - len(start) - len(end))
+        body = units.fit(plain(row.line), units.MAX_COLUMNS - len(start) - len(end))
         lines.append(start + body + end)
     return lines
 

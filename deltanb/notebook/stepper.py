@@ -18,10 +18,9 @@ from deltanb.commands import rivals
 from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.formatting import safe
-from deltanb.notebook import bundle, stepper_frames, units
+from deltanb.notebook import stepper_frames, units
 from deltanb.notebook.stepper_frames import StepFrame
-from deltanb.notebook.text import MAX_COLUMNS
-from deltanb.options import options, set_options
+from deltanb.options import set_options
 from deltanb.transaction.commit import Drive
 from deltanb.transaction.operations import as_operation
 from deltanb.transaction.steps import Committed, Failed, Winner
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from deltanb.transaction.conflicts import Conflict
     from deltanb.transaction.operations import Operation
     from deltanb.transaction.transaction import OptimisticTransaction
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class StepLine(str):
@@ -86,7 +83,8 @@ class CommitStepper(Displayable):
         self._drive = Drive(txn.commit_steps(actions, operation), txn.committer, txn._commit_lock())
         self._frames = [stepper_frames.opened(txn.table, as_operation(operation).name, txn.read_version)]
         self._at = 0
-        self._widget: Any = None
+        self.panel: Any = None
+        """Its buttons, once a notebook has shown it."""
         self._listeners: list[Callable[[], None]] = []
 
     # -- what there is to see --------------------------------------------------------------------
@@ -202,7 +200,7 @@ class CommitStepper(Displayable):
         if not frame.ending:
             return frame.line
         note = f" (looking back: {_in_short(self._frames[-1])})"
-        return units.fit(frame.line, MAX_COLUMNS - len(note)) + note
+        return units.fit(frame.line, units.MAX_COLUMNS - len(note)) + note
 
     def advance(self) -> str:
         """As :meth:`step`; the line comes back."""
@@ -287,18 +285,6 @@ class CommitStepper(Displayable):
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        forms = bundle.mimebundle(self, include, exclude)
-        if options.display == "text" or (include and WIDGET not in include) or WIDGET in (exclude or ()):
-            return forms
-        try:
-            from deltanb.notebook import stepper_widget
-        except ImportError:  # ipywidgets is an extra; the picture stands without its buttons
-            return forms
-        if self._widget is None:
-            self._widget = stepper_widget.Panel(self)
-        return {**forms, **self._widget.view()}
 
 
 def _printed(line: str) -> StepLine:

@@ -72,10 +72,10 @@ def to_text(view: StepView) -> str:
     assert view.frame is not None
     shown = view.frame
     indent = len(LOG) + 2
-    lines = [units.fit(plain(_head(view)), text.MAX_COLUMNS), *(plain(line) for line in view.lines)]
+    lines = [units.fit(plain(_head(view)), units.MAX_COLUMNS), *(plain(line) for line in view.lines)]
     marked = [f"▶ {name}" if at == shown.at else name for at, (name, _) in enumerate(ALGORITHM)]
     lines.append(units.pad("algorithm", indent) + "  ".join(marked))
-    lines.append(units.pad(LOG, indent) + _boxes_text(shown, text.MAX_COLUMNS - indent))
+    lines.append(units.pad(LOG, indent) + _boxes_text(shown, units.MAX_COLUMNS - indent))
     lines += _tries_text(shown, indent)
     earlier = "… " if shown.num_events > 1 else ""
     lines.append(f"{SO_FAR}  {units.count(shown.num_events, 'event')}: {earlier}{shown.line}")

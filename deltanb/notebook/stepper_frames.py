@@ -20,7 +20,6 @@ from typing import Any
 
 from deltanb.display import Displayable
 from deltanb.notebook import units
-from deltanb.notebook.text import MAX_COLUMNS
 from deltanb.transaction.steps import (
     Backoff,
     Checked,
@@ -275,7 +274,7 @@ def _boxed(frame: StepFrame, box: Box) -> StepFrame:
 def _told(frame: StepFrame, words: str, headline: str = "", at: int = READ) -> StepFrame:
     """The frame with its line, which joins the events."""
     line = words if frame.is_rival else f"{frame.number} {words}"
-    line = units.fit(units.clean(line), MAX_COLUMNS)
+    line = units.fit(units.clean(line), units.MAX_COLUMNS)
     events = (*frame.events, line)[-MAX_EVENTS:]
     return replace(frame, line=line, headline=headline or words, at=at, events=events,
                    num_events=frame.num_events + 1)

@@ -80,7 +80,7 @@ def _lines(snapshot: Any) -> Iterable[Inline]:
             units.count(len(snapshot.metadata.schema.fields), "column"),
             f"partitioned by {parts}" if parts else "not partitioned"]
     yield "  ".join(line)
-    if info := snapshot._state.info:
+    if info := snapshot.last_commit_info:
         yield last_commit(info)
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from deltanb.notebook.model import Inline, Section, Table, View, plain
-from deltanb.notebook.units import clean, count, fit, pad, width
+from deltanb.notebook.units import MAX_COLUMNS, clean, count, fit, pad, width
 
 MAX_LINES = 12  # what stays in view under a notebook cell beside the code
-MAX_COLUMNS = 88  # fits an 80-something terminal and a JupyterLab cell at its usual zoom
 MIN_COLUMN = 8  # a column of a table is not cut below this
 
 

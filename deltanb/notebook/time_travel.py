@@ -1,7 +1,6 @@
 """Time travel: one version of a table looked at, or two held against each other.
 
-What lives here: :class:`TimeTravel`, which stands at one or two versions, the frame it shows there, and the
-views of both and of ``Versions``.
+What lives here: :class:`TimeTravel`, which stands at one or two versions, and the frame it shows there.
 What it does not know: the slider and the box (``time_travel_widget``), how versions are compared
 (``commands/diff``), how rows are read (``data/read``).
 
@@ -11,14 +10,14 @@ Rows are read when one moves, in the process; looking at what was read reads not
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from deltanb.commands.availability import spans
 from deltanb.display import Displayable
 from deltanb.errors import DataFileNotFound, DeltaError, InvalidTable, VersionNotFound
-from deltanb.notebook import diff, units
-from deltanb.notebook.model import Inline, Section, Table, View, code, muted, warn
+from deltanb.notebook import units
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +33,6 @@ PREVIEW_ROWS = 20  # what one takes in at a glance
 FILES_AT_A_TIME = 16
 """Files of a version listed for the preview at a time: mostly the first one has rows enough."""
 MAX_FILES = 64  # files opened for a preview; more that are empty are not worth the wait
-MAX_GAPS = 2  # told on the line; the table has all of them
 _LACKS = {"log": VersionNotFound, "damaged": InvalidTable, "files": DataFileNotFound}
 
 
@@ -50,7 +48,7 @@ class TimeFrame(Displayable):
     versions: Versions
     version: int
     timestamp: int
-    commit: Inline
+    commit: str
     state: str
     preview: pa.Table
     note: str = ""
@@ -87,7 +85,8 @@ class TimeTravel(Displayable):
         self._table = table
         self.keys = None if keys is None else key_names(keys)
         self._listeners: list[Callable[[], None]] = []
-        self._widget: Any = None
+        self.panel: Any = None
+        """Its slider, once a notebook has shown it."""
         self.versions: Versions = table.versions()
         """The versions there are, and which of them can be read."""
         self.frame: TimeFrame
@@ -188,27 +187,13 @@ class TimeTravel(Displayable):
             self.versions, snapshot.version, snapshot.timestamp,
             _commit(snapshot), state, preview, note, start, found)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        from deltanb.notebook import bundle
-
-        forms = bundle.mimebundle(self.frame, include, exclude)
-        if bundle.HTML not in forms:
-            return forms
-        try:
-            from deltanb.notebook import time_travel_widget
-        except ImportError:  # ipywidgets is an extra; the frame stands without its slider
-            return forms
-        if self._widget is None:
-            self._widget = time_travel_widget.Panel(self)
-        return {**forms, **self._widget.view()}
-
 
 def _commit(snapshot: Snapshot) -> str:
     """What the version's commit says of itself; of one that a checkpoint stands for it is looked up."""
     from deltanb.log import history
 
-    info = snapshot._state.info
-    if not info:
+    info = snapshot.last_commit_info
+    if info is None:
         try:
             found = history.between(snapshot.log, snapshot.version, snapshot.version)
         except DeltaError:
@@ -233,88 +218,3 @@ def _preview(snapshot: Snapshot) -> pa.Table:
         if rows.num_rows >= PREVIEW_ROWS:
             break
     return rows
-
-
-# -- views ---------------------------------------------------------------------------------------
-
-
-def travel(travel: Any) -> View:
-    """The view of a :class:`TimeTravel`: its frame."""
-    return frame(travel.frame)
-
-
-def frame(frame: Any) -> View:
-    """The view of a :class:`TimeFrame`."""
-    name, last = units.name_of(frame.table), frame.versions.last
-    if frame.diff is not None:
-        shown = diff.view(frame.diff)
-        sections = (_versions(frame.versions), *shown.sections)
-        return View("Time travel", name, shown.marks, (), sections)
-    behind = last - frame.version
-    marks = [f"v{frame.version}", "the newest" if behind == 0 else f"{units.number(behind)} behind v{last}"]
-    line = f"{frame.commit}  {units.time(frame.timestamp)}"
-    restore = Section("Restore", code(f"table.restore({frame.version})") if behind else muted(
-        "this is the newest version"))
-    return View("Time travel", name, tuple(marks), (line,),
-                (_versions(frame.versions), Section("State", frame.state), _rows(frame), restore))
-
-
-def versions(versions: Any) -> View:
-    """The view of a :class:`~deltanb.commands.availability.Versions`."""
-    return View("Versions", units.name_of(versions.table), (f"v0 to v{versions.last}",), (),
-                (_readable(versions), _gaps(versions)))
-
-
-def spans(runs: Iterable[range]) -> str:
-    """Runs of versions in words.
-
-    >>> spans([range(0, 3), range(5, 6)]), spans([])
-    ('v0 to v2, v5', 'none')
-    """
-    return ", ".join(f"v{run[0]}" if len(run) == 1 else f"v{run[0]} to v{run[-1]}" for run in runs) or "none"
-
-
-def _readable(versions: Any) -> Section:
-    count = f"{units.number(len(versions))} of {units.number(versions.last + 1)}"
-    return Section("Readable", [count, f": {spans(versions.runs)}"])
-
-
-def _gaps(versions: Any) -> Section:
-    rows = tuple((code(str(gap).split(": ", 1)[0]), gap.reason,
-                  ", ".join(units.file_name(name) for name in gap.files[:MAX_GAPS])
-                  + (f" and {units.number(gap.num_files - MAX_GAPS)} more" if gap.num_files > MAX_GAPS
-                     else "")) for gap in versions.gaps)
-    if not rows:
-        return Section("Gaps", "none")
-    table = Table(("versions", "why", "files"), rows, len(rows), "gap", ("versions", "why"))
-    return Section("Gaps", units.count(len(rows), "gap"), table, is_open=True, text_rows=True)
-
-
-def _versions(versions: Any) -> Section:
-    """Which versions can be travelled to, on a line."""
-    gaps = versions.gaps
-    if not gaps:
-        return Section("Versions", f"all {units.number(versions.last + 1)} have data" if versions.last
-                       else "one, v0")
-    words: list[Inline] = [f"{units.number(len(versions))} of {units.number(versions.last + 1)} have data; "]
-    told = "; ".join(map(str, gaps[:MAX_GAPS]))
-    more = f" and {units.count(len(gaps) - MAX_GAPS, 'more gap')}" if len(gaps) > MAX_GAPS else ""
-    return Section("Versions", [*words, warn(told + more)], _gaps(versions).table)
-
-
-def _rows(frame: Any) -> Section:
-    rows = frame.preview
-    if frame.note:
-        return Section("Rows", warn(frame.note))
-    if not rows.num_rows:
-        return Section("Rows", muted("none"))
-    names = rows.schema.names
-    first = names[: diff.MAX_COLUMNS]
-    cells = tuple(tuple(diff.shown(row[name]) for name in first)
-                  for row in rows.select(first).to_pylist())
-    summary: list[Inline] = [f"the first {units.number(len(cells))}"]
-    table = diff.fitting(
-        Table(tuple(first), cells, len(cells), "row", tuple(first[: diff.MAX_TEXT_COLUMNS])))
-    if hidden := len(names) - len(table.columns):
-        summary.append(muted(f", {units.count(hidden, 'column')} not shown"))
-    return Section("Rows", summary, table, is_open=True, text_rows=True)

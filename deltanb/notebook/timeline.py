@@ -1,8 +1,7 @@
 """The timeline of a table: who committed what upon which version, and who lost.
 
-What lives here: :class:`CommitTimeline`, and what is shown of it as text.
-What it does not know: how commits are read (``timeline_rows``), where they stand (``timeline_scene``), how
-they are drawn (``timeline_spec``, ``timeline_svg``).
+What lives here: :class:`CommitTimeline`, the transactions of a table with remarks on them.
+What it does not know: how commits are read (``timeline_rows``), how they are drawn (the views).
 
 Lost races come from the journal of this process: a Delta log does not record them.
 """
@@ -10,14 +9,12 @@ Lost races come from the journal of this process: a Delta log does not record th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deltanb.display import Displayable
-from deltanb.errors import MissingDependency
-from deltanb.notebook import chart, timeline_rows, units
-from deltanb.notebook.model import View
-from deltanb.notebook.timeline_rows import Track
-from deltanb.notebook.timeline_scene import Mark, Scene
+from deltanb.display import Displayable, views
+from deltanb.notebook import timeline_rows, units
+from deltanb.notebook.timeline_rows import Mark, Track
 from deltanb.transaction.journal import journal_of
 
 if TYPE_CHECKING:
@@ -54,8 +51,9 @@ class CommitTimeline(Displayable):
         order = sorted(tracks, key=lambda track: (track.version, track.is_committed))
         self.tracks: tuple[Track, ...] = tuple(order)
         self.table = units.fit(units.clean(table), timeline_rows.MAX_NAME)
-        owners = [timeline_rows.writer_of(name, None) for name in writers]
-        self.scene = Scene(self.table, self.tracks, known, title, owners)
+        self.marks: dict[int | str | None, Mark] = known
+        self.title = title
+        self.writers = tuple(timeline_rows.writer_of(name, None) for name in writers)
 
     @classmethod
     def of(
@@ -101,25 +99,29 @@ class CommitTimeline(Displayable):
         * v2 ← v0  MERGE   Daisy   +0 −0  0 B  ✕ delete / read
         * v1 ← v0  DELETE  Donald  +0 −0  0 B
         """
-        return CommitTimeline(self.tracks, self.table, {**self.scene.marks, **marks},
-                              title or self.scene.title, self.scene.writers)
+        return CommitTimeline(self.tracks, self.table, {**self.marks, **marks}, title or self.title,
+                              self.writers)
 
     @property
     def commits(self) -> list[Track]:
         """The commits, oldest first."""
-        return self.scene.commits
+        return [track for track in self.tracks if track.is_committed]
 
     @property
     def failed(self) -> list[Track]:
         """The transactions of this session that came to nothing."""
-        return self.scene.failed
+        return [track for track in self.tracks if not track.is_committed]
+
+    @cached_property
+    def scene(self) -> Any:
+        """What the drawings show, and where: strip, lanes, window and words."""
+        return views().drawing(self, "scene")
 
     @property
     def spec(self) -> dict[str, Any]:
         """The chart as a Vega-Lite specification."""
-        from deltanb.notebook.timeline_spec import draw
-
-        return chart.offline(draw(self.scene))
+        spec: dict[str, Any] = views().drawing(self, "spec")
+        return spec
 
     @property
     def chart(self) -> Any:
@@ -128,37 +130,10 @@ class CommitTimeline(Displayable):
         Raises:
             MissingDependency: Altair is not installed.
         """
-        try:
-            import altair
-        except ImportError:
-            raise MissingDependency(
-                "timeline.chart needs Altair: pip install 'deltanb[notebook]'. The timeline itself is "
-                "shown without it", extra="notebook") from None
-        from deltanb.notebook.timeline_spec import draw
-
-        return altair.Chart.from_dict(draw(self.scene))
+        return views().drawing(self, "chart")
 
     @property
     def svg(self) -> str:
         """The chart as SVG: the newest versions, drawn without any tool."""
-        from deltanb.notebook.timeline_svg import draw
-
-        return draw(self.scene)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        if len(self.tracks) < 2:  # nothing to compare: a sentence says it
-            return super()._repr_mimebundle_(include, exclude)
-        return chart.chart_bundle(lambda: self.spec, lambda: self.svg, repr(self), include, exclude)
-
-
-def view(timeline: Any) -> View:
-    """The view of a :class:`CommitTimeline`: a line each for the newest transactions."""
-    scene = timeline.scene
-    if not scene.tracks:
-        return View("Timeline", scene.table, ("no commits",), tuple(filter(None, (scene.title,))))
-    writers = len({track.writer for track in scene.commits})
-    marks = [scene.versions, units.count(len(scene.commits), "commit"), units.count(writers, "writer")]
-    lines = [*filter(None, (scene.losses, scene.title)), *scene.rows]
-    if len(scene.tracks) == 1:
-        lines.append("one transaction so far: a second one makes a timeline")
-    return View("Timeline", scene.table, tuple(marks), tuple(lines))
+        svg: str = views().drawing(self, "svg")
+        return svg

@@ -45,6 +45,14 @@ _ENGINE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*")
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A remark on one commit: a sign, ``✕`` or ``✓``, and a few words."""
+
+    words: str
+    sign: str = "✕"
+
+
+@dataclass(frozen=True)
 class Track:
     """One transaction: the version it read, the one it committed or met last, and what it did.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from deltanb.notebook import layout, text, units
-from deltanb.notebook.timeline_rows import KINDS, Track
+from deltanb.notebook.timeline_rows import KINDS, Mark, Track
 
 SESSION = "attempts seen in this session"
 MAX_TEXT_ROWS = 10  # transactions named in the text form
@@ -24,14 +24,6 @@ MAX_WRITER = 18  # characters of a writer's name at its lane, or on a line of te
 MAX_MARGIN = 0.4  # of the window's width: what the words of remarks get at its end
 CLEARANCE = 0.1
 LABEL_SHARE = 1 / 84  # of the window's width a capital letter of a label takes: 7.6 of 640 pixels
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A remark on one commit: a sign, ``✕`` or ``✓``, and a few words."""
-
-    words: str
-    sign: str = "✕"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from deltanb.formatting import escaped, redacted
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MAX_COLUMNS = 88  # of a line of text: fits a terminal, and a JupyterLab cell at its usual zoom
 SIZES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 KEEP_FILE_NAME = 34  # columns: a data file's name longer than this is cut in its middle
 

@@ -10,8 +10,8 @@ shown by its head with the number of all; a path by its last part, a time in UTC
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from deltanb.notebook import (
@@ -26,8 +26,8 @@ from deltanb.notebook import (
     stepper_forms,
     tables,
     text,
-    time_travel,
-    timeline,
+    time_travel_view,
+    timeline_view,
     transactions,
     vacuum,
     what_if,
@@ -42,6 +42,12 @@ class Entry:
     fields: Callable[[Any], Any]
     text: Callable[[Any], str] = text.render
     html: Callable[[Any, str], str] = html.render
+    drawings: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """Pictures beside text and HTML, by name: what draws them."""
+    is_chart: Callable[[Any], bool] = lambda obj: False
+    """Whether the object goes out as a chart, of its drawings \"spec\" and \"svg\", in place of HTML."""
+    widget: str = ""
+    """The module whose ``Panel`` has the object's buttons; without ipywidgets the picture stands alone."""
 
 
 def register(name: str, entry: Entry) -> None:
@@ -99,16 +105,18 @@ _ENTRIES: dict[str, Entry] = {
     "Action": Entry(actions.fields),
     "History": Entry(history.view),
     "HistoryEntry": Entry(history.entry),
-    "CommitStepper": Entry(stepper_forms.stepper, stepper_forms.to_text, stepper_forms.to_html),
+    "CommitStepper": Entry(stepper_forms.stepper, stepper_forms.to_text, stepper_forms.to_html,
+                           widget="deltanb.notebook.stepper_widget"),
     "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
-    "CommitTimeline": Entry(timeline.view),
+    "CommitTimeline": Entry(timeline_view.view, drawings=timeline_view.DRAWINGS,
+                            is_chart=timeline_view.is_chart),
     "VacuumResult": Entry(vacuum.view),
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),
     "TableDiff": Entry(diff.view),
-    "TimeFrame": Entry(time_travel.frame),
-    "TimeTravel": Entry(time_travel.travel),
-    "Versions": Entry(time_travel.versions),
+    "TimeFrame": Entry(time_travel_view.frame),
+    "TimeTravel": Entry(time_travel_view.travel, widget="deltanb.notebook.time_travel_widget"),
+    "Versions": Entry(time_travel_view.versions),
     "CommandResult": Entry(results.view),
     "ChecksumVerification": Entry(checksum.view),
 }

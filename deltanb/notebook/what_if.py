@@ -1,26 +1,24 @@
 """What would have been: a history under other rules as a grid, and an open transaction before its commit.
 
-What lives here: the views of ``Replay`` and ``Explanation``, and the first one's marks on a timeline.
+What lives here: the views of ``Replay`` and ``Explanation``.
 What it does not know: rules, logs; every answer has been given before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from deltanb.notebook import conflict, units
 from deltanb.notebook.conflict import SIGNS, check_line, counted
-from deltanb.notebook.model import Inline, Section, Span, Table, View, muted, ok, plain, warn
-from deltanb.notebook.timeline import CommitTimeline, Mark
+from deltanb.notebook.model import Inline, Section, Span, Table, View, muted, ok, warn
 from deltanb.options import options
+from deltanb.transaction.what_if import AS_RECORDED
 
-AS_RECORDED = "as recorded"
 NO_BREAK = "\u00a0"
 MAX_UNBROKEN = 24  # characters of a writer's name that stay on one line
 FIRST_ROWS = 3  # versions that surely have room in the text form
-MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
 
 
 def replay(replay: Any) -> View:
@@ -43,39 +41,13 @@ def replay(replay: Any) -> View:
     return View("What if", replay.table, tuple(marks), tuple(lines), tuple(_sections(replay)))
 
 
+TONES: dict[str, Callable[[str], Inline]] = {"fails": warn, "passes": ok, "same": str, "unknown": muted}
+
+
 def _said(outcome: Any) -> list[Inline]:
     """What would have become of the commits under one level."""
-    said: list[Inline] = []
-    if outcome.fails:
-        names = sorted(outcome.fails, key=lambda rule: -outcome.fails[rule])
-        more = f" and {len(names) - MAX_REASONS} more" if len(names) > MAX_REASONS else ""
-        total = units.count(sum(outcome.fails.values()), "commit")
-        said.append(warn(f"{total} would have failed ({', '.join(names[:MAX_REASONS])}{more})"))
-    if outcome.passes:
-        said.append(ok(f"{units.number(outcome.passes)} that failed would have passed"))
-    if not said:
-        said.append("all that can be answered would have ended as they did" if outcome.unknown
-                    else "all would have ended as they did")
-    if outcome.unknown:
-        said.append(muted(f"{units.number(outcome.unknown)} cannot be answered"))
-    return [part for one in said for part in (", ", one)][1:]
-
-
-def timeline(replay: Any, at: int) -> CommitTimeline:
-    """The history with what would have been under one of the levels as remarks."""
-    first, last = replay.versions
-    title = f"had the table been {replay.levels[at]}" if replay.levels[at] else "as recorded"
-    if replay.without:
-        title += f", without {', '.join(replay.without)}"
-    shown = CommitTimeline.of(replay.log, start=first, end=last)
-    marks: dict[Any, Mark] = {}
-    for row in replay.rows:
-        answer = row.answers[at]
-        if row.version is not None and answer.rule:
-            marks[row.version] = Mark(answer.rule)
-        elif row.version is None and answer.passed:
-            marks[row.txn_id] = Mark("would have passed", "✓")
-    return shown.marked(marks, f"{title}: {plain(_said(replay.outcomes[at]))}")
+    parts = [TONES[kind](words) for kind, words in outcome.words]
+    return [part for one in parts for part in (", ", one)][1:]
 
 
 def _sections(replay: Any) -> list[Section]:

@@ -28,6 +28,7 @@ from deltanb.errors import (
 )
 from deltanb.log import properties
 from deltanb.log.history import whole_number
+from deltanb.notebook import units
 from deltanb.transaction.conflicts import Check, Conflict
 from deltanb.transaction.current import (
     SERIALIZABLE,
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from deltanb.notebook.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
 
+AS_RECORDED = "as recorded"
+MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
 LEVELS = (SERIALIZABLE, WRITE_SERIALIZABLE, SNAPSHOT_ISOLATION)
 """The isolation levels, the strictest first."""
 
@@ -119,6 +122,24 @@ class Outcome:
     unknown: int
     assumed: int
 
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """The numbers in words, each with its kind: "fails", "passes", "same" or "unknown"."""
+        said = []
+        if self.fails:
+            names = sorted(self.fails, key=lambda rule: -self.fails[rule])
+            more = f" and {len(names) - MAX_REASONS} more" if len(names) > MAX_REASONS else ""
+            total = units.count(sum(self.fails.values()), "commit")
+            said.append(("fails", f"{total} would have failed ({', '.join(names[:MAX_REASONS])}{more})"))
+        if self.passes:
+            said.append(("passes", f"{units.number(self.passes)} that failed would have passed"))
+        if not said:
+            said.append(("same", "all that can be answered would have ended as they did" if self.unknown
+                         else "all would have ended as they did"))
+        if self.unknown:
+            said.append(("unknown", f"{units.number(self.unknown)} cannot be answered"))
+        return said
+
 
 def _outcome(rows: Sequence[Replayed], at: int) -> Outcome:
     answers = [(row, row.answers[at]) for row in rows]
@@ -165,12 +186,27 @@ class Replay(Displayable):
         Raises:
             InvalidArgument: not one of the levels that were asked for.
         """
-        from deltanb.notebook.what_if import timeline
+        from deltanb.notebook.timeline import CommitTimeline
+        from deltanb.notebook.timeline_rows import Mark
 
         if isolation is not None and isolation not in self.levels:
             raise InvalidArgument(
                 f"isolation={isolation!r} was not replayed; there are {', '.join(map(str, self.levels))}")
-        return timeline(self, 0 if isolation is None else self.levels.index(isolation))
+        at = 0 if isolation is None else self.levels.index(isolation)
+        title = f"had the table been {self.levels[at]}" if self.levels[at] else AS_RECORDED
+        if self.without:
+            title += f", without {', '.join(self.without)}"
+        marks: dict[Any, Mark] = {}
+        for row in self.rows:
+            answer = row.answers[at]
+            if row.version is not None and answer.rule:
+                marks[row.version] = Mark(answer.rule)
+            elif row.version is None and answer.passed:
+                marks[row.txn_id] = Mark("would have passed", "✓")
+        words = ", ".join(text for _, text in self.outcomes[at].words)
+        assert self.log is not None, "replay() gives it"
+        shown = CommitTimeline.of(self.log, start=self.versions[0], end=self.versions[1])
+        return shown.marked(marks, f"{title}: {words}")
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:

@@ -55,7 +55,7 @@ def assert_consistent(obj: Any) -> Page:
     plain, rich = forms["text/plain"], forms["text/html"]
     lines = plain.split("\n")
     assert len(lines) <= text.MAX_LINES
-    assert max(map(units.width, lines)) <= text.MAX_COLUMNS
+    assert max(map(units.width, lines)) <= units.MAX_COLUMNS
     assert len(rich.encode()) <= html.MAX_BYTES
     assert "cannot be shown" not in plain, plain
     page = Page(rich)

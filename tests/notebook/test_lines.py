@@ -124,7 +124,7 @@ def test_as_many_points_as_it_takes_stay_within_the_bounds_of_an_output() -> Non
     assert len(json.dumps(lines.spec())) <= chart.MAX_BYTES
     plain = repr(lines).splitlines()
     assert len(plain) <= text.MAX_LINES
-    assert max(map(units.width, plain)) <= text.MAX_COLUMNS
+    assert max(map(units.width, plain)) <= units.MAX_COLUMNS
 
 
 @pytest.mark.parametrize("measured, message", [

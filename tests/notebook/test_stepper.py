@@ -25,8 +25,9 @@ from deltanb.errors import (
 )
 from deltanb.log.segment import commit_name
 from deltanb.log.store import LogStore
-from deltanb.notebook import bundle, html, stepper_frames, text, units
-from deltanb.notebook.stepper import WIDGET, CommitStepper, StepLine
+from deltanb.notebook import bundle, html, stepper_frames, units
+from deltanb.notebook.bundle import WIDGET
+from deltanb.notebook.stepper import CommitStepper, StepLine
 from deltanb.notebook.stepper_widget import Panel
 from deltanb.options import set_options
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore
@@ -252,7 +253,7 @@ def test_going_back_shows_what_was_and_undoes_nothing(capsys: pytest.CaptureFixt
     assert stepper.position == len(frames) - 1
     assert stepper.frames == frames
     assert stepper.txn.log.update().version == 5
-    assert all(units.width(line) <= text.MAX_COLUMNS for line in capsys.readouterr().out.splitlines())
+    assert all(units.width(line) <= units.MAX_COLUMNS for line in capsys.readouterr().out.splitlines())
 
 
 def test_a_step_goes_on_from_the_newest_frame() -> None:
@@ -532,7 +533,7 @@ def _plain(table: dn.DeltaTable, moves: list[str]) -> None:
 
 def panel_of(stepper: CommitStepper) -> Panel:
     assert WIDGET in stepper._repr_mimebundle_()
-    panel: Panel = stepper._widget
+    panel: Panel = stepper.panel
     return panel
 
 

@@ -79,7 +79,7 @@ def forms(timeline: CommitTimeline) -> tuple[str, dict[str, Any], str]:
     assert set(found) == {TEXT, VEGALITE, SVG}
     lines = found[TEXT].split("\n")
     assert len(lines) <= text.MAX_LINES
-    assert max(map(units.width, lines)) <= text.MAX_COLUMNS
+    assert max(map(units.width, lines)) <= units.MAX_COLUMNS
     altair.Chart.from_dict(found[VEGALITE])  # validates
     ElementTree.fromstring(found[SVG])
     packed = json.dumps(found[VEGALITE], separators=(",", ":"))
