@@ -230,8 +230,8 @@ class Snapshot(Displayable):
         return {app: txn.version for app, txn in self._state.txns.items()}
 
     @property
-    def last_commit_info(self) -> dict[str, Any] | None:
-        """What the newest commit says of itself; None where it says nothing or a checkpoint replaces it."""
+    def last_commit_info(self) -> dict[str, Any]:
+        """What the newest commit says of itself; nothing where a checkpoint was read in its place."""
         return self._state.info
 
     @property

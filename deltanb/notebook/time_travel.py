@@ -193,7 +193,7 @@ def _commit(snapshot: Snapshot) -> str:
     from deltanb.log import history
 
     info = snapshot.last_commit_info
-    if info is None:
+    if not info:
         try:
             found = history.between(snapshot.log, snapshot.version, snapshot.version)
         except DeltaError:
