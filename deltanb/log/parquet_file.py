@@ -156,36 +156,6 @@ def _raw_footer(source: Any) -> bytes:
     return tail[-_TAIL - length:-_TAIL]
 
 
-def _patterns() -> tuple[re.Pattern[bytes], ...]:
-    """A column chunk in the form that writers give it: up to the texts of its path, from there to its
-    statistics (or to its end if those hold a count and no bounds), and from there to its end.
-
-    What they match, they match in one way only, as each of its parts says itself where it ends: that is
-    what the functions below would find. They find everything else, too.
-    """
-    def some(heads: int, element: bytes, counts: range) -> bytes:
-        """A list: its number of elements and their type in one byte, and the elements."""
-        each = (re.escape(bytes([n << 4 | heads])) + b"(?:%s){%d}" % (element, n) for n in counts)
-        return b"(?:%s)" % b"|".join(each)
-
-    number, small = rb"[\x80-\xff]*[\x00-\x7f]", rb"[\x00-\x7f]"
-    int_, long = rb"\x15" + number, rb"\x16" + number
-    start = (rb"\x26%b\x1c"  # its place in the file, its metadata:
-             rb"\x15(%b)\x19%b"  # physical type, encodings
-             rb"\x19([\x18\x28\x38\x48\x58\x68\x78\x88])"  # path in the schema
-             % (number, small, some(5, small, range(1, 6))))
-    encodings = rb"\x19" + some(_STRUCT, rb"\x15%b\x15%b\x15%b\x00" % (small, small, number), range(1, 6))
-    histogram = rb"[\x19\x29]" + some(6, number, range(8))
-    sizes = rb"\x3c(?:%b)?(?:%b)?(?:%b)?\x00" % (long, histogram, histogram)
-    end = rb"(?:%b(?:%b)?)?\x00(?:%b%b){0,2}\x00" % (encodings, sizes, long, int_)
-    middle = (rb"%b\x16(%b)%b%b"  # codec, number of values, sizes
-              rb"\x26%b(?:\x26%b\x1c|\x3c)"  # place of the data, of the dictionary, statistics:
-              rb"(?:\x36(%b)\x00%b)?"  # number of NULL
-              % (int_, number, long, long, number, number, number, end))
-    return tuple(re.compile(pattern, re.DOTALL) for pattern in (start, middle, end))
-
-
-_START, _MIDDLE, _END = _patterns()
 # Fields that are integers, as many as there are, even none: of it, match() always finds something.
 _INTEGERS: Any = re.compile(b"(?:[%b][\x80-\xff]*[\x00-\x7f])*" % re.escape(
     bytes(delta << 4 | kind for delta in range(1, 16) for kind in (4, 5, 6))))
@@ -193,8 +163,7 @@ _INTEGERS: Any = re.compile(b"(?:[%b][\x80-\xff]*[\x00-\x7f])*" % re.escape(
 
 # -- Thrift ------------------------------------------------------------------------------------
 # One function for each structure that holds something wanted; what is not wanted is skipped. Written
-# for speed: a checkpoint has hundreds of column chunks, and its opening waits for them. So a chunk goes
-# through the patterns above first.
+# for speed: a checkpoint has hundreds of column chunks, and its opening waits for them.
 
 
 @lru_cache(MAX_FOOTERS)
@@ -235,37 +204,13 @@ def _row_group(data: bytes, position: int) -> tuple[tuple[int, tuple[Chunk, ...]
             count, position = _list_of_structs(data, position)
             chunks = []
             for _ in range(count):
-                chunk, position = _usual_chunk(data, position) or _column_chunk(data, position)
+                chunk, position = _column_chunk(data, position)
                 chunks.append(chunk)
         elif field == 3:
             num_rows, position = _integer(data, position)
         else:
             position = _skip(data, position, kind)
     return (num_rows, tuple(chunks)), position + 1
-
-
-def _usual_chunk(data: bytes, position: int) -> tuple[Chunk, int] | None:
-    """A column of a row group in few steps, or None where it has not the form that writers give it."""
-    start = _START.match(data, position)
-    if start is None:
-        return None
-    physical_type, texts = start.groups()
-    end = start.end()
-    for _ in range(texts[0] >> 4):
-        length = data[end]
-        if length > 0x7F:
-            return None
-        end += 1 + length
-    middle = _MIDDLE.match(data, end)
-    if middle is None:
-        return None
-    num_values, null_count = middle.groups()
-    chunk = Chunk(_number(physical_type), _number(num_values))
-    if null_count is not None:
-        chunk.null_count = _number(null_count)
-        return chunk, middle.end()
-    rest = _END.match(data, _statistics(data, middle.end(), chunk))
-    return None if rest is None else (chunk, rest.end())
 
 
 def _column_chunk(data: bytes, position: int) -> tuple[Chunk, int]:
@@ -380,11 +325,6 @@ def _integer(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError("its footer holds a number that is too long")
-
-
-@lru_cache(1024)  # the columns of a row group share most of theirs
-def _number(data: bytes) -> int:
-    return _integer(data, 0)[0]
 
 
 def _list_of_structs(data: bytes, position: int) -> tuple[int, int]:
