@@ -19,49 +19,49 @@ if TYPE_CHECKING:
     from deltanb import actions as actions
     from deltanb import errors as errors
     from deltanb import testing as testing
-    from deltanb.commands.convert import convert as convert
-    from deltanb.commands.create import create as create
+    from deltanb.entry import convert as convert
+    from deltanb.entry import create as create
+    from deltanb.entry import open as open
     from deltanb.errors import DeltaError as DeltaError
-    from deltanb.log.delta_log import DeltaLog as DeltaLog
     from deltanb.log.snapshot import Snapshot as Snapshot
+    from deltanb.observe.race import race as race
+    from deltanb.observe.what_if import explain_conflict as explain_conflict
     from deltanb.options import set_options as set_options
     from deltanb.options import teaching as teaching
-    from deltanb.racing import race as race
     from deltanb.table import DeltaTable as DeltaTable
-    from deltanb.table import open as open
     from deltanb.transaction.conflicts import Conflict as Conflict
+    from deltanb.transaction.delta_log import DeltaLog as DeltaLog
     from deltanb.transaction.journal import (
         last_commit_version_in_session as last_commit_version_in_session,
     )
     from deltanb.transaction.operations import Operation as Operation
     from deltanb.transaction.stats import CommitStats as CommitStats
     from deltanb.transaction.transaction import OptimisticTransaction as OptimisticTransaction
-    from deltanb.transaction.what_if import explain_conflict as explain_conflict
 
 _NAMES = {
     "CommitStats": "deltanb.transaction.stats",
     "Conflict": "deltanb.transaction.conflicts",
     "DeltaError": "deltanb.errors",
-    "DeltaLog": "deltanb.log.delta_log",
+    "DeltaLog": "deltanb.transaction.delta_log",
     "DeltaTable": "deltanb.table",
     "Operation": "deltanb.transaction.operations",
     "OptimisticTransaction": "deltanb.transaction.transaction",
     "Snapshot": "deltanb.log.snapshot",
-    "convert": "deltanb.commands.convert",
-    "create": "deltanb.commands.create",
-    "explain_conflict": "deltanb.transaction.what_if",
+    "convert": "deltanb.entry",
+    "create": "deltanb.entry",
+    "explain_conflict": "deltanb.observe.what_if",
     "last_commit_version_in_session": "deltanb.transaction.journal",
-    "open": "deltanb.table",
-    "race": "deltanb.racing",
+    "open": "deltanb.entry",
+    "race": "deltanb.observe.race",
     "set_options": "deltanb.options",
     "teaching": "deltanb.options",
 }
 """public name -> the module that holds it."""
 
-_MODULES = ("actions", "errors", "log", "options", "spark", "testing", "transaction")
+_MODULES = ("actions", "errors", "log", "options", "spark", "store", "testing", "transaction")
 """Submodules reachable as attributes; ``deltanb.spark`` is also the function that gives a session."""
 
-__all__ = sorted([*_NAMES, *(m for m in _MODULES if m not in ("log", "transaction"))])
+__all__ = sorted([*_NAMES, *(m for m in _MODULES if m not in ("log", "store", "transaction"))])
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ from deltanb.errors import InvalidAction, InvalidTable
 from deltanb.options import options
 
 if TYPE_CHECKING:
-    from deltanb.log.schema import StructType
+    from deltanb.schema.types import StructType
 
 __all__ = [
     "Action", "AddCDCFile", "AddFile", "CheckpointMetadata", "CommitInfo", "DeletionVector",
@@ -64,7 +64,7 @@ def encode_path(path: str) -> str:
 @lru_cache(maxsize=64)
 def _parsed_schema(text: str) -> StructType:
     """Shared by the metadata of many versions: properties change, schemas seldom do."""
-    from deltanb.log.schema import StructType
+    from deltanb.schema.types import StructType
 
     return StructType.from_json(text)
 
@@ -325,7 +325,7 @@ class Protocol(Action):
 
     def supports(self, name: str) -> bool:
         """Listed, or implied by the legacy versions (PROTOCOL.md, "Table Features")."""
-        from deltanb.log.protocol import supports
+        from deltanb.schema.protocol import supports
 
         return supports(self, name)
 

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from deltanb.errors import DeltaError, InvalidArgument, MissingDependency
-from deltanb.formatting import safe
+from deltanb.safe_text import safe
 
 FIRST_TUTORIAL = "01-first-commit.ipynb"
 TUTORIALS_FOLDER = "deltanb-tutorials"

@@ -1,7 +1,7 @@
 """What every object a person holds has in common: it can be seen.
 
-What lives here: the mixin that asks the views for text, HTML and drawings, and :func:`views`, the one way
-from the objects up to them.
+What lives here: the mixin that asks the views for text, HTML and drawings, and the one way from objects up
+to what draws them (:func:`views`) and to what people hold to see them (:func:`above`).
 What it does not know: any object, any format. ``deltanb.notebook`` knows those, and only reads.
 """
 
@@ -17,6 +17,18 @@ VIEWS = "deltanb.notebook.bundle"
 def views() -> Any:
     """The module that draws."""
     return import_module(VIEWS)
+
+
+ABOVE = {
+    "CommitStepper": "deltanb.observe.stepper",
+    "replay": "deltanb.observe.what_if",
+}
+"""What a method of an object below gives people, by name: the module that has it."""
+
+
+def above(name: str) -> Any:
+    """What the rooms above have under a name of :data:`ABOVE`."""
+    return getattr(import_module(ABOVE[name]), name)
 
 
 class Displayable:

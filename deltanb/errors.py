@@ -62,7 +62,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from deltanb.formatting import safe, shown, with_cut
+from deltanb.safe_text import safe, shown, with_cut
 
 if TYPE_CHECKING:
     from deltanb.transaction.conflicts import Conflict

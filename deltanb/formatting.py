@@ -1,229 +1,210 @@
-"""Text that is safe to show: nothing in it moves a cursor, turns its direction or tells a secret.
+"""Values as people read them: counts, sizes, times, paths, and text cut to a width.
 
-What lives here: the two things done to every text before a person sees it. Control and format characters
-are written as escapes (a column can be called ``\\x1b[2J``), and credentials are cut out of paths and
-URLs (``s3://key:secret@bucket``, ``?sig=…``) and out of headers (``Authorization: Bearer …``). Errors, log
-lines, views and the command line ask here.
-What it does not know: any object of the library. What opens a file is never what was made here.
+What lives here: pure functions from a value to one line of text, the same on every machine: times in
+UTC, no locale, no absolute path, nothing that breaks a line.
+What it does not know: any object of the library.
 """
 
 from __future__ import annotations
 
-import logging
-import re
-import traceback
-from functools import lru_cache
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any
+from urllib.parse import unquote
 
-__all__ = ["LINE_BREAK", "escaped", "get_logger", "redacted", "safe", "shown", "with_cut",
-           "without_credentials"]
+from deltanb.safe_text import escaped, redacted
 
-LINE_BREAK = "\n"
-MAX_SQL = 300  # characters of a predicate in a message: programs write some of megabytes
-_KEPT = "\u00a0\u200d"  # the space that does not break, and what joins the parts of an emoji
-_CUT = "***"
-_LONGEST = 1024  # characters of a user name with its password: bounds the work on hostile text
-
-_CONTAINERS = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-"""Schemes whose ``name@host`` is a container and no user."""
-
-_SECRETS = (
-    r"(?:x-amz-|x-goog-|x-ms-)?(?:signature|credential|security-token)|sig|skoid|sas|se?cret|key|token|"
-    r"(?:access|id|refresh)[_-]?token|api[_-]?key|access[_-]?key(?:[_-]?id)?|awsaccesskeyid|password|passwd|pwd|"
-    r"client[_-]?secret|secret[_-]?(?:access[_-]?)?key|session[_-]?token|account[_-]?key")
-_SCHEME = r"(?<![A-Za-z0-9+.\-])(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]{1,20})"
-_NAME_AND = rf"[^\s/?#@:'\"\[]{{1,{_LONGEST}}}:"
-# A user before the host; one whose password has a slash; one whose end was cut off with the text.
-_USER = re.compile(
-    _SCHEME + r"(?P<slashes>:/+)"
-    rf"(?:(?P<user>[^\s/?#'\"]{{0,{_LONGEST}}}|{_NAME_AND}(?!\d+/)[^\s?#@'\"]{{0,{_LONGEST}}})@"
-    rf"|(?P<begun>{_NAME_AND}(?!\d*(?:[^\w+%=~\-]|$))[^\s?#@'\"]{{1,{_LONGEST}}}))")
-_QUERY = re.compile(
-    _SCHEME + rf"(?P<rest>:/+[^\s?'\"]{{0,{_LONGEST}}})"
-    r"(?P<mark>\?)(?P<query>[^\s'\"]*=[^\s'\"]*)")
-_SIGNED = re.compile(
-    rf"(?P<mark>[?#]|%3[Ff]|%23)(?P<query>(?:[^\s'\"?#]{{0,{_LONGEST}}}?(?:&|;|%26))?(?:{_SECRETS})(?:=|%3[Dd])[^\s'\"]*)",
-    re.IGNORECASE)
-_NAMED = re.compile(
-    rf"(?P<name>(?:(?<=[&;])|(?<=%26))(?:{_SECRETS})|(?<![A-Za-z])(?:AccountKey|SharedAccess(?:Key|Signature)|"
-    r"aws_(?:secret_access_key|access_key_id|session_token)))(?P<equals>=|%3[Dd])[^\s;&'\"]+",
-    re.IGNORECASE)
-# A URL whose every sign is escaped, once or more often; the same two forms of a user as above.
-_SIGN = "%(?:25){0,3}"
-_INSIDE = rf"(?:(?!{_SIGN}(?:2[Ff]|3[Ff]|23|40))[^\s/?#@'\"])"
-_ESCAPED_USER = re.compile(
-    r"(?:(?<![A-Za-z0-9+.\-])|(?<=%[0-9A-Fa-f]{2}))(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]{1,20})"
-    rf"(?P<slashes>{_SIGN}3[Aa](?:{_SIGN}2[Ff])+)"
-    rf"(?P<user>{_INSIDE}{{0,{_LONGEST}}}|{_INSIDE}{{1,{_LONGEST}}}?{_SIGN}3[Aa](?!\d+{_SIGN}2[Ff])"
-    rf"(?:(?!{_SIGN}(?:3[Ff]|23|40))[^\s/?#@'\"]){{0,{_LONGEST}}})(?P<at>{_SIGN}40)")
-_ESCAPED_COLON = re.compile(rf"{_SIGN}3[Aa]")
-# Headers of requests, which SDKs quote; a word of prose after the name of a scheme is none.
-_TOKEN = r"[A-Za-z0-9._~+/=\-]+"
-_HEADER = re.compile(
-    r"(?P<name>(?<![A-Za-z])(?:proxy-)?authorization(?:['\"]\s*:|\s*[:=])\s*(?:b?['\"])?)(?:"
-    r"(?:AWS4-[A-Z0-9\-]+|Digest|GOOG4-[A-Z0-9\-]+)\s+[^\n'\"]+"
-    r"|(?:Bearer|Basic|Token|SharedKey(?:Lite)?)\s+[^\s'\",;]+"
-    rf"|(?=[A-Za-z._~+/=\-]*\d|{_TOKEN[:-1]}{{20}}){_TOKEN})"
-    r"|(?P<other>(?<![A-Za-z])x-(?:(?:amz-security|auth|ms-access|goog-access)-token|(?:api|functions)-key)"
-    r"(?:['\"]\s*:|\s*[:=])\s*(?:b?['\"])?)[^\s'\",;]+",
-    re.IGNORECASE)
-_BEARER = re.compile(
-    r"(?<![A-Za-z])(?P<scheme>Bearer\s+(?!(?:tokens?|auth\w*|credentials?|schemes?|headers?|realm|error|scope|"
-    rf"of|is|was|in|for|and|or|not|to|with|from|has|must|may|can|cannot)\b)|bearer\s+(?=[A-Za-z._~+/=\-]*\d))"
-    rf"(?!\w+=['\"]){_TOKEN}")
-_SIGNS = ("&", ";", "%26", "key", "signature", "aws_")  # _NAMED finds none without: most text has none
-_CLOSING = ").,;:]}>"
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MAX_COLUMNS = 88  # of a line of text: fits a terminal, and a JupyterLab cell at its usual zoom
+SIZES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+KEEP_FILE_NAME = 34  # columns: a data file's name longer than this is cut in its middle
 
 
-def escaped(text: Any, keep: str = "") -> str:
-    """Text whose control, format and direction characters are written as escapes, but for those kept.
+def count(n: int | None, noun: str, plural: str | None = None) -> str:
+    """A number with its noun, thousands apart by a space that does not break.
 
-    >>> escaped("a\\nb"), escaped("x\\u202ey\\x1b[31m"), escaped("a\\nb", keep=LINE_BREAK)
-    ('a\\\\nb', 'x\\\\u202ey\\\\x1b[31m', 'a\\nb')
+    >>> count(1, "file"), count(2, "file"), count(None, "row"), count(3, "match", "matches")
+    ('1 file', '2 files', '? rows', '3 matches')
     """
-    text = str(text)
-    if text.isprintable():
-        return text
-    kept = _KEPT + keep
-    return "".join(
-        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+    word = noun if n == 1 else plural or noun + "s"
+    return f"{number(n)} {word}"
 
 
-def redacted(text: str) -> str:
-    """Text without the credentials of the paths and URLs in it.
+def number(n: int | None) -> str:
+    """An integer with its thousands apart.
 
-    >>> redacted("s3://AKIA:se/cret@lake/t"), redacted("https://host/t/a.parquet?sv=1&sig=abc")
-    ('s3://***@lake/t', 'https://host/t/a.parquet?***')
-    >>> redacted("a.parquet?X-Amz-Signature=abc"), redacted("AccountName=lake;AccountKey=abc==")
-    ('a.parquet?***', 'AccountName=lake;AccountKey=***')
-    >>> redacted("https://host/t#sig=abc"), redacted("s3%3A%2F%2Fkey%3Asecret%40lake%2Ft")
-    ('https://host/t#***', 's3%3A%2F%2F***%40lake%2Ft')
-    >>> redacted("GET failed, Authorization: Bearer abc.def"), redacted("the bearer token is stale")
-    ('GET failed, Authorization: ***', 'the bearer token is stale')
-    >>> redacted("abfss://container@lake.dfs.core.windows.net/t"), redacted("day=1/a.parquet")
-    ('abfss://container@lake.dfs.core.windows.net/t', 'day=1/a.parquet')
+    >>> number(1000000) == "1\\u00a0000\\u00a0000", number(None)
+    (True, '?')
     """
-    if ":/" in text:
-        text = _USER.sub(_without_user, text)
-    if "%" in text and "40" in text:
-        text = _ESCAPED_USER.sub(_without_escaped_user, text)
-    if "earer" in text or "BEARER" in text:
-        text = _BEARER.sub(rf"\g<scheme>{_CUT}", text)
-    if "uthorization" in text or "x-" in (lowered := text.lower()) or "authorization" in lowered:
-        text = _HEADER.sub(_without_header, text)
-    if "?" in text or "#" in text or "%3" in text or "%23" in text:
-        text = _QUERY.sub(_without_query, text)
-        text = _SIGNED.sub(_without_query, text)
-    if ("=" in text or "%3" in text) and any(sign in text.lower() for sign in _SIGNS):
-        text = _NAMED.sub(rf"\g<name>\g<equals>{_CUT}", text)
-    return text
+    return "?" if n is None else f"{n:,}".replace(",", "\u00a0")
 
 
-def _without_user(match: re.Match[str]) -> str:
-    scheme, user = match["scheme"].lower(), match["user"]
-    is_container = user is not None and ":" not in user and scheme in _CONTAINERS
-    if scheme == "file" or user == "" or is_container:
-        return match[0]
-    return f"{match['scheme']}{match['slashes']}{_CUT}{'' if user is None else '@'}"
+def size(n: int | None) -> str:
+    """Bytes in powers of 1000, two digits while they help.
 
-
-def _without_escaped_user(match: re.Match[str]) -> str:
-    scheme, user = match["scheme"].lower(), match["user"]
-    is_container = _ESCAPED_COLON.search(user) is None and scheme in _CONTAINERS
-    if scheme == "file" or user == "" or is_container:
-        return match[0]
-    return f"{match['scheme']}{match['slashes']}{_CUT}{match['at']}"
-
-
-def _without_header(match: re.Match[str]) -> str:
-    return f"{match['name'] or match['other']}{_CUT}"
-
-
-def _without_query(match: re.Match[str]) -> str:
-    found = match.groupdict()
-    if (found.get("scheme") or "").lower() == "file":
-        return match[0]
-    query = found["query"]
-    ending = query[len(query.rstrip(_CLOSING)):]  # of the sentence around it
-    return f"{found.get('scheme') or ''}{found.get('rest') or ''}{found['mark']}{_CUT}{ending}"
-
-
-def safe(text: Any) -> str:
-    """Text of several lines as a person may see it: escaped but for line breaks, credentials cut.
-
-    >>> safe("no table at s3://key:secret@lake/t\\n\\x1b[2J")
-    'no table at s3://***@lake/t\\n\\\\x1b[2J'
+    >>> size(0), size(999), size(4100), size(1_250_000), size(999_999), size(None)
+    ('0 B', '999 B', '4.1 kB', '1.2 MB', '1.0 MB', '? B')
     """
-    return redacted(escaped(text, keep=LINE_BREAK))
+    if n is None:
+        return "? B"
+    value, unit = float(n), 0
+    while round(value, 0 if unit == 0 else 1) >= 1000 and unit < len(SIZES) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{n} B" if unit == 0 else f"{value:.1f} {SIZES[unit]}"
 
 
-def with_cut(message: str, sql: Any) -> str:
-    """The message with no more than the first 300 characters of the SQL in it, quoted or not.
+def time(ms: Any, zone: bool = True) -> str:
+    """Epoch milliseconds as UTC, to the second.
 
-    >>> len(with_cut(f"no column 'x' in {'x = 1 AND ' * 100!r}", "x = 1 AND " * 100))
-    320
+    >>> time(1_767_258_870_000), time(None), time(10**18)
+    ('2026-01-01 09:14:30 UTC', 'time unknown', '1000000000000000000 ms')
     """
-    if not isinstance(sql, str) or len(sql) <= MAX_SQL:
-        return message
-    short = sql[:MAX_SQL] + "…"
-    return message.replace(repr(sql), repr(short)).replace(sql, short)
-
-
-def shown(value: object) -> str:
-    """The first 80 characters of a value's repr; Python has none for an integer of thousands of digits.
-
-    >>> shown("3"), shown(10**5000), shown([-(10**5000)])
-    ("'3'", 'an integer of 16610 bits', 'a list')
-    """
+    if not isinstance(ms, int):
+        return "time unknown" if ms is None else clean(ms)
     try:
-        return f"{value!r:.80}"
+        moment = EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (" UTC" if zone else "")
+
+
+def duration(ms: int | None) -> str:
+    """Milliseconds in the two units that matter.
+
+    >>> duration(41), duration(1500), duration(90_000), duration(3 * 3600_000), duration(None)
+    ('41 ms', '1.5 s', '1 min 30 s', '3 h 0 min', '?')
+    """
+    if ms is None:
+        return "?"
+    if ms < 1000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    seconds = ms // 1000
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def name_of(path: str | None) -> str:
+    """The last part of a path or URI: what a table or a file is called.
+
+    >>> name_of("/lake/flights/"), name_of("s3://b/part-1.parquet"), name_of("")
+    ('flights', 'part-1.parquet', '(no name)')
+    >>> name_of("s3://key:secret@lake"), name_of("s3://lake/part-1.parquet?sig=secret")
+    ('***@lake', 'part-1.parquet?***')
+    """
+    parts = [part for part in redacted(path or "").replace("\\", "/").split("/") if part]
+    return parts[-1] if parts else "(no name)"
+
+
+def file_name(path: str, keep: int = KEEP_FILE_NAME) -> str:
+    """The name of a data file as the log writes its path, decoded; a long one loses its middle.
+
+    >>> file_name("day=2026-03-02/part-0131.parquet"), file_name("a%20b.parquet")
+    ('part-0131.parquet', 'a b.parquet')
+    """
+    return shortened(name_of(unquote(path)), keep)
+
+
+def shortened(name: str, keep: int = KEEP_FILE_NAME) -> str:
+    """A name, or its two ends with ``…`` between.
+
+    >>> shortened("abcdefgh", 5), shortened("abc", 5)
+    ('abc…h', 'abc')
+    """
+    if len(name) <= keep:
+        return name
+    tail = keep // 2 - 1
+    return f"{name[: keep - tail - 1]}…{name[-tail:]}"
+
+
+def pairs(values: Mapping[str, Any] | Iterable[tuple[str, Any]] | None, sep: str = " ") -> str:
+    """Names and values on one line.
+
+    >>> pairs({"day": "2026-03-02", "part": None})
+    'day=2026-03-02 part=null'
+    """
+    items = values.items() if isinstance(values, Mapping) else values or ()
+    return sep.join(f"{key}={value_of(value)}" for key, value in items)
+
+
+def value_of(value: Any) -> str:
+    """A value of an action or a commit, as its JSON would say it but without quotes at the outside.
+
+    >>> value_of("a"), value_of(None), value_of(True), value_of(["x"]), value_of({"k": 1})
+    ('a', 'null', 'true', '["x"]', '{"k":1}')
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def parsed(text: Any) -> Any:
+    """JSON in a string as its value; anything else as it is: writers disagree on what they quote.
+
+    >>> parsed('["a"]'), parsed("a"), parsed(3)
+    (['a'], 'a', 3)
+    """
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
     except ValueError:
-        if isinstance(value, int):
-            return f"an integer of {value.bit_length()} bits"
-        return f"a {type(value).__name__}"
+        return text
 
 
-def without_credentials(uri: str) -> str:
-    """A URI that still names the same thing, without user, password and query: what may be stored.
+def clean(text: Any) -> str:
+    """Text that stays on its line and tells no secret: see :mod:`deltanb.safe_text`.
 
-    >>> without_credentials("s3://AKIA:se/cret@lake/t"), without_credentials("https://host/t?sig=abc")
-    ('s3://lake/t', 'https://host/t')
-    >>> without_credentials("/lake/a?sig=b")
-    '/lake/a?sig=b'
+    >>> clean("a\\nb"), clean("x\\u202ey"), clean("s3://key:secret@lake/t")
+    ('a\\\\nb', 'x\\\\u202ey', 's3://***@lake/t')
     """
-    scheme, slashes, _ = uri.partition(":/")
-    if not slashes or scheme.lower() == "file" or "/" in scheme:
-        return uri
-    return redacted(uri).replace(f"{_CUT}@", "", 1).partition(f"?{_CUT}")[0].partition(f"#{_CUT}")[0]
+    return redacted(escaped(text))
 
 
-# --- log lines ------------------------------------------------------------------------------------
+def width(text: str) -> int:
+    """Columns a terminal gives the text: wide characters take two, combining ones none.
 
-def last_part(path: str) -> str:
-    """The last part of a path or URI, as a table is called: without query and password.
-
-    >>> last_part("/lake/flights/"), last_part("https://host/flights?sig=abc"), last_part("s3://k:se/cret@lake")
-    ('flights', 'flights', 'lake')
+    >>> width("abc"), width("表")
+    (3, 2)
     """
-    return _last_part(path)
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
 
 
-@lru_cache(maxsize=64)  # a command asks for its table's name some ten times
-def _last_part(path: str) -> str:
-    return without_credentials(path).rstrip("/").rpartition("/")[2]
+def fit(text: str, columns: int) -> str:
+    """The text, or as much of it as fits with ``…`` at the end.
+
+    >>> fit("abcdef", 6), fit("abcdefg", 6), fit("abc", 0)
+    ('abcdef', 'abcde…', '')
+    """
+    if width(text) <= columns:
+        return text
+    if columns <= 0:
+        return ""
+    taken, used = [], 0
+    for char in text:
+        used += width(char)
+        if used > columns - 1:
+            break
+        taken.append(char)
+    return "".join(taken).rstrip() + "…"
 
 
-def get_logger(name: str) -> logging.Logger:
-    """The logger of that name; what goes through it is safe to show, tracebacks included."""
-    logger = logging.getLogger(name)
-    if _make_safe not in logger.filters:
-        logger.addFilter(_make_safe)
-    return logger
+def pad(text: str, columns: int) -> str:
+    """The text filled with spaces to a width.
 
-
-def _make_safe(record: logging.LogRecord) -> bool:
-    record.msg, record.args = safe(record.getMessage()), None
-    if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
-        lines = "".join(traceback.format_exception(*record.exc_info))
-        record.exc_text = safe(lines.rstrip(LINE_BREAK))
-    return True
+    >>> pad("表", 4) + "|"
+    '表  |'
+    """
+    return text + " " * (columns - width(text))

@@ -135,7 +135,7 @@ def _properties(given: Any) -> dict[str, str]:
             f"option default_table_properties={given!r:.80} must be a dict of names and values")
     if not given:
         return {}
-    from deltanb.log import properties
+    from deltanb.schema import properties
 
     texts = {name: properties.as_text(name, value) for name, value in given.items()}
     found = {properties.spelled(name): text for name, text in texts.items()}

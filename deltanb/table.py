@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import Metadata, Protocol
 from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
-from deltanb.formatting import last_part
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.schema import StructType
-from deltanb.log.store import LogStore
+from deltanb.safe_text import last_part
+from deltanb.schema.types import StructType
+from deltanb.store.base import LogStore
 from deltanb.transaction import active
+from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from deltanb.commands.availability import Versions
-    from deltanb.commands.merge import MergeBuilder
-    from deltanb.commands.rows import CommandResult
-    from deltanb.commands.vacuum import VacuumResult
+    from deltanb.commands.merge.merge import MergeBuilder
+    from deltanb.commands.rows.find_and_change import CommandResult
+    from deltanb.commands.upkeep.vacuum import VacuumResult
     from deltanb.log.diff import TableDiff
     from deltanb.log.history import History
     from deltanb.log.snapshot import Snapshot
     from deltanb.log.verification import ChecksumVerification
-    from deltanb.notebook.time_travel import TimeTravel
-    from deltanb.notebook.timeline import CommitTimeline
+    from deltanb.observe.availability import Versions
+    from deltanb.observe.time_travel import TimeTravel
+    from deltanb.observe.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MAX_DIFF_ROWS = 1_000_000
@@ -62,7 +62,7 @@ class DeltaTable(Displayable):
 
     def __init__(self, log: DeltaLog, pinned: Snapshot | None = None) -> None:
         self.log = log
-        """The table's :class:`~deltanb.log.delta_log.DeltaLog`."""
+        """The table's :class:`~deltanb.transaction.delta_log.DeltaLog`."""
         self._pinned = pinned
         self._version = None if pinned is None else pinned.version
 
@@ -175,7 +175,7 @@ class DeltaTable(Displayable):
 
     def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:
         """Who committed what upon which version, and who lost, as a chart with a text beside it:
-        :class:`~deltanb.notebook.timeline.CommitTimeline`.
+        :class:`~deltanb.observe.timeline.CommitTimeline`.
 
         Args:
             start, end: versions, both included, or times for the versions of these times; all unless given.
@@ -190,7 +190,7 @@ class DeltaTable(Displayable):
         >>> [(commit.version, commit.operation) for commit in table.timeline(start=1).commits]
         [(1, 'DELETE')]
         """
-        from deltanb.notebook.timeline import CommitTimeline
+        from deltanb.observe.timeline import CommitTimeline
         return CommitTimeline.of(self.log, start, end, newest=self._version)
 
     def verify_checksum(self) -> ChecksumVerification:
@@ -199,7 +199,7 @@ class DeltaTable(Displayable):
 
     def detail(self) -> dict[str, Any]:
         """What the table is, under the names of Delta's DESCRIBE DETAIL."""
-        from deltanb.commands.detail import detail
+        from deltanb.commands.read.detail import detail
         return detail(self.snapshot)
 
     # -- rows out --------------------------------------------------------------------------------
@@ -242,8 +242,8 @@ class DeltaTable(Displayable):
         self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
         columns: Sequence[str] | None = None, where: str | None = None,
     ) -> pa.Table:
-        """The change data feed of some versions, as :func:`deltanb.commands.changes.changes` has it."""
-        from deltanb.commands.changes import changes
+        """The change data feed of some versions, as :func:`deltanb.commands.read.changes.changes` has it."""
+        from deltanb.commands.read.changes import changes
 
         at = active.read_elsewhere(self.log, self._pinned) or self.snapshot
         return changes(self.log, start, end, columns=columns, where=where, newest=at)
@@ -261,17 +261,17 @@ class DeltaTable(Displayable):
 
     def versions(self) -> Versions:
         """Which versions can still be read, and what the others lack:
-        :func:`deltanb.commands.availability.versions`."""
-        from deltanb.commands.availability import versions
+        :func:`deltanb.observe.availability.versions`."""
+        from deltanb.observe.availability import versions
         return versions(self.log, self._version)
 
     def time_travel(
         self, version: int | str | dt.datetime | None = None, keys: str | Sequence[str] | None = None,
     ) -> TimeTravel:
         """A slider over the versions that can be read, two handles to compare, and the rows there:
-        :class:`~deltanb.notebook.time_travel.TimeTravel`, at the newest version or a given one.
+        :class:`~deltanb.observe.time_travel.TimeTravel`, at the newest version or a given one.
         ``keys`` are columns that tell which row is which where two versions are compared."""
-        from deltanb.notebook.time_travel import TimeTravel
+        from deltanb.observe.time_travel import TimeTravel
         return TimeTravel(self, version, keys)
 
     def diff(
@@ -286,9 +286,9 @@ class DeltaTable(Displayable):
             keys: columns that identify a row, to tell changed rows from removed and added ones.
             max_rows: rows that are read at most, of both versions together.
 
-        Details and errors: :func:`deltanb.commands.diff.diff`.
+        Details and errors: :func:`deltanb.commands.read.diff.diff`.
         """
-        from deltanb.commands.diff import diff
+        from deltanb.commands.read.diff import diff
 
         at = active.read_elsewhere(self.log, self._pinned)
         return diff(self.log, start, end, keys=keys, max_rows=max_rows, newest=at)
@@ -308,9 +308,9 @@ class DeltaTable(Displayable):
             user_metadata: a text kept in the commit.
             target_file_size: bytes at which a data file ends.
 
-        Details and errors: :func:`deltanb.commands.write.append`.
+        Details and errors: :func:`deltanb.commands.rows.write.append`.
         """
-        from deltanb.commands.write import append
+        from deltanb.commands.rows.write import append
         return append(
             self._writable("append"), data, merge_schema=merge_schema, txn=txn,
             user_metadata=user_metadata, target_file_size=target_file_size)
@@ -330,9 +330,9 @@ class DeltaTable(Displayable):
             partition_by: with ``overwrite_schema``, the new partition columns.
             data, merge_schema, txn, user_metadata, target_file_size: as in :meth:`append`.
 
-        Details and errors: :func:`deltanb.commands.write.overwrite`.
+        Details and errors: :func:`deltanb.commands.rows.write.overwrite`.
         """
-        from deltanb.commands.write import overwrite
+        from deltanb.commands.rows.write import overwrite
         return overwrite(
             self._writable("overwrite"), data, where=where, partition_overwrite=partition_overwrite,
             overwrite_schema=overwrite_schema, partition_by=partition_by, merge_schema=merge_schema,
@@ -355,9 +355,9 @@ class DeltaTable(Displayable):
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
             user_metadata: a text kept in the commit.
 
-        Details and errors: :func:`deltanb.commands.optimize.optimize`.
+        Details and errors: :func:`deltanb.commands.upkeep.optimize.optimize`.
         """
-        from deltanb.commands.optimize import optimize
+        from deltanb.commands.upkeep.optimize import optimize
         return optimize(
             self._writable("optimize"), where=where, zorder_by=zorder_by, target_size=target_size,
             full=full, engine=engine, user_metadata=user_metadata)
@@ -366,8 +366,8 @@ class DeltaTable(Displayable):
         self, *, where: str | None = None, engine: str = "auto", user_metadata: str | None = None,
     ) -> CommandResult:
         """Rewrite files that have deletion vectors, without the deleted rows; arguments are those of
-        :meth:`optimize`, details and errors those of :func:`deltanb.commands.optimize.purge`."""
-        from deltanb.commands.optimize import purge
+        :meth:`optimize`, details and errors those of :func:`deltanb.commands.upkeep.optimize.purge`."""
+        from deltanb.commands.upkeep.optimize import purge
         return purge(self._writable("purge"), where=where, engine=engine, user_metadata=user_metadata)
 
     def vacuum(
@@ -382,9 +382,9 @@ class DeltaTable(Displayable):
             dry_run: only say what would be deleted.
             check: refuse a retention shorter than the table's.
 
-        Details and errors: :func:`deltanb.commands.vacuum.vacuum`.
+        Details and errors: :func:`deltanb.commands.upkeep.vacuum.vacuum`.
         """
-        from deltanb.commands.vacuum import vacuum
+        from deltanb.commands.upkeep.vacuum import vacuum
         return vacuum(
             self._writable("vacuum"), retention_hours, lite=lite, dry_run=dry_run, check=check)
 
@@ -399,9 +399,9 @@ class DeltaTable(Displayable):
             ignore_missing_files: leave out files that are gone, and their rows with them.
             user_metadata: a text kept in the commit.
 
-        Details and errors: :func:`deltanb.commands.restore.restore`.
+        Details and errors: :func:`deltanb.commands.upkeep.restore.restore`.
         """
-        from deltanb.commands.restore import restore
+        from deltanb.commands.upkeep.restore import restore
         return restore(
             self._writable("restore"), moment, ignore_missing_files=ignore_missing_files,
             user_metadata=user_metadata)
@@ -418,12 +418,12 @@ class DeltaTable(Displayable):
             mode: where a table is already: ``"error"`` or ``"overwrite"``.
             user_metadata: a text kept in the commit.
 
-        Details and errors: :func:`deltanb.commands.clone.clone`.
+        Details and errors: :func:`deltanb.commands.define.clone.clone`.
         """
-        from deltanb.commands.clone import clone
+        from deltanb.commands.define.clone import clone
 
         source = self if version is None else self.as_of(version)
-        return clone(source.snapshot, path, mode=mode, user_metadata=user_metadata)
+        return DeltaTable(clone(source.snapshot, path, mode=mode, user_metadata=user_metadata))
 
     @classmethod
     def convert(
@@ -433,19 +433,19 @@ class DeltaTable(Displayable):
         description: str | None = None, collect_stats: bool = True,
     ) -> DeltaTable:
         """Make a Delta table of a folder of Parquet files; arguments, details and errors are those of
-        :func:`deltanb.commands.convert.convert`."""
-        from deltanb.commands.convert import convert
-        return convert(path, partition_by, properties=properties, name=name,
-                       description=description, collect_stats=collect_stats)
+        :func:`deltanb.convert`."""
+        from deltanb.commands.define.convert import convert
+        return cls(convert(path, partition_by, properties=properties, name=name,
+                           description=description, collect_stats=collect_stats))
 
     def generate(self, mode: str = "symlink_format_manifest") -> None:
-        """Write manifests for other engines; as :func:`deltanb.commands.generate.generate`."""
-        from deltanb.commands.generate import generate
+        """Write manifests for other engines; as :func:`deltanb.commands.upkeep.generate.generate`."""
+        from deltanb.commands.upkeep.generate import generate
         generate(self.snapshot, mode)
 
     def analyze(self, columns: Sequence[str] | None = None) -> CommandResult:
-        """Take the files' statistics anew; as :func:`deltanb.commands.analyze.analyze`."""
-        from deltanb.commands.analyze import analyze
+        """Take the files' statistics anew; as :func:`deltanb.commands.upkeep.analyze.analyze`."""
+        from deltanb.commands.upkeep.analyze import analyze
         return analyze(self._writable("analyze"), columns)
 
     def delete(
@@ -458,9 +458,9 @@ class DeltaTable(Displayable):
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
             user_metadata: a text kept in the commit.
 
-        Details and errors: :func:`deltanb.commands.delete.delete`.
+        Details and errors: :func:`deltanb.commands.rows.delete.delete`.
         """
-        from deltanb.commands.delete import delete
+        from deltanb.commands.rows.delete import delete
         return delete(self._writable("delete"), where, engine=engine, user_metadata=user_metadata)
 
     def update(
@@ -473,9 +473,9 @@ class DeltaTable(Displayable):
             assignments: new values as SQL, by column; ``a.b`` names a field of a struct.
             where, engine, user_metadata: as in :meth:`delete`.
 
-        Details and errors: :func:`deltanb.commands.update.update`.
+        Details and errors: :func:`deltanb.commands.rows.update.update`.
         """
-        from deltanb.commands.update import update
+        from deltanb.commands.rows.update import update
         return update(self._writable("update"), assignments, where, engine=engine,
                       user_metadata=user_metadata)
 
@@ -489,15 +489,15 @@ class DeltaTable(Displayable):
             on: SQL that is TRUE for a row of the table and a row of the source that match.
             target_alias, source_alias: the names of the two in SQL.
 
-        Details and errors: :func:`deltanb.commands.merge.merge`.
+        Details and errors: :func:`deltanb.commands.merge.merge.merge`.
         """
-        from deltanb.commands.merge import merge
+        from deltanb.commands.merge.merge import merge
         return merge(self._writable("merge"), source, on, target_alias=target_alias,
                      source_alias=source_alias)
 
     def sync_identity(self, column: str) -> int | None:
-        """Move an identity column's mark on: :func:`deltanb.commands.identity.sync_identity`."""
-        from deltanb.commands.identity import sync_identity
+        """Move an identity column's mark on: :func:`deltanb.commands.define.identity.sync_identity`."""
+        from deltanb.commands.define.identity import sync_identity
         return sync_identity(self._writable("sync_identity"), column)
 
     def start_transaction(self) -> OptimisticTransaction:
@@ -507,18 +507,18 @@ class DeltaTable(Displayable):
     # -- the table itself ------------------------------------------------------------------------
 
     def add_columns(self, columns: Any) -> int:
-        """Add columns; as :func:`deltanb.commands.alter_columns.add_columns`."""
-        from deltanb.commands.alter_columns import add_columns
+        """Add columns; as :func:`deltanb.commands.define.alter_columns.add_columns`."""
+        from deltanb.commands.define.alter_columns import add_columns
         return add_columns(self._writable("add_columns"), columns)
 
     def rename_column(self, name: str | Sequence[str], new_name: str) -> int:
-        """Rename a column; as :func:`deltanb.commands.alter_columns.rename_column`."""
-        from deltanb.commands.alter_columns import rename_column
+        """Rename a column; as :func:`deltanb.commands.define.alter_columns.rename_column`."""
+        from deltanb.commands.define.alter_columns import rename_column
         return rename_column(self._writable("rename_column"), name, new_name)
 
     def drop_columns(self, names: str | Sequence[str], if_exists: bool = False) -> int | None:
-        """Drop columns; as :func:`deltanb.commands.alter_columns.drop_columns`."""
-        from deltanb.commands.alter_columns import drop_columns
+        """Drop columns; as :func:`deltanb.commands.define.alter_columns.drop_columns`."""
+        from deltanb.commands.define.alter_columns import drop_columns
         return drop_columns(self._writable("drop_columns"), names, if_exists)
 
     def change_column(
@@ -527,60 +527,60 @@ class DeltaTable(Displayable):
         drop_default: bool = False,
     ) -> int:
         """Change a column or a nested field; details and errors:
-        :func:`deltanb.commands.alter_columns.change_column`."""
-        from deltanb.commands.alter_columns import change_column
+        :func:`deltanb.commands.define.alter_columns.change_column`."""
+        from deltanb.commands.define.alter_columns import change_column
         return change_column(
             self._writable("change_column"), name, type=type, comment=comment, nullable=nullable,
             position=position, default=default, drop_default=drop_default)
 
     def set_properties(self, values: Mapping[str, Any]) -> int:
-        """Set table properties; as :func:`deltanb.commands.alter_properties.set_properties`."""
-        from deltanb.commands.alter_properties import set_properties
+        """Set table properties; as :func:`deltanb.commands.define.alter_properties.set_properties`."""
+        from deltanb.commands.define.alter_properties import set_properties
         return set_properties(self._writable("set_properties"), values)
 
     def unset_properties(self, names: str | Sequence[str], if_exists: bool = False) -> int:
-        """Take properties away; as :func:`deltanb.commands.alter_properties.unset_properties`."""
-        from deltanb.commands.alter_properties import unset_properties
+        """Take properties away; as :func:`deltanb.commands.define.alter_properties.unset_properties`."""
+        from deltanb.commands.define.alter_properties import unset_properties
         return unset_properties(self._writable("unset_properties"), names, if_exists)
 
     def set_description(self, description: str | None) -> int:
-        """Say what the table is; as :func:`deltanb.commands.alter_properties.set_description`."""
-        from deltanb.commands.alter_properties import set_description
+        """Say what the table is; as :func:`deltanb.commands.define.alter_properties.set_description`."""
+        from deltanb.commands.define.alter_properties import set_description
         return set_description(self._writable("set_description"), description)
 
     def set_name(self, name: str | None) -> int:
-        """Name the table; as :func:`deltanb.commands.alter_properties.set_name`."""
-        from deltanb.commands.alter_properties import set_name
+        """Name the table; as :func:`deltanb.commands.define.alter_properties.set_name`."""
+        from deltanb.commands.define.alter_properties import set_name
         return set_name(self._writable("set_name"), name)
 
     def add_constraint(self, name: str, expression: str, engine: str | None = None) -> int:
-        """Add a CHECK; as :func:`deltanb.commands.alter_constraints.add_constraint`."""
-        from deltanb.commands.alter_constraints import add_constraint
+        """Add a CHECK; as :func:`deltanb.commands.define.alter_constraints.add_constraint`."""
+        from deltanb.commands.define.alter_constraints import add_constraint
         return add_constraint(self._writable("add_constraint"), name, expression, engine)
 
     def drop_constraint(self, name: str, if_exists: bool = False) -> int:
-        """Drop a CHECK; as :func:`deltanb.commands.alter_constraints.drop_constraint`."""
-        from deltanb.commands.alter_constraints import drop_constraint
+        """Drop a CHECK; as :func:`deltanb.commands.define.alter_constraints.drop_constraint`."""
+        from deltanb.commands.define.alter_constraints import drop_constraint
         return drop_constraint(self._writable("drop_constraint"), name, if_exists)
 
     def add_feature(self, names: str | Sequence[str]) -> int | None:
-        """Add table features; as :func:`deltanb.commands.alter_features.add_feature`."""
-        from deltanb.commands.alter_features import add_feature
+        """Add table features; as :func:`deltanb.commands.define.alter_features.add_feature`."""
+        from deltanb.commands.define.alter_features import add_feature
         return add_feature(self._writable("add_feature"), names)
 
     def drop_feature(self, name: str, truncate_history: bool = False) -> int:
-        """Drop a table feature; as :func:`deltanb.commands.drop_feature.drop_feature`."""
-        from deltanb.commands.drop_feature import drop_feature
+        """Drop a table feature; as :func:`deltanb.commands.define.drop_feature.drop_feature`."""
+        from deltanb.commands.define.drop_feature import drop_feature
         return drop_feature(self._writable("drop_feature"), name, truncate_history)
 
     def upgrade_protocol(self, reader_version: int, writer_version: int) -> int | None:
-        """Raise the protocol; as :func:`deltanb.commands.alter_features.upgrade_protocol`."""
-        from deltanb.commands.alter_features import upgrade_protocol
+        """Raise the protocol; as :func:`deltanb.commands.define.alter_features.upgrade_protocol`."""
+        from deltanb.commands.define.alter_features import upgrade_protocol
         return upgrade_protocol(self._writable("upgrade_protocol"), reader_version, writer_version)
 
     def cluster_by(self, columns: str | Sequence[str] | None) -> int | None:
-        """Set the clustering columns; as :func:`deltanb.commands.alter_clustering.cluster_by`."""
-        from deltanb.commands.alter_clustering import cluster_by
+        """Set the clustering columns; as :func:`deltanb.commands.define.alter_clustering.cluster_by`."""
+        from deltanb.commands.define.alter_clustering import cluster_by
         return cluster_by(self._writable("cluster_by"), columns)
 
     def _writable(self, what: str) -> DeltaLog:
@@ -589,11 +589,3 @@ class DeltaTable(Displayable):
                 f"{what}: this is the table {self.name} as of version {self._version}, which can be "
                 f"read only; write to the table itself: deltanb.open({self.path!r})")
         return self.log
-
-
-def open(
-    path: str | os.PathLike[str] | LogStore,
-    version: int | None = None, timestamp: int | str | dt.datetime | None = None,
-) -> DeltaTable:
-    """Open a table; the same as :meth:`DeltaTable.for_path`."""
-    return DeltaTable.for_path(path, version, timestamp)

@@ -23,17 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action
 from deltanb.errors import InvalidArgument
-from deltanb.log.paths import elsewhere
 from deltanb.log.segment import commit_name
-from deltanb.log.store import FileStatus, LogStore, store_for
 from deltanb.options import options
+from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.open import store_for
+from deltanb.store.paths import elsewhere
 
 if TYPE_CHECKING:
     import os
 
     import pyarrow as pa
 
-    from deltanb.log.delta_log import DeltaLog
+    from deltanb.transaction.delta_log import DeltaLog
 
 __all__ = [
     "AnswerExists", "Fail", "Lose", "LoseResponse", "MemoryStore", "Pass", "ScriptedStore",
@@ -303,7 +304,7 @@ class TableBuilder:
     @property
     def log(self) -> DeltaLog:
         """The table's log, as the process shares it."""
-        from deltanb.log.delta_log import DeltaLog
+        from deltanb.transaction.delta_log import DeltaLog
 
         return DeltaLog.for_table(self.store)
 

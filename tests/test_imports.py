@@ -47,14 +47,18 @@ def test_the_core_loads_no_engine_and_no_notebook_library() -> None:
 
 
 LAYERS = (
-    ("formatting", "errors", "options", "display", "damage", "action", "actions", "log.schema"),
+    ("_version", "safe_text", "errors", "options", "display", "formatting", "progress", "damage", "action",
+     "actions", "schema.types"),
+    ("store",),
+    ("schema", "sql"),
     ("log",),
     ("transaction",),
     ("data", "spark"),
     ("commands",),
-    ("table",),
+    ("table", "entry"),
+    ("observe",),
     ("notebook",),
-    ("racing", "cli", "testing", ""),
+    ("cli", "testing", ""),
 )
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import ConcurrentAppendException, UnsupportedPredicate
-from deltanb.log import predicates
-from deltanb.log.expressions import MAX_CHAIN
+from deltanb.sql import predicates
+from deltanb.sql.expressions import MAX_CHAIN
 
 TERMS = 2_000
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.float64())])

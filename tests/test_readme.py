@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deltanb import DeltaTable, teaching
-from deltanb.log.features import FEATURES
+from deltanb.schema.features import FEATURES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")

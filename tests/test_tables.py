@@ -26,9 +26,9 @@ import deltanb
 from deltanb.actions import decode_path
 from deltanb.data.read import iter_batches, read_table
 from deltanb.errors import DeltaError, UnsupportedProtocol
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.snapshot import Snapshot
-from deltanb.log.store import LocalStore
+from deltanb.store.local import LocalStore
+from deltanb.transaction.delta_log import DeltaLog
 
 SHREDDED = {
     "delta_resources__spark__variant-stats-no-checkpoint": lambda n: {

@@ -24,12 +24,12 @@ from deltanb.data.constraints import Checker
 from deltanb.data.data_file import opened
 from deltanb.data.generated import checks_of
 from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
-from deltanb.formatting import safe
-from deltanb.log.row_expressions import ROW_FUNCTIONS
-from deltanb.log.syntax import anonymous_functions
+from deltanb.safe_text import safe
+from deltanb.sql.row_expressions import ROW_FUNCTIONS
+from deltanb.sql.syntax import anonymous_functions
 
 if TYPE_CHECKING:
-    from deltanb.log.store import LogStore
+    from deltanb.store.base import LogStore
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -82,7 +82,7 @@ def choose_by_size(store: LogStore, files: Iterable[pa.Table]) -> str:
     size = bytes_to_read(store, files)
     if size <= MAX_IN_PROCESS_BYTES:
         return "arrow"
-    from deltanb.notebook.units import size as shown
+    from deltanb.formatting import size as shown
 
     announce_spark(
         f"{shown(size)} or more are to be read, and this process takes on {shown(MAX_IN_PROCESS_BYTES)} by "

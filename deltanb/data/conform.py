@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from deltanb.data.column_mapping import PARQUET_ID, field_id, physical_name
 from deltanb.data.variants import (
     NO_NAMES,
     NULL,
@@ -28,7 +27,8 @@ from deltanb.data.variants import (
     put_together,
 )
 from deltanb.errors import InvalidTable, UnsupportedProtocol
-from deltanb.log.schema import (
+from deltanb.schema.column_mapping import PARQUET_ID, field_id, physical_name
+from deltanb.schema.types import (
     ArrayType,
     DataType,
     MapType,

@@ -3,13 +3,13 @@
 What lives here: the constraints of a table (:func:`constraints_of`: NOT NULL at every level of structs,
 the legacy ``delta.invariants``, CHECK from ``delta.constraints.*``, lengths of CHAR and VARCHAR) and
 the check of a batch (:class:`Checker`).
-What it does not know: how an expression is parsed or run (``log/predicates.py``), files.
+What it does not know: how an expression is parsed or run (``sql/predicates.py``), files.
 
 As in Delta, a CHECK must be TRUE: NULL violates it (PROTOCOL.md, "CHECK Constraints", "Column
 Invariants"); a nested NOT NULL means its parents too.
 
 >>> from deltanb.actions import Metadata
->>> from deltanb.log.schema import PrimitiveType, StructField
+>>> from deltanb.schema.types import PrimitiveType, StructField
 >>> schema = StructType([StructField("x", PrimitiveType("long"), nullable=False)])
 >>> checker = Checker(schema, Metadata("t", schema.to_json()))
 >>> checker.check(pa.record_batch({"x": pa.array([1, None])}))
@@ -34,8 +34,8 @@ import pyarrow.compute as pc
 
 from deltanb.actions import Metadata
 from deltanb.errors import ConstraintViolation, InvalidTable, UnsupportedPredicate
-from deltanb.log import predicates
-from deltanb.log.schema import ArrayType, DataType, MapType, StructType
+from deltanb.schema.types import ArrayType, DataType, MapType, StructType
+from deltanb.sql import predicates
 
 MAX_SHOWN_VALUES = 8
 """Columns of a violating row that a message shows; the whole row is the error's ``.row``."""
@@ -180,7 +180,7 @@ class Checker:
     @cached_property
     def _expressions(self) -> Mapping[Check, pc.Expression]:
         from deltanb.data.enforce import nullable
-        from deltanb.log.schema import to_arrow
+        from deltanb.schema.types import to_arrow
 
         schema = to_arrow(nullable(self.schema))
         return {c: predicate.to_expression(schema) for c, predicate in self._predicates.items()}

@@ -26,7 +26,6 @@ from pyroaring import BitMap64
 from deltanb.actions import AddFile, decode_path
 from deltanb.damage import reading
 from deltanb.data import deletion_vectors, row_groups
-from deltanb.data.column_mapping import mode_of, physical_name
 from deltanb.data.conform import (
     Conversion,
     Place,
@@ -36,14 +35,15 @@ from deltanb.data.conform import (
 )
 from deltanb.data.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
-from deltanb.log.parquet_file import SafeFile, open_parquet
-from deltanb.log.paths import place_of
-from deltanb.log.schema import StructField, StructType
+from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+from deltanb.schema.column_mapping import mode_of, physical_name
+from deltanb.schema.types import StructField, StructType
+from deltanb.store.paths import place_of
 
 if TYPE_CHECKING:
-    from deltanb.log.predicates import Predicate
     from deltanb.log.snapshot import Snapshot
-    from deltanb.log.store import LogStore
+    from deltanb.sql.predicates import Predicate
+    from deltanb.store.base import LogStore
 
 __all__ = [
     "BATCH_ROWS", "ROW_POSITION", "Scan", "opened", "plan", "plan_for", "read_data_file", "with_row_ids",
@@ -269,7 +269,7 @@ def _value_of(partition_values: Mapping[str, str | None], name: str) -> str | No
 def _partition_scalar(
     text: str | None, field: StructField, target: pa.DataType, path: str
 ) -> pa.Scalar:
-    from deltanb.log import partitions  # late: it loads the SQL parser, which most tables do without
+    from deltanb.log.skipping import partitions  # late: it loads the SQL parser, which most tables do without
 
     try:
         return pa.scalar(partitions.parse_value(text, field.type), target)
@@ -410,7 +410,7 @@ def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructFi
 
 
 def _parsed(where: str | Predicate, schema: StructType) -> Predicate:
-    from deltanb.log import predicates  # late, as in _partition_scalar
+    from deltanb.sql import predicates  # late, as in _partition_scalar
 
     return predicates.parse(where, schema)
 

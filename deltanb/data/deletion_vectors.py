@@ -24,11 +24,11 @@ from pyroaring import BitMap64
 from deltanb.actions import DeletionVector, decode_path
 from deltanb.damage import reading, what_is_wrong
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
-from deltanb.log.paths import place_of
 from deltanb.options import options
+from deltanb.store.paths import place_of
 
 if TYPE_CHECKING:
-    from deltanb.log.store import LogStore
+    from deltanb.store.base import LogStore
 
 __all__ = [
     "decode", "encode", "inline", "load", "relative_path", "write_file", "z85_decode", "z85_encode",

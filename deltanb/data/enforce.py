@@ -8,7 +8,7 @@ What it does not know: files, constraints, the merging of schemas.
 Stricter than Spark where Spark loses something silently: a number that does not fit, a fraction that
 would be cut off, a time of day that a date cannot hold are errors that name the column, row and value.
 
->>> from deltanb.log.schema import PrimitiveType, StructField
+>>> from deltanb.schema.types import PrimitiveType, StructField
 >>> table = StructType([StructField("id", PrimitiveType("long")), StructField("n", PrimitiveType("byte"))])
 >>> rows = pa.record_batch({"ID": pa.array([1], pa.int32())})
 >>> Enforcer(rows.schema, table).apply(rows).to_pylist()
@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.errors import InvalidSchema, SchemaMismatch
-from deltanb.log import schema as schemas
-from deltanb.log.kernels import decimal_text
-from deltanb.log.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
+from deltanb.schema import types as schemas
+from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructType
+from deltanb.sql.kernels import decimal_text
 
 _INTEGERS = {"byte", "short", "integer", "long"}
 _NUMBERS = _INTEGERS | {"float", "double"}
@@ -53,7 +53,7 @@ def differences(
 def lacking(found: DataType, wanted: DataType, path: str) -> list[str]:
     """The fields of structs, at any depth, that a value would leave NULL in a column; one line each.
 
-    >>> from deltanb.log.ddl import parse_type
+    >>> from deltanb.schema.ddl import parse_type
     >>> lacking(parse_type("struct<a: long>"), parse_type("struct<a: long, c: long>"), "st")
     ['- st.c: long, missing from the value']
     """

@@ -24,16 +24,10 @@ from deltanb.actions import Metadata, Protocol
 from deltanb.data.constraints import Check
 from deltanb.data.enforce import mismatch
 from deltanb.errors import InvalidArgument, UnsupportedPredicate
-from deltanb.log import predicates
-from deltanb.log.column_values import (
-    DEFAULT,
-    GENERATION,
-    LONG_MAX,
-    Identity,
-    active,
-)
-from deltanb.log.schema import PrimitiveType, StructField, StructType, arrow_type
 from deltanb.options import options
+from deltanb.schema.columns import DEFAULT, GENERATION, LONG_MAX, Identity, active
+from deltanb.schema.types import PrimitiveType, StructField, StructType, arrow_type
+from deltanb.sql import predicates
 
 Marks = MutableMapping[str, int]
 """The last value given to each identity column since the version read."""
@@ -142,7 +136,7 @@ class Filler:
         UnsupportedPredicate: an expression that only Spark can compute.
         InvalidArgument: identity values are needed and there are no marks.
 
-    >>> from deltanb.log.column_values import generated_as
+    >>> from deltanb.schema.columns import generated_as
     >>> long = PrimitiveType("long")
     >>> schema = StructType([StructField("x", long), StructField("y", long, metadata=generated_as("x * 2"))])
     >>> filler = Filler(["x"], Metadata("t", schema.to_json()), Protocol(1, 4), {})

@@ -24,8 +24,8 @@ from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_da
 from deltanb.data.parallel import Workers
 
 if TYPE_CHECKING:
-    from deltanb.log.predicates import Predicate
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Predicate
 
 __all__ = ["ROW_POSITION", "Scan", "head", "iter_batches", "plan", "read_data_file", "read_table"]
 

@@ -1,6 +1,6 @@
 """Which row groups of a data file may hold rows that a predicate wants.
 
-What lives here: the statistics of a Parquet footer as the typed columns that ``log.skipping`` judges,
+What lives here: the statistics of a Parquet footer as the typed columns that ``log.skipping.prune`` judges,
 one row for each row group. The rules are the log's own, so a file's footer and its ``add`` action
 never disagree on what a bound means.
 What it does not know: how rows are read, and what a predicate says.
@@ -20,13 +20,13 @@ import pyarrow.types as t
 
 from deltanb.data.conform import Place, compile_conversion, find_field
 from deltanb.errors import DeltaError
-from deltanb.log.schema import DataType, PrimitiveType, StructField, StructType, arrow_type
+from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType, arrow_type
 
 if TYPE_CHECKING:
-    from deltanb.log.expressions import Expression
-    from deltanb.log.file_stats import Stat
-    from deltanb.log.parquet_file import SafeFile
-    from deltanb.log.predicates import Predicate
+    from deltanb.log.checkpoint.parquet_file import SafeFile
+    from deltanb.log.skipping.stats import Stat
+    from deltanb.sql.expressions import Expression
+    from deltanb.sql.predicates import Predicate
 
 __all__ = ["MIN_ROWS", "Condition", "matching"]
 
@@ -37,7 +37,7 @@ class Condition:
     """A predicate over row groups: made once, used for many files."""
 
     def __init__(self, predicate: Predicate, partition_columns: frozenset[str]) -> None:
-        from deltanb.log import skipping
+        from deltanb.log.skipping import prune as skipping
 
         names = sorted(partition_columns)
         self._expression: Expression = skipping.may_match(predicate.expression, names)
@@ -45,7 +45,7 @@ class Condition:
 
     def holds(self, table: pa.Table) -> list[bool]:
         """For each row of statistics whether the rows it describes may match."""
-        from deltanb.log import skipping
+        from deltanb.log.skipping import prune as skipping
 
         return [verdict is not False
                 for verdict in skipping.evaluate(table, self._expression).to_pylist()]

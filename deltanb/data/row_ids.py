@@ -20,10 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import Metadata, Protocol
-from deltanb.data import column_mapping
-from deltanb.log import properties
-from deltanb.log.protocol import supports
-from deltanb.log.schema import PrimitiveType, StructField
+from deltanb.schema import column_mapping, properties
+from deltanb.schema.protocol import supports
+from deltanb.schema.types import PrimitiveType, StructField
 from deltanb.transaction.new_table import MATERIALIZED_NAMES
 
 Fields = tuple[StructField, ...]

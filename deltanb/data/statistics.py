@@ -11,7 +11,7 @@ cannot say are left out, booleans and binaries have a null count only, as Delta 
 
 >>> import pyarrow as pa
 >>> from deltanb.actions import Metadata
->>> from deltanb.log import schema
+>>> from deltanb.schema import types as schema
 >>> table = pa.table({"id": [3, 1], "name": ["b", None]})
 >>> fields = schema.from_arrow(table.schema)
 >>> from_table(table, fields, Metadata(id="t", schema_string=fields.to_json()))
@@ -34,8 +34,8 @@ import pyarrow.parquet as pq
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.data.bounds import FLOATS, TIMES, US_PER_DAY, bound
-from deltanb.log import properties
-from deltanb.log.schema import DataType, PrimitiveType, StructType
+from deltanb.schema import properties
+from deltanb.schema.types import DataType, PrimitiveType, StructType
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 _BOUNDED = FLOATS | TIMES | {"byte", "short", "integer", "long", "string", "date"}

@@ -23,16 +23,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
-from deltanb.data import column_mapping, inputs, statistics
+from deltanb.data import inputs, statistics
 from deltanb.data.constraints import Check, Checker
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.generated import Filler, Marks
 from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable, StorageError
-from deltanb.log import parquet_options, partitions, properties
+from deltanb.log import parquet_options
 from deltanb.log.parquet_options import ParquetOptions
-from deltanb.log.schema import StructField, StructType
-from deltanb.log.store import LogStore
+from deltanb.log.skipping import partitions
 from deltanb.options import options
+from deltanb.schema import column_mapping, properties
+from deltanb.schema.types import StructField, StructType
+from deltanb.store.base import LogStore
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 """Arrow bytes of a row group: a reader's unit of memory and of parallel work."""
@@ -82,7 +84,8 @@ def write_files(
         folder, prefix: where in the table the files go and how their names begin.
         marks: the last value given to each identity column; moved on by what is given here.
         hidden: columns of the data that go into the files beside the table's
-            (:func:`~deltanb.data.column_mapping.hidden`): nothing is demanded of them or said in statistics.
+            (:func:`~deltanb.schema.column_mapping.hidden`): nothing is demanded of them, and statistics leave
+            them out.
 
     Returns:
         One action a file; none for data without rows.
@@ -95,8 +98,8 @@ def write_files(
 
     After an error of any kind the files begun are gone.
 
-    >>> from deltanb.log.schema import from_arrow
-    >>> from deltanb.log.store import LocalStore
+    >>> from deltanb.schema.types import from_arrow
+    >>> from deltanb.store.local import LocalStore
     >>> rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
     >>> table = Metadata("t", from_arrow(rows.schema).to_json(), partition_columns=("p",))
     >>> files = write_files(LocalStore("t"), table, Protocol(1, 2), rows)

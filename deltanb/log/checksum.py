@@ -25,14 +25,14 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.damage import what_is_wrong
-from deltanb.formatting import get_logger
-from deltanb.log.derived import unsynced
-from deltanb.log.protocol import is_active
 from deltanb.log.segment import checksum_name
+from deltanb.safe_text import get_logger
+from deltanb.schema.protocol import is_active
+from deltanb.store.local import unsynced
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
-    from deltanb.log.store import LogStore
+    from deltanb.store.base import LogStore
 
 logger = get_logger(__name__)
 

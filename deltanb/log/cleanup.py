@@ -15,25 +15,25 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from deltanb.errors import InvalidTable
-from deltanb.formatting import get_logger
-from deltanb.log import properties
-from deltanb.log.checkpoint_files import (
+from deltanb.log.checkpoint.files import (
     LOG_FOLDER,
     SIDECAR_FOLDER,
     complete_checkpoints,
     parse_name,
     sidecar_name,
 )
-from deltanb.log.checkpoint_read import open_checkpoint
-from deltanb.log.paths import Inside
-from deltanb.log.protocol import check_writable, supports
-from deltanb.log.store import is_temporary
+from deltanb.log.checkpoint.read import open_checkpoint
 from deltanb.options import options
+from deltanb.safe_text import get_logger
+from deltanb.schema import properties
+from deltanb.schema.protocol import check_writable, supports
+from deltanb.store.local import is_temporary
+from deltanb.store.paths import Inside
 
 if TYPE_CHECKING:
-    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
-    from deltanb.log.store import FileStatus, LogStore
+    from deltanb.store.base import FileStatus, LogStore
 
 logger = get_logger(__name__)
 
@@ -45,7 +45,7 @@ _VERSIONED = re.compile(
 )
 
 
-def clean_up(log: DeltaLog, retention: int | None = None) -> list[str]:
+def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
     """Delete what ``delta.logRetentionDuration`` no longer covers; returns the deleted names.
 
     ``retention`` in milliseconds takes its place, to the millisecond and whether or not

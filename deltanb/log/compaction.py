@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from deltanb.actions import Action
 from deltanb.errors import InvalidArgument, StorageError, VersionNotFound
-from deltanb.log.protocol import check_writable
 from deltanb.log.replay import Delta, feed_actions, parse_commit
 from deltanb.log.segment import commit_name
+from deltanb.schema.protocol import check_writable
 
 if TYPE_CHECKING:
-    from deltanb.log.delta_log import DeltaLog
-    from deltanb.log.store import LogStore
+    from deltanb.log.reader import LogReader
+    from deltanb.store.base import LogStore
 
 
 def compaction_name(start: int, end: int) -> str:
@@ -32,7 +32,7 @@ def compaction_name(start: int, end: int) -> str:
     return f"_delta_log/{start:020d}.{end:020d}.compacted.json"
 
 
-def write_compaction(log: DeltaLog, start: int, end: int) -> str:
+def write_compaction(log: LogReader, start: int, end: int) -> str:
     """Write the compaction of the commits ``start`` to ``end``, both included; returns its name.
 
     Raises InvalidArgument unless ``0 <= start < end``, VersionNotFound if one of the commits is not
@@ -62,7 +62,7 @@ def read_compaction(store: LogStore, start: int, end: int) -> list[Action]:
     return parse_commit(store.read(name), name, store.root)
 
 
-def _commit(log: DeltaLog, version: int, latest: int) -> list[Action]:
+def _commit(log: LogReader, version: int, latest: int) -> list[Action]:
     name = commit_name(version)
     try:
         return parse_commit(log.store.read(name), name, log.path)

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
-from deltanb.formatting import last_part
 from deltanb.log import history
-from deltanb.log.protocol import features_of
 from deltanb.log.replay import canonical_paths, key_array
-from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType
+from deltanb.safe_text import last_part
+from deltanb.schema.protocol import features_of
+from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 if TYPE_CHECKING:
     from deltanb.log.history import HistoryEntry
@@ -207,7 +207,7 @@ def paired_fields(
 def schema_changes(before: StructType, after: StructType, path: str = "") -> list[Change]:
     """The fields that were added, removed, renamed or changed, nested ones by their path.
 
-    >>> from deltanb.log.schema import STRING, PrimitiveType
+    >>> from deltanb.schema.types import STRING, PrimitiveType
     >>> one, two = StructField("n", PrimitiveType("integer")), StructField("n", PrimitiveType("long"))
     >>> schema_changes(StructType([one]), StructType([two, StructField("note", STRING)]))
     [Change(name='n', kind='type', before='integer', after='long'), \

@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.log.arrow_rows import empty_table
-from deltanb.log.coercion import arrow_scalar
 from deltanb.log.replay import (
     FILES_SCHEMA,
     CheckpointParts,
@@ -36,6 +35,7 @@ from deltanb.log.replay import (
     key_array,
     tombstones_table,
 )
+from deltanb.sql.coercion import arrow_scalar
 
 __all__ = ["FileSet", "Part"]
 

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from deltanb.display import Displayable
+from deltanb.display import Displayable, above
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
-from deltanb.formatting import last_part, shown
 from deltanb.log import segment as segments
 from deltanb.log.replay import explain
 from deltanb.log.segment import commit_name, version_of
-from deltanb.log.store import LogStore
+from deltanb.safe_text import last_part, shown
+from deltanb.store.base import LogStore
 
 if TYPE_CHECKING:
-    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
-    from deltanb.transaction.what_if import Replay
+    from deltanb.observe.what_if import Replay
 
 __all__ = [
     "History", "HistoryEntry", "between", "commit_times", "read", "timestamp_of", "to_milliseconds",
@@ -86,7 +86,7 @@ class History(Displayable, list[HistoryEntry]):
     def __init__(
         self,
         entries: Iterable[HistoryEntry] = (),
-        table: str | DeltaLog = "",
+        table: str | LogReader = "",
         total: int | None = None,
     ) -> None:
         super().__init__(entries)
@@ -114,10 +114,9 @@ class History(Displayable, list[HistoryEntry]):
         without: str | Sequence[str] = (),
     ) -> Replay:
         """Which of these commits would have conflicted under other rules; arguments and result are those
-        of :func:`deltanb.transaction.what_if.replay`."""
-        from deltanb.transaction.what_if import replay
-
-        return replay(self, isolation, rules, without)
+        of :func:`deltanb.observe.what_if.replay`."""
+        replayed: Replay = above("replay")(self, isolation, rules, without)
+        return replayed
 
 
 def whole_number(value: Any) -> int | None:
@@ -143,7 +142,7 @@ _WIRE = {
 _NOT_EXTRA = frozenset((*_WIRE.values(), "timestamp", "version"))
 
 
-def read(log: DeltaLog, limit: int | None = None) -> History:
+def read(log: LogReader, limit: int | None = None) -> History:
     """The commits that are still in the log, newest first.
 
     Raises:
@@ -170,13 +169,13 @@ def _check_limit(limit: int | None) -> None:
         raise InvalidArgument(f"limit={shown(limit)} must be a whole number of commits, 1 or more")
 
 
-def between(log: DeltaLog, first: int, last: int, limit: int | None = None) -> list[HistoryEntry]:
+def between(log: LogReader, first: int, last: int, limit: int | None = None) -> list[HistoryEntry]:
     """The commits from ``first`` to ``last`` that are still in the log, newest first, at most ``limit``."""
     times = _file_times(log.store)
     return _entries(log, [v for v in sorted(times, reverse=True) if first <= v <= last][:limit], times)
 
 
-def _entries(log: DeltaLog, versions: Iterable[int], times: Mapping[int, int]) -> list[HistoryEntry]:
+def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) -> list[HistoryEntry]:
     switched_on: tuple[int, int | None] | None = None
     is_known = False
     entries = []
@@ -215,7 +214,7 @@ def timestamp_of(snapshot: Snapshot) -> int:
         return modified
 
 
-def commit_times(log: DeltaLog, first: int, last: int) -> dict[int, int]:
+def commit_times(log: LogReader, first: int, last: int) -> dict[int, int]:
     """When the versions from ``first`` to ``last`` that are in the log were committed, epoch ms.
 
     Raises:
@@ -229,7 +228,7 @@ def commit_times(log: DeltaLog, first: int, last: int) -> dict[int, int]:
     return times
 
 
-def version_as_of(log: DeltaLog, when: int | str | dt.datetime) -> int:
+def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
     """The last version committed at or before a time, among those that can be read.
 
     Raises:
@@ -307,7 +306,7 @@ def _iso(milliseconds: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _existing(log: DeltaLog) -> Snapshot:
+def _existing(log: LogReader) -> Snapshot:
     snapshot = log.update()
     if snapshot.version < 0:
         raise TableNotFound(f"there is no Delta table at {log.path}", path=log.path)

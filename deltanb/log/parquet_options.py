@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb.log import properties
+from deltanb.schema import properties
 
 CODEC = "delta.parquet.compression.codec"
 FORMAT_VERSION = "delta.parquet.format.version"

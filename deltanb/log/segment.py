@@ -23,8 +23,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from deltanb.errors import InvalidTable, VersionNotFound
-from deltanb.log.checkpoint_files import CheckpointFiles, complete_checkpoints, parse_name
-from deltanb.log.store import LogStore
+from deltanb.log.checkpoint.files import CheckpointFiles, complete_checkpoints, parse_name
+from deltanb.store.base import LogStore
 
 __all__ = ["LOG_FOLDER", "LogSegment", "checksum_name", "choose", "commit_name", "find", "version_of"]
 

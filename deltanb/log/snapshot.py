@@ -25,13 +25,13 @@ from deltanb.log.segment import commit_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltanb.log.delta_log import DeltaLog
     from deltanb.log.diff import TableDiff
-    from deltanb.log.file_stats import Stat
-    from deltanb.log.predicates import Predicate
-    from deltanb.log.schema import StructType
-    from deltanb.log.store import FileStatus
+    from deltanb.log.reader import LogReader
+    from deltanb.log.skipping.stats import Stat
     from deltanb.log.verification import ChecksumVerification, Recorded
+    from deltanb.schema.types import StructType
+    from deltanb.sql.predicates import Predicate
+    from deltanb.store.base import FileStatus
 
 __all__ = ["Snapshot", "State"]
 
@@ -112,15 +112,15 @@ class Snapshot(Displayable):
     """A table at one version. Immutable; opening one reads no file list.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder, add
-    >>> from deltanb.log.delta_log import DeltaLog
+    >>> from deltanb.log.reader import LogReader
     >>> table = TableBuilder(MemoryStore()).create("id long").commit(add("a", size=3))
-    >>> snapshot = DeltaLog.for_table(table.store).snapshot
+    >>> snapshot = LogReader(table.store).snapshot
     >>> snapshot.version, snapshot.num_files, snapshot.size_in_bytes, snapshot.schema.names
     (1, 1, 3, ['id'])
     """
 
     def __init__(
-        self, log: DeltaLog, state: State, commit_status: FileStatus | None = None
+        self, log: LogReader, state: State, commit_status: FileStatus | None = None
     ) -> None:
         self.log = log
         self.commit_status = commit_status
@@ -147,7 +147,7 @@ class Snapshot(Displayable):
 
     def _refuse_version(self) -> None:
         """An undefined reader version is refused at once; features, when data is asked for."""
-        from deltanb.log.protocol import check_readable
+        from deltanb.schema.protocol import check_readable
 
         try:
             check_readable(self.protocol, self.log.path)
@@ -324,7 +324,7 @@ class Snapshot(Displayable):
         ``rows``: ascending positions of the files that matter, None for all; only statistics of all
         files are kept for the next call.
         """
-        from deltanb.log import skipping
+        from deltanb.log.skipping import prune as skipping
 
         absent = [stat for stat in wanted if stat not in self._stats]
         read: dict[Stat, Any] = {}
@@ -360,8 +360,8 @@ class Snapshot(Displayable):
         self.check_readable()
         if not predicates:
             return self.files if columns is None else self.select_files(columns)
-        from deltanb.log import predicates as language
-        from deltanb.log import skipping
+        from deltanb.log.skipping import prune as skipping
+        from deltanb.sql import predicates as language
 
         parsed = [language.parse(predicate, self.schema) for predicate in predicates]
         return self._read(lambda files: skipping.prune(self, parsed, columns))
@@ -379,6 +379,6 @@ class Snapshot(Displayable):
         Raises:
             UnsupportedProtocol: naming the features.
         """
-        from deltanb.log.protocol import check_readable
+        from deltanb.schema.protocol import check_readable
 
         check_readable(self.protocol, self.log.path)

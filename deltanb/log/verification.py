@@ -30,15 +30,15 @@ from deltanb.action import camel
 from deltanb.actions import CommitInfo, Metadata, Protocol
 from deltanb.display import Displayable
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable, VersionNotFound
-from deltanb.formatting import get_logger, safe
 from deltanb.log import checksum as files
 from deltanb.log.checksum import Checksum
 from deltanb.log.segment import checksum_name
+from deltanb.safe_text import get_logger, safe
 
 if TYPE_CHECKING:
     from deltanb.log.file_set import FileSet
     from deltanb.log.snapshot import Snapshot, State
-    from deltanb.log.store import LogStore
+    from deltanb.store.base import LogStore
 
 __all__ = ["ChecksumVerification", "Comparison", "Recorded", "compare", "read", "verify"]
 

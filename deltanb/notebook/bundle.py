@@ -17,8 +17,10 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any
 
-from deltanb.notebook import chart, conflict, views
-from deltanb.notebook.text import clamp, wrap
+from deltanb.notebook.drawing import chart
+from deltanb.notebook.drawing.text import clamp, wrap
+from deltanb.notebook.views import conflict
+from deltanb.notebook.views import registry as views
 from deltanb.options import options
 
 SHOWN_IN = "_shown_in_cell"

@@ -38,11 +38,11 @@ from deltanb.errors import (
     SchemaMismatch,
     UnsupportedProtocol,
 )
-from deltanb.log import predicates
-from deltanb.log.schema import ArrayType, DataType, MapType, StructField, StructType, to_arrow
+from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType, to_arrow
 from deltanb.spark.columns import column, converted, loses, spark_type
 from deltanb.spark.fill import computed
 from deltanb.spark.refusals import MARK, refusals
+from deltanb.sql import predicates
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from deltanb.data.column_mapping import field_id, physical_name
-from deltanb.log.schema import (
+from deltanb.schema.column_mapping import field_id, physical_name
+from deltanb.schema.types import (
     ArrayType,
     DataType,
     MapType,

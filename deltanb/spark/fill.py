@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from deltanb.data.generated import Marks, Plan
 from deltanb.errors import InvalidArgument
-from deltanb.log.column_values import Identity
+from deltanb.schema.columns import Identity
 from deltanb.spark.columns import column, spark_type
 from deltanb.spark.refusals import refusals
 

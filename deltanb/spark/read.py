@@ -2,7 +2,7 @@
 
 What lives here: the choice among plans for a list of files, and each plan. Partition values and
 deleted rows come from the log; data columns, their pruning and the pushdown of filters are Spark's.
-What it does not know: which files to read (``log/skipping.py``), transactions.
+What it does not know: which files to read (``log/skipping/prune.py``), transactions.
 
 Plans, fastest first; one read may need several, whose rows are then united:
 
@@ -36,26 +36,26 @@ from pyspark.sql import types as T
 from deltanb.actions import decode_path
 from deltanb.data import deletion_vectors
 from deltanb.data import read as in_process
-from deltanb.data.column_mapping import physical_name
 from deltanb.errors import (
     DataFileNotFound,
     DeltaError,
     UnsupportedPredicate,
 )
-from deltanb.log import partitions
-from deltanb.log.paths import place_of
-from deltanb.log.schema import StructField, StructType
+from deltanb.log.skipping import partitions
+from deltanb.schema.column_mapping import physical_name
+from deltanb.schema.types import StructField, StructType
 from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, spark_type
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
 from deltanb.spark.session import spark as start_session
+from deltanb.store.paths import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from deltanb.data.data_file import Scan
-    from deltanb.log.predicates import Predicate
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Predicate
 
 CHUNK_BITS = 13
 """Deleted positions are joined as one bitmap for every 2**13 rows: large enough that a row's lookup is

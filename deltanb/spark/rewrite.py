@@ -2,7 +2,7 @@
 
 What lives here: :func:`write_together`, which has Spark read some files of a table and write their rows
 again, in one file or along a curve.
-What it does not know: which files, and the commit (``commands/optimize.py``).
+What it does not know: which files, and the commit (``commands/upkeep/optimize.py``).
 
 The numbers of the curve come from the same code as in the process, run by Spark's Python workers.
 """
@@ -21,8 +21,8 @@ from deltanb.spark.read import read_table
 from deltanb.spark.write import write_files
 
 if TYPE_CHECKING:
-    from deltanb.commands.rewrite import Rewriter
-    from deltanb.commands.zorder import Curve
+    from deltanb.commands.upkeep.rewrite import Rewriter
+    from deltanb.data.zorder import Curve
 
 KEY = "__curve"  # beside the table's columns while rows are brought into order
 ONE_FILE = 1 << 50  # bytes that no file reaches; Spark cuts by rows, whose number must stay a long

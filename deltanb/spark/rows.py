@@ -29,22 +29,15 @@ from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
 from deltanb.data.enforce import refuse_lacking
 from deltanb.data.row_ids import columns_of
 from deltanb.errors import InvalidPredicate, InvalidTable, UnsupportedPredicate
-from deltanb.log.predicates import parse_value
-from deltanb.log.schema import (
-    ArrayType,
-    DataType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    arrow_type,
-)
-from deltanb.log.values import assignable
+from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructType, arrow_type
 from deltanb.spark.checks import refused, schema_of
 from deltanb.spark.columns import column, converted, loses, shape
 from deltanb.spark.read import PATH, ROW, read_positions, read_table
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import settings
 from deltanb.spark.session import spark as start_session
+from deltanb.sql.predicates import parse_value
+from deltanb.sql.values import assignable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -26,26 +26,22 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
-from deltanb.data import column_mapping, statistics
+from deltanb.data import statistics
 from deltanb.data import write as in_process
 from deltanb.data.constraints import Check
 from deltanb.data.generated import Marks, plan
 from deltanb.errors import InvalidArgument, StorageError
-from deltanb.log import parquet_options, partitions, properties
-from deltanb.log.schema import (
-    ArrayType,
-    DataType,
-    MapType,
-    PrimitiveType,
-    StructField,
-    StructType,
-)
-from deltanb.log.store import LogStore, raise_unlistable, sync_path
+from deltanb.log import parquet_options
+from deltanb.log.skipping import partitions
 from deltanb.options import options
+from deltanb.schema import column_mapping, properties
+from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltanb.spark.checks import checked, translated
 from deltanb.spark.columns import column, renamed, spark_schema
 from deltanb.spark.fill import filled, moved
 from deltanb.spark.session import settings
+from deltanb.store.base import LogStore
+from deltanb.store.local import raise_unlistable, sync_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

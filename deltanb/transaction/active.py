@@ -21,8 +21,8 @@ from deltanb.errors import IllegalStateError, UnsupportedPredicate
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltanb.log.delta_log import DeltaLog
     from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
 _P = ParamSpec("_P")

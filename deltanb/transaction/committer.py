@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deltanb.errors import DeltaError, StorageError, TableNotFound, TableReplaced, VersionNotFound
-from deltanb.formatting import get_logger
 from deltanb.log.segment import commit_name
+from deltanb.safe_text import get_logger
 from deltanb.transaction.steps import PutIfAbsent, Winner
 
 if TYPE_CHECKING:
-    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
 
 logger = get_logger("deltanb.transaction")
@@ -28,7 +28,7 @@ class LogCommitter:
     """
 
     def __init__(
-        self, log: DeltaLog, snapshot: Snapshot, begins: Callable[[], object] = lambda: None
+        self, log: LogReader, snapshot: Snapshot, begins: Callable[[], object] = lambda: None
     ) -> None:
         self.log, self.snapshot, self.begins = log, snapshot, begins
 

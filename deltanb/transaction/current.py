@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, CommitInfo, Metadata, Protocol
 from deltanb.errors import InvalidTransaction
-from deltanb.log.schema import StructType
+from deltanb.schema.types import StructType
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import Reads
 

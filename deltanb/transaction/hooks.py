@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, InvalidTable, UnsupportedProtocol
-from deltanb.formatting import get_logger, without_credentials
-from deltanb.log import checksum, properties
-from deltanb.log.paths import Inside, place_of
+from deltanb.log import checksum
+from deltanb.safe_text import get_logger, without_credentials
+from deltanb.schema import properties
+from deltanb.store.paths import Inside, place_of
 from deltanb.transaction.steps import Committed
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def write_manifests(snapshot: Snapshot, only: set[tuple[str | None, ...]] | None
     Raises:
         UnsupportedProtocol: files have deletion vectors, which such engines would not see.
     """
-    from deltanb.log.partitions import hive_path
+    from deltanb.log.skipping.partitions import hive_path
 
     names = _physical_names(snapshot)
     logical = snapshot.partition_columns

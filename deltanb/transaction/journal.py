@@ -27,7 +27,7 @@ from deltanb.transaction.stats import CommitStats
 from deltanb.transaction.steps import Lost
 
 if TYPE_CHECKING:
-    from deltanb.log.delta_log import DeltaLog
+    from deltanb.log.reader import LogReader
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MAX_ATTEMPTS = 10_000  # transactions a table's journal keeps: some MB, and more than any picture shows
@@ -178,10 +178,10 @@ def last_commit_version_in_session() -> int | None:
     return _last_version
 
 
-_journals: WeakKeyDictionary[DeltaLog, Journal] = WeakKeyDictionary()
+_journals: WeakKeyDictionary[LogReader, Journal] = WeakKeyDictionary()
 
 
-def journal_of(log: DeltaLog) -> Journal:
+def journal_of(log: LogReader) -> Journal:
     """The journal of a table; empty at first, gone with the log."""
     found = _journals.get(log)
     return _journals.setdefault(log, Journal()) if found is None else found

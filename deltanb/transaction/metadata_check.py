@@ -11,10 +11,13 @@ from collections.abc import Iterator
 
 from deltanb.actions import Metadata
 from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema, InvalidTransaction
-from deltanb.formatting import get_logger
-from deltanb.log import column_values, properties
-from deltanb.log.ddl import parse_path
-from deltanb.log.schema import (
+from deltanb.options import options
+from deltanb.safe_text import get_logger
+from deltanb.schema import columns as column_values
+from deltanb.schema import properties
+from deltanb.schema.ddl import parse_path
+from deltanb.schema.paths import find
+from deltanb.schema.types import (
     KNOWN_TYPES,
     NO_INTERVALS,
     PHYSICAL_NAME,
@@ -25,8 +28,6 @@ from deltanb.log.schema import (
     StructType,
     unknown_types,
 )
-from deltanb.log.schema_paths import find
-from deltanb.options import options
 from deltanb.transaction.new_table import MATERIALIZED_NAMES
 
 logger = get_logger("deltanb.transaction")
@@ -109,8 +110,8 @@ def _expressions_of_properties(
 
 
 def _constraint(key: str, text: str, schema: StructType, table: str) -> None:
-    from deltanb.log.coercion import spark_name
-    from deltanb.log.row_expressions import inspect, refuse_changing
+    from deltanb.sql.coercion import spark_name
+    from deltanb.sql.row_expressions import inspect, refuse_changing
 
     try:
         found = inspect(text, schema, None)

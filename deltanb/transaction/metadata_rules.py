@@ -13,9 +13,9 @@ from typing import Any
 
 from deltanb.actions import Metadata
 from deltanb.errors import DeltaError
-from deltanb.log import properties
-from deltanb.log import protocol as features
-from deltanb.log.schema import StructField, StructType, parse_type
+from deltanb.schema import properties
+from deltanb.schema import protocol as features
+from deltanb.schema.types import StructField, StructType, parse_type
 from deltanb.transaction.conflicts import FieldChange
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.steps import Winner

@@ -8,8 +8,8 @@ What it does not know: what metadata must fulfil (``metadata_check.py``), whethe
 from __future__ import annotations
 
 from deltanb.actions import Metadata
-from deltanb.log import properties
 from deltanb.options import options
+from deltanb.schema import properties
 
 MATERIALIZED_NAMES = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
@@ -33,7 +33,7 @@ def completed(metadata: Metadata) -> Metadata:
 
 
 def _mapped(metadata: Metadata) -> Metadata:
-    from deltanb.data import column_mapping  # late: an engine, which lies below
+    from deltanb.schema import column_mapping  # late: an engine, which lies below
 
     last = properties.get(metadata.configuration, column_mapping.MAX_ID_KEY)
     schema, last = column_mapping.assign(metadata.schema, last)

@@ -17,7 +17,7 @@ from typing import Any
 from deltanb.action import MAX_LONG
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, require
-from deltanb.formatting import shown
+from deltanb.safe_text import shown
 
 CHANGES_DATA = frozenset({
     "WRITE", "STREAMING UPDATE", "DELETE", "TRUNCATE", "UPDATE", "MERGE", "CONVERT", "RESTORE",

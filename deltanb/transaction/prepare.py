@@ -33,8 +33,8 @@ from deltanb.errors import (
     PartitionMismatch,
     UnsupportedProtocol,
 )
-from deltanb.log import properties
-from deltanb.log import protocol as features
+from deltanb.schema import properties
+from deltanb.schema import protocol as features
 from deltanb.transaction import rebase
 from deltanb.transaction.current import (
     SERIALIZABLE,

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile
 from deltanb.errors import InvalidArgument, UnsupportedPredicate, require
-from deltanb.log.delta_log import DeltaLog
+from deltanb.log.reader import LogReader
 from deltanb.log.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltanb.log.predicates import Predicate
-    from deltanb.log.schema import StructType
+    from deltanb.schema.types import StructType
+    from deltanb.sql.predicates import Predicate
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Scan:
             return [partition_key(f.partition_values) in self.partitions for f in files]
         if not self.partition:
             return [True] * len(files)
-        from deltanb.log import partitions
+        from deltanb.log.skipping import partitions
 
         return list(partitions.matches(
             [f.partition_values for f in files], list(self.partition), schema,
@@ -229,8 +229,8 @@ def find_files(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> tup
 
 def asked(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> Scan:
     """As :func:`find_files`, without looking for files: metadata is enough."""
-    from deltanb.log.generated_pruning import implied_predicates
-    from deltanb.log.predicates import parse
+    from deltanb.log.skipping.generated import implied_predicates
+    from deltanb.sql.predicates import parse
 
     schema = snapshot.schema
     parsed = [parse(p, schema) for p in predicates]
@@ -243,13 +243,13 @@ def asked(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> Scan:
 def _literal(value: str | None) -> str:
     return "NULL" if value is None else f"'{value}'"
 
-def require_version_of(log: DeltaLog, snapshot: Snapshot | None) -> None:
+def require_version_of(log: LogReader, snapshot: Snapshot | None) -> None:
     """Refuse what no transaction can read: only a version of its own table.
 
     Raises:
         InvalidArgument: no log, no snapshot, or that of another table.
     """
-    require(log, DeltaLog, "OptimisticTransaction", "a DeltaLog: DeltaLog.for_table(path)")
+    require(log, LogReader, "OptimisticTransaction", "a DeltaLog: DeltaLog.for_table(path)")
     if snapshot is None:
         return
     require(snapshot, Snapshot, "OptimisticTransaction", "a Snapshot of the table, or None for the newest")

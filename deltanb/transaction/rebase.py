@@ -16,8 +16,8 @@ from deltanb.errors import (
     RowIdAssignmentWithoutStats,
     RowTrackingBackfillRunningConcurrentlyWithUnbackfill,
 )
-from deltanb.log import properties
-from deltanb.log import protocol as features
+from deltanb.schema import properties
+from deltanb.schema import protocol as features
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.metadata_rules import retime_type_changes
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL

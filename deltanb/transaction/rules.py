@@ -27,7 +27,7 @@ from deltanb.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from deltanb.log import protocol as features
+from deltanb.schema import protocol as features
 from deltanb.transaction import metadata_rules, rebase
 from deltanb.transaction.conflicts import Check, Conflict, FieldChange, Finding, build_conflict
 from deltanb.transaction.current import (

@@ -32,8 +32,8 @@ from deltanb.actions import (
     RemoveFile,
     SetTransaction,
 )
-from deltanb.formatting import get_logger, redacted
 from deltanb.options import options
+from deltanb.safe_text import get_logger, redacted
 from deltanb.transaction.hooks import needs_checkpoint
 
 if TYPE_CHECKING:

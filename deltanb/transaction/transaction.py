@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile, Metadata, Protocol
-from deltanb.display import Displayable
+from deltanb.display import Displayable, above
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaConcurrentModificationException,
@@ -23,9 +23,9 @@ from deltanb.errors import (
     add_note,
     require,
 )
-from deltanb.formatting import last_part, redacted
-from deltanb.log.column_values import SCHEMA_UPDATE, with_marks
 from deltanb.options import options
+from deltanb.safe_text import last_part, redacted
+from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.transaction import active
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit
@@ -49,10 +49,10 @@ from deltanb.transaction.steps import Committed, Failed, Lost, PutIfAbsent, Step
 from deltanb.transaction.writing import TransactionalWrite
 
 if TYPE_CHECKING:
-    from deltanb.log.delta_log import DeltaLog
-    from deltanb.log.predicates import Predicate
     from deltanb.log.snapshot import Snapshot
-    from deltanb.notebook.stepper import CommitStepper
+    from deltanb.observe.stepper import CommitStepper
+    from deltanb.sql.predicates import Predicate
+    from deltanb.transaction.delta_log import DeltaLog
 
 
 
@@ -63,7 +63,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     that landed meanwhile contradicts those reads, by the rules in ``deltanb.transaction.rules``.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder
-    >>> from deltanb.log.delta_log import DeltaLog
+    >>> from deltanb.transaction.delta_log import DeltaLog
     >>> log = DeltaLog.for_table(TableBuilder(MemoryStore()).create("id long").store)
     >>> txn = log.start_transaction()
     >>> add = AddFile(path="a", partition_values={}, size=1, modification_time=1)
@@ -217,7 +217,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         before = None if is_new or self.read_version < 0 else self.snapshot.metadata
         verify_new_metadata(metadata, self.table, before)
         self._new_metadata = metadata
-        from deltanb.log.protocol import upgraded
+        from deltanb.schema.protocol import upgraded
 
         needed = upgraded(self.protocol, metadata)
         if needed is not self.protocol:
@@ -322,14 +322,13 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     def stepper(
         self, actions: Iterable[Action] = (), operation: Operation | str | None = None
     ) -> CommitStepper:
-        """The commit, to be seen and driven by hand: :class:`~deltanb.notebook.stepper.CommitStepper`.
+        """The commit, to be seen and driven by hand: :class:`~deltanb.observe.stepper.CommitStepper`.
 
         Raises:
             InvalidTransaction: as :meth:`commit`.
         """
-        from deltanb.notebook.stepper import CommitStepper
-
-        return CommitStepper(self, actions, operation)
+        stepper: CommitStepper = above("CommitStepper")(self, actions, operation)
+        return stepper
 
     def _begin(
         self, actions: Iterable[Action], operation: Operation | str | None, check: bool

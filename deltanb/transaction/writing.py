@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deltanb.actions import AddFile, Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument, require
-from deltanb.log.paths import place_of
+from deltanb.store.paths import place_of
 from deltanb.transaction.reads import require_version_of
 
 if TYPE_CHECKING:
-    from deltanb.log.delta_log import DeltaLog
     from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.delta_log import DeltaLog
 
 Status = Literal["open", "committing", "committed", "failed", "abandoned", "unknown"]
 

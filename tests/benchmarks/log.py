@@ -87,7 +87,7 @@ def make_commits(table: Path, commits: int, checkpoint_each: int = 0) -> None:
     for version in range(1, commits):
         write_commit(table, version, [commit_info(), {"add": add(version)}])
     if checkpoint_each:
-        from deltanb.log.delta_log import DeltaLog
+        from deltanb.transaction.delta_log import DeltaLog
 
         log = DeltaLog.for_table(table)
         for version in range(checkpoint_each, commits, checkpoint_each):
@@ -305,9 +305,11 @@ class Deltanb:
 
         import deltanb
         from deltanb import actions
-        from deltanb.log import checkpoint, history, protocol, skipping
-        from deltanb.log.delta_log import DeltaLog
+        from deltanb.log import checkpoint, history
+        from deltanb.log.skipping import prune as skipping
+        from deltanb.schema import protocol
         from deltanb.transaction import transaction
+        from deltanb.transaction.delta_log import DeltaLog
 
         assert pandas and checkpoint and history and protocol and skipping and transaction
         self.actions, self.package = actions, deltanb

@@ -21,12 +21,12 @@ from pyroaring import BitMap64
 import deltanb.spark
 from deltanb.actions import Metadata, Protocol
 from deltanb.data import deletion_vectors
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.schema import PrimitiveType, StructField, StructType
-from deltanb.log.store import LocalStore
 from deltanb.options import set_options
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.spark.read import read_table
 from deltanb.spark.write import write_files
+from deltanb.store.local import LocalStore
+from deltanb.transaction.delta_log import DeltaLog
 
 ROWS = 2_000_000
 PARTITIONS = 24

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import deltanb as dn
-from deltanb.log.delta_log import DeltaLog
 from deltanb.notebook import bundle
+from deltanb.transaction.delta_log import DeltaLog
 
 COMMITS = 10_000
 LIVE = 50  # commits after which a file is removed again

@@ -14,8 +14,8 @@ from __future__ import annotations
 import argparse
 import time
 
-from deltanb.log.delta_log import DeltaLog
 from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
 
 PARTS = 10
 

@@ -81,7 +81,7 @@ def test_trusted_notebook_shows_the_rich_form(reader: Reader, server: Server) ->
 
 def test_progress_is_there_while_work_goes_on_and_gone_after(reader: Reader, server: Server) -> None:
     begin = """\
-from deltanb.notebook.progress import progress
+from deltanb.progress import progress
 line = progress("looking for rows", total=2, patience=0)
 done = line.__enter__()"""
     page = reader.open(server.write("progress", begin, "line.__exit__(None, None, None)"))
@@ -94,7 +94,7 @@ done = line.__enter__()"""
 
 def test_ten_thousand_commits_are_drawn(reader: Reader, server: Server, picture: Picture) -> None:
     make = f"""\
-from deltanb.notebook.timeline import CommitTimeline, Track
+from deltanb.observe.timeline import CommitTimeline, Track
 kinds = ("append", "rewrite", "delete", "optimize")
 tracks = [Track(v, max(0, v - 1 - v % 4), "WRITE", f"writer {{v % 7}}", kinds[v % 4])
           for v in range({COMMITS})]

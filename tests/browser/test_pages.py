@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from deltanb.notebook import bundle
-from deltanb.notebook.chart import SVG
-from deltanb.notebook.timeline import CommitTimeline, Track
+from deltanb.notebook.drawing.chart import SVG
+from deltanb.observe.timeline import CommitTimeline, Track
 from deltanb.testing import MemoryStore, TableBuilder
 from tests.notebook import samples, test_stepper, test_time_travel
 

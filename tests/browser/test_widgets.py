@@ -35,7 +35,7 @@ ducks = dn.create("ducks", {"n": [1]})
 ours = ducks.start_transaction()
 ours.stepper(ours.write_files({"n": [2]}), "WRITE")"""
 MANY = """\
-from deltanb.notebook.timeline import CommitTimeline, Track
+from deltanb.observe.timeline import CommitTimeline, Track
 CommitTimeline([Track(v, max(0, v - 1), "WRITE", f"writer {v % 3}", "append", 1) for v in range(900)])"""
 WIDE = """\
 wide = dn.create("wide", {f"a_column_with_a_long_name_{n}": ["x" * 60] for n in range(12)})

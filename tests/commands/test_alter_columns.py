@@ -21,8 +21,8 @@ from deltanb.errors import (
     TableNotFound,
     UnsupportedProtocol,
 )
-from deltanb.log.ddl import parse_type
-from deltanb.log.schema import PrimitiveType, StructField
+from deltanb.schema.ddl import parse_type
+from deltanb.schema.types import PrimitiveType, StructField
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 
@@ -405,7 +405,7 @@ def test_an_append_that_began_before_a_new_column_fails() -> None:
 
 def test_a_new_column_goes_beside_appends_and_deletes() -> None:
     table = table_of({"id": [1, 2]})
-    from deltanb.commands.alter import commit_metadata
+    from deltanb.commands.define.alter import commit_metadata
 
     txn = table.start_transaction()
     table.append({"id": [3]})
@@ -419,7 +419,7 @@ def test_a_new_column_goes_beside_appends_and_deletes() -> None:
 
 def test_two_changes_of_the_metadata_cannot_both_commit() -> None:
     table = table_of({"id": [1]})
-    from deltanb.commands.alter import commit_metadata
+    from deltanb.commands.define.alter import commit_metadata
 
     txn = table.start_transaction()
     table.change_column("id", comment="first")
@@ -429,8 +429,8 @@ def test_two_changes_of_the_metadata_cannot_both_commit() -> None:
 
 
 def test_there_must_be_a_table_at_its_newest_version() -> None:
-    from deltanb.commands.alter_columns import add_columns
-    from deltanb.log.delta_log import DeltaLog
+    from deltanb.commands.define.alter_columns import add_columns
+    from deltanb.transaction.delta_log import DeltaLog
 
     with pytest.raises(TableNotFound, match="create it"):
         add_columns(DeltaLog.for_table(MemoryStore()), "x int")

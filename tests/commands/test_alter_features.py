@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import AddFile, DeletionVector, DomainMetadata, RemoveFile
-from deltanb.commands.drop_feature import droppable
+from deltanb.commands.define.drop_feature import droppable
 from deltanb.data.deletion_vectors import inline
 from deltanb.errors import (
     ConcurrentTransactionException,
@@ -27,8 +27,8 @@ from deltanb.errors import (
     UnsupportedProtocol,
     VersionNotFound,
 )
-from deltanb.log.features import FEATURES
 from deltanb.options import set_options
+from deltanb.schema.features import FEATURES
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
 

@@ -182,7 +182,7 @@ def ids(table: DeltaTable) -> list[tuple[int, int]]:
 
 
 def test_row_tracking_is_filled_in_before_it_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltanb.commands import row_tracking
+    from deltanb.commands.define import row_tracking
 
     monkeypatch.setattr(row_tracking, "MAX_FILES_PER_COMMIT", 2)
     table = table_of({"id": [1, 2]})
@@ -239,7 +239,7 @@ def test_an_append_beside_the_backfill_has_ids_of_its_own() -> None:
 
 
 def test_a_row_deleted_beside_the_backfill_stays_deleted() -> None:
-    from deltanb.commands.row_tracking import BACKFILL, Operation
+    from deltanb.commands.define.row_tracking import BACKFILL, Operation
 
     table = table_of({"id": [1], "p": [1]}, ["p"])
     table.append({"id": [2], "p": [2]})

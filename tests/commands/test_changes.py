@@ -362,8 +362,8 @@ def test_commits_that_were_cleaned_up_are_outside() -> None:
 
 
 def test_no_table_no_changes() -> None:
-    from deltanb.commands.changes import changes
-    from deltanb.log.delta_log import DeltaLog
+    from deltanb.commands.read.changes import changes
+    from deltanb.transaction.delta_log import DeltaLog
 
     with pytest.raises(TableNotFound):
         changes(DeltaLog.for_table(MemoryStore()), 0)
@@ -466,7 +466,7 @@ def test_a_column_that_was_renamed_is_refused_unless_it_is_left_out() -> None:
 def test_columns_that_are_mapped_later_are_found_before() -> None:
     table = feeding()
     txn = table.start_transaction()
-    from deltanb.data.column_mapping import assign
+    from deltanb.schema.column_mapping import assign
 
     schema, last = assign(txn.metadata.schema, keep_names=True)
     txn.update_metadata(txn.metadata.replace(schema_string=schema.to_json(), configuration={

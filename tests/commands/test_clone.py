@@ -11,15 +11,15 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import DomainMetadata
-from deltanb.commands.create import create
 from deltanb.data import deletion_vectors
+from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentWriteException,
     DataFileNotFound,
     InvalidArgument,
     TableAlreadyExists,
 )
-from deltanb.log.store import LocalStore
+from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, ScriptedStore, add
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb.commands.convert import convert
+from deltanb.entry import convert
 from deltanb.errors import (
     ConcurrentWriteException,
     DeltaError,

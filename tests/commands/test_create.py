@@ -11,7 +11,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import DomainMetadata
-from deltanb.commands.create import create
+from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     DeltaConcurrentModificationException,
@@ -22,8 +22,8 @@ from deltanb.errors import (
     TableAlreadyExists,
     UnsupportedProtocol,
 )
-from deltanb.log.schema import ArrayType, PrimitiveType, StructField, StructType
-from deltanb.log.store import LogStore
+from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
+from deltanb.store.base import LogStore
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore
 
 ROWS = {"id": [1, 2], "p": ["a", None]}

@@ -11,9 +11,9 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import ConstraintViolation, InvalidSchema, UnsupportedPredicate
-from deltanb.log.column_values import default
-from deltanb.log.schema import ArrayType, PrimitiveType, StructField, StructType
 from deltanb.options import options
+from deltanb.schema.columns import default
+from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder
 

@@ -14,7 +14,7 @@ import pytest
 
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile
 from deltanb.commands import engine as engines
-from deltanb.commands.create import create
+from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
@@ -26,10 +26,10 @@ from deltanb.errors import (
     TableNotFound,
     UnsupportedPredicate,
 )
-from deltanb.log.delta_log import DeltaLog
 from deltanb.options import StepClock, set_options
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add, remove
+from deltanb.transaction.delta_log import DeltaLog
 from tests.commands.racing import side_by_side
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -281,7 +281,7 @@ def test_a_table_that_only_grows_keeps_its_rows() -> None:
 
 
 def test_there_must_be_a_table(tmp_path: Path) -> None:
-    from deltanb.commands.delete import delete
+    from deltanb.commands.rows.delete import delete
 
     with pytest.raises(TableNotFound):
         delete(DeltaLog.for_table(tmp_path / "none"))

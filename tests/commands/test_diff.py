@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import deltanb as dn
 from deltanb.actions import AddFile
 from deltanb.errors import DeltaError, InvalidArgument, VersionNotFound
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.diff import TableDiff, compare
 from deltanb.testing import MemoryStore
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.reads import FileScan
 
 TABLES = Path(__file__).resolve().parent.parent.parent.parent / "shared" / "tables"

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltanb.commands import engine as engines
-from deltanb.commands.create import create
-from deltanb.commands.rows import begin
+from deltanb.commands.rows.find_and_change import begin
+from deltanb.entry import create
 from deltanb.errors import InvalidArgument, UnsupportedPredicate
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
@@ -168,7 +168,7 @@ def test_a_jvm_that_nobody_asked_for_is_announced_in_one_line(
 def test_a_constraint_that_spark_is_started_for_is_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from deltanb.commands import alter_constraints
+    from deltanb.commands.define import alter_constraints
 
     monkeypatch.setattr(alter_constraints, "_first_on_spark", lambda *_: None)
     table = create(tmp_path / "t", {"t": ["a"]})

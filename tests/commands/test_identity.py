@@ -20,8 +20,8 @@ from deltanb.errors import (
     MetadataChangedException,
     SchemaMismatch,
 )
-from deltanb.log.column_values import MARK, Identity, generated_as, identity
-from deltanb.log.schema import PrimitiveType, StructField, StructType
+from deltanb.schema.columns import MARK, Identity, generated_as, identity
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add
 

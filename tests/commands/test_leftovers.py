@@ -12,7 +12,7 @@ import pytest
 import deltanb as dn
 from deltanb.data.write import SPARK_FOLDER
 from deltanb.errors import StorageError
-from deltanb.log.store import _SyncedFile, is_temporary
+from deltanb.store.local import _SyncedFile, is_temporary
 
 HEX = "0123456789abcdef"
 UUID = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"

@@ -14,8 +14,8 @@ import pytest
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, DomainMetadata
-from deltanb.commands.create import create
 from deltanb.data import deletion_vectors
+from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentDeleteReadException,
     DataFileNotFound,

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from deltanb.actions import AddCDCFile, AddFile, CommitInfo, Metadata, RemoveFile
-from deltanb.commands.create import create
-from deltanb.commands.merge import MergeBuilder
+from deltanb.commands.merge.merge import MergeBuilder
 from deltanb.data.read import read_data_file
+from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
@@ -31,8 +31,8 @@ from deltanb.errors import (
     SchemaMismatch,
     UnsupportedPredicate,
 )
-from deltanb.log.schema import PrimitiveType, StructField, StructType
 from deltanb.options import options
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 
@@ -560,7 +560,7 @@ def test_the_target_is_pruned_by_the_sources_values(monkeypatch: pytest.MonkeyPa
     assert reads(merge(table, {"id": [None]}).when_matched_delete()) == []
     assert reads(merge(table, {"id": [5]}).when_not_matched_by_source_update(set={"id": "id"})) == [
         "TRUE [TRUE]: 4"]
-    from deltanb.commands import merge_on
+    from deltanb.commands.merge import on as merge_on
 
     monkeypatch.setattr(merge_on, "MAX_LISTED_VALUES", 2)
     many = merge(table, {"id": [4, 1, 3]}).when_matched_update(set={"id": "t.id"})
@@ -655,7 +655,7 @@ def test_a_table_without_files_and_a_source_without_rows() -> None:
 
 
 def test_windows_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltanb.commands import merge_rows
+    from deltanb.commands.merge import in_process as merge_rows
 
     monkeypatch.setattr(merge_rows, "WINDOW_ROWS", 3)
     table = table_of({"id": list(range(20)), "n": [0] * 20}, 10)
@@ -666,7 +666,7 @@ def test_windows_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> N
 # --- columns whose values the table gives -----------------------------------------------------------
 
 def test_the_table_gives_values_to_inserted_rows() -> None:
-    from deltanb.log import column_values as given
+    from deltanb.schema import columns as given
 
     long = PrimitiveType("long")
     table = create(MemoryStore(), StructType([
@@ -687,7 +687,7 @@ def test_the_table_gives_values_to_inserted_rows() -> None:
 
 def test_rows_that_were_found_must_be_written(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Conditions that Spark evaluates again may name other rows; then nothing is committed."""
-    from deltanb.commands import merge as command
+    from deltanb.commands.merge import merge as command
 
     write = command.write_rows
     monkeypatch.setattr(command, "write_rows", lambda txn, data: write(txn, data)[:-1])

@@ -17,10 +17,9 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import AddFile, DomainMetadata, RemoveFile
-from deltanb.commands import zorder
-from deltanb.commands.create import create
-from deltanb.commands.optimize import optimize
-from deltanb.data import deletion_vectors
+from deltanb.commands.upkeep.optimize import optimize
+from deltanb.data import deletion_vectors, zorder
+from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentDeleteDeleteException,
     DeltaConcurrentModificationException,

@@ -24,12 +24,12 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import AddFile
-from deltanb.commands.availability import versions
 from deltanb.data import deletion_vectors
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
 from deltanb.log import cleanup
-from deltanb.log.paths import Inside, is_same_table, place_of
-from deltanb.log.store import LocalStore
+from deltanb.observe.availability import versions
+from deltanb.store.local import LocalStore
+from deltanb.store.paths import Inside, is_same_table, place_of
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction.hooks import write_manifests
 

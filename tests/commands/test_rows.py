@@ -8,11 +8,19 @@ import threading
 import pyarrow as pa
 import pytest
 
-from deltanb.commands import rows as machinery
-from deltanb.commands.create import create
-from deltanb.commands.rows import CommandResult, FileChanges, Stopwatch, begin, bitmap, find, understand
-from deltanb.notebook.progress import Terminal, progress
+from deltanb.commands.rows import find_and_change as machinery
+from deltanb.commands.rows.find_and_change import (
+    CommandResult,
+    FileChanges,
+    Stopwatch,
+    begin,
+    bitmap,
+    find,
+    understand,
+)
+from deltanb.entry import create
 from deltanb.options import StepClock, set_options
+from deltanb.progress import Terminal, progress
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deltanb.commands.create import create
+from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,

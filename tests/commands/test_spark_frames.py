@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deltanb.actions import AddFile
-from deltanb.commands.create import create
+from deltanb.entry import create
 from deltanb.errors import ConstraintViolation, SchemaMismatch
 from deltanb.table import DeltaTable
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile
-from deltanb.commands.create import create
+from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
@@ -27,10 +27,10 @@ from deltanb.errors import (
     TableNotFound,
     UnsupportedPredicate,
 )
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.schema import PrimitiveType, StructField, StructType
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
+from deltanb.transaction.delta_log import DeltaLog
 from tests.commands.racing import side_by_side
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -275,7 +275,7 @@ def test_a_table_that_only_grows_keeps_its_rows() -> None:
 
 
 def test_there_must_be_a_table(tmp_path: Path) -> None:
-    from deltanb.commands.update import update
+    from deltanb.commands.rows.update import update
 
     with pytest.raises(TableNotFound):
         update(DeltaLog.for_table(tmp_path / "none"), {"x": "1"})

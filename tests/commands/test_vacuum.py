@@ -14,10 +14,11 @@ import pytest
 from pyroaring import BitMap64
 
 import deltanb as dn
+from deltanb import formatting as units
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, encode_path
-from deltanb.commands.create import create
-from deltanb.commands.vacuum import LAST_VACUUM, vacuum
+from deltanb.commands.upkeep.vacuum import LAST_VACUUM, vacuum
 from deltanb.data import deletion_vectors
+from deltanb.entry import create
 from deltanb.errors import (
     DataFileNotFound,
     DeltaError,
@@ -28,7 +29,6 @@ from deltanb.errors import (
     UnsupportedProtocol,
     VersionNotFound,
 )
-from deltanb.notebook import units
 from deltanb.options import options
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, Pass, ScriptedStore, TableBuilder, add

@@ -13,7 +13,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddCDCFile, AddFile, DomainMetadata, RemoveFile, SetTransaction
-from deltanb.commands.create import create
+from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
@@ -25,7 +25,7 @@ from deltanb.errors import (
     TableNotFound,
     UnsupportedPredicate,
 )
-from deltanb.log.schema import ArrayType, PrimitiveType, StructField, StructType
+from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction.journal import journal_of
@@ -100,7 +100,7 @@ def test_nothing_is_recorded_where_a_table_says_write_serializable() -> None:
 
 def test_there_must_be_a_table(tmp_path: Path) -> None:
     log = dn.DeltaLog.for_table(tmp_path / "none")
-    from deltanb.commands.write import append
+    from deltanb.commands.rows.write import append
 
     with pytest.raises(TableNotFound, match=r"deltanb\.create"):
         append(log, {"id": [1]})

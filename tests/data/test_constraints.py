@@ -15,14 +15,7 @@ from deltanb.errors import (
     InvalidTable,
     UnsupportedPredicate,
 )
-from deltanb.log.schema import (
-    ArrayType,
-    MapType,
-    PrimitiveType,
-    StructField,
-    StructType,
-    to_arrow,
-)
+from deltanb.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType, to_arrow
 
 LONG, STRING = PrimitiveType("long"), PrimitiveType("string")
 FIELDS = StructType([StructField("x", LONG), StructField("name", STRING)])

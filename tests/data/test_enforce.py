@@ -10,14 +10,7 @@ import pytest
 
 from deltanb.data.enforce import Enforcer, differences
 from deltanb.errors import SchemaMismatch
-from deltanb.log.schema import (
-    ArrayType,
-    MapType,
-    PrimitiveType,
-    StructField,
-    StructType,
-    parse_type,
-)
+from deltanb.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType, parse_type
 
 
 def table_of(**types: str | StructField) -> StructType:

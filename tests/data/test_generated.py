@@ -18,8 +18,8 @@ from deltanb.errors import (
     UnsupportedPredicate,
     UnsupportedProtocol,
 )
-from deltanb.log.column_values import generated_as, identity
-from deltanb.log.schema import PrimitiveType, StructField, StructType
+from deltanb.schema.columns import generated_as, identity
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder
 

@@ -15,7 +15,6 @@ from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, encode_path
 from deltanb.data import deletion_vectors, read
-from deltanb.data.column_mapping import ID_KEY, MODE_KEY, NAME_KEY, PARQUET_ID
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION
 from deltanb.errors import (
     DataFileNotFound,
@@ -25,9 +24,10 @@ from deltanb.errors import (
     TableNotFound,
     UnsupportedProtocol,
 )
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.store import LocalStore
+from deltanb.schema.column_mapping import ID_KEY, MODE_KEY, NAME_KEY, PARQUET_ID
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder
+from deltanb.transaction.delta_log import DeltaLog
 
 FEATURES = {"minReaderVersion": 3, "minWriterVersion": 7}
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltanb.actions import Metadata, Protocol
-from deltanb.data import column_mapping as mapping
 from deltanb.errors import InvalidArgument, InvalidTable
-from deltanb.log.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
+from deltanb.schema import column_mapping as mapping
+from deltanb.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 
 LONG, STRING = PrimitiveType("long"), PrimitiveType("string")
 INNER = StructType([StructField("x y", LONG), StructField("z", STRING, nullable=False)])

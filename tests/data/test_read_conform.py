@@ -8,10 +8,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from deltanb.data.column_mapping import ID_KEY, NAME_KEY, PARQUET_ID
 from deltanb.data.conform import Place, check_type_changes, compile_conversion, find_field
 from deltanb.errors import InvalidTable, UnsupportedProtocol
-from deltanb.log.schema import (
+from deltanb.schema.column_mapping import ID_KEY, NAME_KEY, PARQUET_ID
+from deltanb.schema.types import (
     ArrayType,
     MapType,
     PrimitiveType,

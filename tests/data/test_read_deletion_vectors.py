@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from deltanb.actions import DeletionVector
 from deltanb.data import deletion_vectors as dvs
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
-from deltanb.log.store import LocalStore
+from deltanb.store.local import LocalStore
 
 SAMPLES = [
     [0],

@@ -13,10 +13,10 @@ import pytest
 
 from deltanb.actions import AddFile
 from deltanb.data import read, row_groups
-from deltanb.data.column_mapping import ID_KEY, MODE_KEY, NAME_KEY, PARQUET_ID
-from deltanb.log import predicates
-from deltanb.log.parquet_file import open_parquet
-from deltanb.log.schema import StructType
+from deltanb.log.checkpoint.parquet_file import open_parquet
+from deltanb.schema.column_mapping import ID_KEY, MODE_KEY, NAME_KEY, PARQUET_ID
+from deltanb.schema.types import StructType
+from deltanb.sql import predicates
 from deltanb.testing import MemoryStore, TableBuilder
 
 

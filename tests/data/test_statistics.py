@@ -15,9 +15,10 @@ import pytest
 
 from deltanb import actions
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
-from deltanb.data import column_mapping, statistics
+from deltanb.data import statistics
 from deltanb.data.bounds import truncate_max
-from deltanb.log.schema import from_arrow
+from deltanb.schema import column_mapping
+from deltanb.schema.types import from_arrow
 
 TABLES_OF_SPARK = [
     "kernel_rs/stats-writing-all-types/delta", "kernel_rs/timestamp-truncation-stats",

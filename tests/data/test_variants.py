@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltanb.commands.create import create
 from deltanb.data.conform import Place, compile_conversion
 from deltanb.data.variants import MalformedVariant, put_together
+from deltanb.entry import create
 from deltanb.errors import InvalidTable
-from deltanb.log.schema import PrimitiveType
+from deltanb.schema.types import PrimitiveType
 from deltanb.table import DeltaTable
 
 VARIANT = PrimitiveType("variant")

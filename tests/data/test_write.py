@@ -18,10 +18,10 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
-from deltanb.commands.create import create
-from deltanb.data import column_mapping, inputs, write
+from deltanb.data import inputs, write
 from deltanb.data.constraints import Check
 from deltanb.data.write import write_files
+from deltanb.entry import create
 from deltanb.errors import (
     ConstraintViolation,
     DeltaError,
@@ -29,9 +29,10 @@ from deltanb.errors import (
     InvalidSchema,
     SchemaMismatch,
 )
-from deltanb.log.schema import ArrayType, PrimitiveType, StructField, StructType, from_arrow
-from deltanb.log.store import LocalStore
 from deltanb.options import SeededIds, set_options
+from deltanb.schema import column_mapping
+from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType, from_arrow
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore
 
 PROTOCOL = Protocol(3, 7, ("timestampNtz",), ("timestampNtz",))
@@ -537,7 +538,7 @@ def test_an_empty_string_in_a_partition_column_is_null_to_constraints(tmp_path: 
 
 
 def test_variants(tmp_path: Path) -> None:
-    from deltanb.commands.create import create
+    from deltanb.entry import create
 
     kind = pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)])
     one = {"metadata": b"\x01\x00\x00", "value": b"\x0c\x05"}  # the integer 5

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import deltanb as dn
-from deltanb.commands.row_tracking import backfill
+from deltanb.commands.define.row_tracking import backfill
 from deltanb.log.compaction import write_compaction
 
 Work = Callable[[Path], Any]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from unittest.mock import patch
 
-from deltanb.log import store as stores
+from deltanb.store import local as stores
 
 Moment = Literal["before", "half", "after"]
 Fault = Literal["kill", "ENOSPC", "EROFS", "EIO", "interrupt"]

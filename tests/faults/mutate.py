@@ -37,9 +37,10 @@ import deltanb as dn
 from deltanb.actions import DeletionVector
 from deltanb.data import deletion_vectors
 from deltanb.errors import DeltaError
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.store import LocalStore, LogStore
+from deltanb.store.base import LogStore
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore
+from deltanb.transaction.delta_log import DeltaLog
 
 MAX_MEMORY = 8 << 30  # bytes of address space of a worker: a length that lies must not fill the machine
 MAX_SECONDS = 60  # for one damaged table; the slowest takes a fraction of a second

@@ -16,12 +16,12 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 
-from deltanb.commands.changes import changes
+from deltanb.commands.read.changes import changes
 from deltanb.errors import MissingChangeData
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.snapshot import Snapshot
-from deltanb.log.store import LocalStore
+from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
+from deltanb.transaction.delta_log import DeltaLog
 
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 State = dict[str, Any] | None

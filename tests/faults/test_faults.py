@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from deltanb.log.store import LocalStore
+from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
 from deltanb.transaction.transaction import OptimisticTransaction
 from tests.faults import commands

@@ -21,8 +21,8 @@ from deltanb.actions import decode_path
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.data.write import SPARK_FOLDER
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
-from deltanb.log.delta_log import DeltaLog
 from deltanb.options import SeededIds, set_options
+from deltanb.transaction.delta_log import DeltaLog
 from tests.faults.commands import COMMANDS, ON_SPARK, TABLES, Command
 from tests.faults.disk import CHANGING, Disk, Done, Strike
 from tests.faults.killed import Killer

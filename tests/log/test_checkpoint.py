@@ -15,25 +15,22 @@ from hypothesis import strategies as st
 
 from deltanb.actions import decode_path, encode_path
 from deltanb.errors import InvalidTable, UnsupportedProtocol
-from deltanb.log.checkpoint import (
-    complete_checkpoints,
-    open_checkpoint,
-    read_last_checkpoint,
-)
-from deltanb.log.checkpoint_files import SIDECAR_FOLDER, classic_name
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.last_checkpoint import (
+from deltanb.log.checkpoint.files import SIDECAR_FOLDER, classic_name, complete_checkpoints
+from deltanb.log.checkpoint.hint import (
     LAST_CHECKPOINT,
     LastCheckpoint,
     canonical,
     checksum,
     parse_last_checkpoint,
+    read_last_checkpoint,
     write_last_checkpoint,
 )
+from deltanb.log.checkpoint.read import open_checkpoint
 from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA
-from deltanb.log.store import LocalStore
 from deltanb.options import set_options
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from deltanb.transaction.delta_log import DeltaLog
 
 DAY_MS = 86_400_000
 
@@ -422,8 +419,8 @@ def test_a_v2_checkpoint_has_sidecars_and_metadata_and_now_and_then_a_classic_na
 
 
 def test_large_states_are_split(monkeypatch):
-    monkeypatch.setattr("deltanb.log.checkpoint_write.MAX_SIDECAR_ROWS", 10)
-    monkeypatch.setattr("deltanb.log.checkpoint_write.ROWS_PER_GROUP", 4)
+    monkeypatch.setattr("deltanb.log.checkpoint.write.MAX_SIDECAR_ROWS", 10)
+    monkeypatch.setattr("deltanb.log.checkpoint.write.ROWS_PER_GROUP", 4)
     table = TableBuilder(MemoryStore()).create(
         protocol=V2_PROTOCOL, properties={"delta.checkpointPolicy": "v2"}
     )

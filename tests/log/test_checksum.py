@@ -12,10 +12,10 @@ import deltanb as dn
 from deltanb.actions import CommitInfo
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable
 from deltanb.log.checksum import checksum_name, read_checksum, write_checksum
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.store import LocalStore
 from deltanb.log.verification import compare, verify
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add, remove
+from deltanb.transaction.delta_log import DeltaLog
 
 # Two fixtures whose authors edited the log after the fact: a checksum must notice.
 EDITED = {"cdc_ict_table": {"inCommitTimestampOpt"}, "crc-full": {"numFiles", "tableSizeBytes"}}

@@ -6,15 +6,15 @@ import os
 import pytest
 
 from deltanb.errors import UnsupportedProtocol, VersionNotFound
-from deltanb.log.checkpoint_files import SIDECAR_FOLDER, classic_name
+from deltanb.log.checkpoint.files import SIDECAR_FOLDER, classic_name
 from deltanb.log.checksum import checksum_name
 from deltanb.log.cleanup import clean_up
 from deltanb.log.compaction import compaction_name
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
-from deltanb.log.store import LocalStore
 from deltanb.options import set_options
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
 
 DAY = 86_400_000
 NOON = DAY // 2

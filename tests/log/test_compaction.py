@@ -13,9 +13,9 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.log.compaction import read_compaction, write_compaction
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.store import LocalStore
+from deltanb.store.local import LocalStore
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add, remove
+from deltanb.transaction.delta_log import DeltaLog
 
 
 def lines_of(store, name):

@@ -13,16 +13,16 @@ import deltanb as dn
 from deltanb.actions import DeletionVector
 from deltanb.data import deletion_vectors
 from deltanb.errors import InvalidTable
-from deltanb.log.checkpoint_files import classic_name
+from deltanb.log.checkpoint.files import classic_name
+from deltanb.log.checkpoint.hint import LAST_CHECKPOINT, read_last_checkpoint
+from deltanb.log.checkpoint.parquet_file import Footer, open_parquet, read_footer
 from deltanb.log.checksum import checksum_name, read_checksum
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.file_set import FileSet
-from deltanb.log.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
-from deltanb.log.parquet_file import Footer, open_parquet, read_footer
 from deltanb.log.segment import commit_name
 from deltanb.log.snapshot import State
-from deltanb.notebook import timeline_rows
+from deltanb.observe import tracks as timeline_rows
 from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
 
 DEEP = "[" * 100_000 + "]" * 100_000
 ROWS = [{"id": n} for n in range(6)]

@@ -13,11 +13,11 @@ import pytest
 from deltanb import actions
 from deltanb.actions import AddFile
 from deltanb.errors import InvalidTable, TableNotFound, UnsupportedProtocol, VersionNotFound
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
-from deltanb.log.store import LocalStore
 from deltanb.options import options
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add, remove, to_lines
+from deltanb.transaction.delta_log import DeltaLog
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,11 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import CommitOutcomeUnknown, DeltaError, StorageError
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.foreign_store import guarded, unguarded
-from deltanb.log.store import FileStatus, LocalStore
+from deltanb.store.base import FileStatus
+from deltanb.store.guard import guarded, unguarded
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore
+from deltanb.transaction.delta_log import DeltaLog
 
 
 class Refused(Exception):

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import deltanb as dn
 from deltanb.errors import ConcurrentAppendException
-from deltanb.log import expressions as ex
-from deltanb.log import predicates
-from deltanb.log.column_values import generated_as
-from deltanb.log.generated_pruning import implied_predicates
-from deltanb.log.partitions import format_value
-from deltanb.log.schema import PrimitiveType, StructField, StructType, to_arrow
+from deltanb.log.skipping.generated import implied_predicates
+from deltanb.log.skipping.partitions import format_value
 from deltanb.log.snapshot import Snapshot
+from deltanb.schema.columns import generated_as
+from deltanb.schema.types import PrimitiveType, StructField, StructType, to_arrow
+from deltanb.sql import expressions as ex
+from deltanb.sql import predicates
 from deltanb.testing import MemoryStore, TableBuilder, add
 
 UTC = dt.timezone.utc

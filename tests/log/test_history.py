@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from deltanb.errors import InvalidArgument, InvalidTable, VersionNotFound
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.history import to_milliseconds
 from deltanb.log.segment import commit_name
 from deltanb.options import StepClock, set_options
 from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
 
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z
 ICT = {"delta.enableInCommitTimestamps": "true"}

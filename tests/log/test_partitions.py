@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from deltanb.actions import AddFile
 from deltanb.errors import InvalidArgument, InvalidTable
-from deltanb.log import partitions, predicates
-from deltanb.log.schema import PrimitiveType, StructField, StructType
+from deltanb.log.skipping import partitions
+from deltanb.schema.types import PrimitiveType, StructField, StructType
+from deltanb.sql import predicates
 
 UTC = dt.timezone.utc
 steady = settings(derandomize=True, deadline=None)
@@ -100,7 +101,7 @@ def test_every_type_is_written(value: Any, type_: str, text: str | None) -> None
 def test_a_value_of_another_type_is_refused_by_name(value: Any, type_: str) -> None:
     data_type: Any = kind(type_)
     if type_ == "array":
-        from deltanb.log.schema import ArrayType
+        from deltanb.schema.types import ArrayType
         data_type = ArrayType(kind("integer"))
     with pytest.raises(InvalidArgument) as caught:
         partitions.format_value(value, data_type)

@@ -17,12 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltanb.errors import InvalidTable
-from deltanb.log import checkpoint_write, predicates, skipping
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.file_stats import NUM_RECORDS, Stat, parse_stats, parsed_names, typed_stats
-from deltanb.log.schema import PrimitiveType, StructField, StructType
+from deltanb.log.checkpoint import write as checkpoint_write
+from deltanb.log.skipping import prune as skipping
+from deltanb.log.skipping.stats import NUM_RECORDS, Stat, parse_stats, parsed_names, typed_stats
 from deltanb.log.snapshot import Snapshot
+from deltanb.schema.types import PrimitiveType, StructField, StructType
+from deltanb.sql import predicates
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from deltanb.transaction.delta_log import DeltaLog
 
 UTC = dt.timezone.utc
 NAN = float("nan")

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile
-from deltanb.commands.rows import CommandResult
-from deltanb.commands.vacuum import FILES, VacuumResult
+from deltanb.commands.rows.find_and_change import CommandResult
+from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.table import DeltaTable
 from deltanb.testing import TableBuilder

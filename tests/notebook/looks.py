@@ -7,7 +7,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from deltanb.notebook import bundle, html, text, units, views
+from deltanb import formatting as units
+from deltanb.notebook import bundle
+from deltanb.notebook.drawing import html, text
+from deltanb.notebook.views import registry as views
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 VOID = {"br", "hr", "img"}

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb.log.store import LocalStore
-from deltanb.notebook import bundle, chart, html, views
+from deltanb.notebook import bundle
+from deltanb.notebook.drawing import chart, html
+from deltanb.notebook.views import registry as views
 from deltanb.options import SeededIds
+from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
 from tests.conftest import ROOT
 from tests.notebook import large

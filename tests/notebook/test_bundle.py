@@ -12,7 +12,9 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import ConcurrentAppendException
-from deltanb.notebook import bundle, html, views
+from deltanb.notebook import bundle
+from deltanb.notebook.drawing import html
+from deltanb.notebook.views import registry as views
 from deltanb.options import set_options
 from tests.notebook import samples
 

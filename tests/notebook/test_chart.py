@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import altair
 import pytest
 
-from deltanb.notebook import chart, html
-from deltanb.notebook.chart import SVG, TEXT, VEGALITE, Chart, chart_bundle
+from deltanb.notebook.drawing import chart, html
+from deltanb.notebook.drawing.chart import SVG, TEXT, VEGALITE, Chart, chart_bundle
 from deltanb.options import set_options
 from tests.notebook.test_colors import contrast
 

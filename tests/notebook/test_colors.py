@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from deltanb.notebook import html
+from deltanb.notebook.drawing import html
 
 TEXT_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
 SIGN_CONTRAST = 3.0  # WCAG 2.2, 1.4.11

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from deltanb.actions import CommitInfo
-from deltanb.notebook import bundle, conflict, views
+from deltanb.notebook import bundle
+from deltanb.notebook.views import conflict
+from deltanb.notebook.views import registry as views
 from deltanb.options import set_options
 from tests.notebook import samples
 from tests.notebook.looks import assert_consistent, assert_golden

@@ -12,8 +12,11 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile
-from deltanb.notebook import bundle, diff, html, views
-from deltanb.notebook.model import plain
+from deltanb.notebook import bundle
+from deltanb.notebook.drawing import html
+from deltanb.notebook.views import diff
+from deltanb.notebook.views import registry as views
+from deltanb.notebook.views.model import plain
 from deltanb.options import SeededIds, set_options
 from deltanb.testing import MemoryStore, TableBuilder
 from tests.notebook.looks import Page, assert_consistent, assert_golden

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb.notebook import chart, html
+from deltanb.notebook.drawing import chart, html
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.notebook import samples

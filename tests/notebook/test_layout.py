@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltanb.notebook import layout
-from deltanb.notebook.layout import Bar, Count, Span
+from deltanb.notebook.drawing import layout
+from deltanb.notebook.drawing.layout import Bar, Count, Span
 
 PLACE = st.integers(0, 40)
 INTERVALS = st.lists(st.tuples(PLACE, st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1])), max_size=40)

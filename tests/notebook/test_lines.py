@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from deltanb import formatting as units
 from deltanb import set_options
 from deltanb.errors import InvalidArgument
-from deltanb.notebook import chart, text, units
-from deltanb.notebook.lines import LOOKS, MAX_POINTS, Lines, ticks
+from deltanb.notebook.drawing import chart, text
+from deltanb.notebook.drawing.lines import LOOKS, MAX_POINTS, Lines, ticks
 from tests.notebook.looks import GOLDEN
 
 KEYS = {"line": "policy", "step": "writers", "x": "retries", "y": "speed"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import deltanb as dn
-from deltanb.commands.rows import CommandResult
-from deltanb.notebook import bundle, results
+from deltanb.commands.rows.find_and_change import CommandResult
+from deltanb.notebook import bundle
+from deltanb.notebook.views import results
 from deltanb.testing import MemoryStore
 from tests.notebook.looks import assert_consistent, assert_golden
 

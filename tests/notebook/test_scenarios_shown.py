@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deltanb.notebook import views
+from deltanb.notebook.views import registry as views
 from tests.notebook.looks import assert_consistent
 from tests.transaction import test_scenarios
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import deltanb as dn
-from deltanb.commands import rivals
+from deltanb import formatting as units
 from deltanb.errors import (
     CommitOutcomeUnknown,
     ConcurrentAppendException,
@@ -24,12 +24,15 @@ from deltanb.errors import (
     InvalidTransaction,
 )
 from deltanb.log.segment import commit_name
-from deltanb.log.store import LogStore
-from deltanb.notebook import bundle, html, stepper_frames, units
+from deltanb.notebook import bundle
 from deltanb.notebook.bundle import WIDGET
-from deltanb.notebook.stepper import CommitStepper, StepLine
-from deltanb.notebook.stepper_widget import Panel
+from deltanb.notebook.drawing import html
+from deltanb.notebook.widgets.stepper import Panel
+from deltanb.observe import frames as stepper_frames
+from deltanb.observe import rivals
+from deltanb.observe.stepper import CommitStepper, StepLine
 from deltanb.options import set_options
+from deltanb.store.base import LogStore
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore
 from deltanb.transaction.commit import answer
 from deltanb.transaction.hooks import FunctionHook
@@ -635,7 +638,7 @@ def test_a_widget_has_static_siblings() -> None:
 
 
 def test_without_widgets_the_picture_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "deltanb.notebook.stepper_widget")
-    monkeypatch.delattr("deltanb.notebook.stepper_widget")
+    monkeypatch.delitem(sys.modules, "deltanb.notebook.widgets.stepper")
+    monkeypatch.delattr("deltanb.notebook.widgets.stepper")
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     assert set(stepper_of(orders())._repr_mimebundle_()) == {bundle.TEXT, bundle.HTML}

@@ -13,12 +13,13 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, VersionNotFound
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
-from deltanb.notebook import bundle, time_travel_widget
-from deltanb.notebook.time_travel_widget import MAX_STOPS, Panel, moments_of, stops_of
+from deltanb.notebook import bundle
+from deltanb.notebook.widgets import time_travel as time_travel_widget
+from deltanb.notebook.widgets.time_travel import MAX_STOPS, Panel, moments_of, stops_of
 from deltanb.options import SeededIds, StepClock, set_options
 from deltanb.testing import MemoryStore
+from deltanb.transaction.delta_log import DeltaLog
 from tests.notebook.looks import assert_consistent, assert_golden
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -127,7 +128,7 @@ def test_keys_tell_which_row_is_which_by_handle_and_in_code() -> None:
 
 
 def test_what_cannot_be_read_is_refused_with_the_reason_and_one_stays(tmp_path: Path) -> None:
-    table = ducks(dn.log.store.LocalStore(tmp_path / "ducks"))
+    table = ducks(dn.store.local.LocalStore(tmp_path / "ducks"))
     travel = table.time_travel(5)
     with pytest.raises(DataFileNotFound, match=r"version 1 cannot be read: v0 to v2: 3 of their files are "
                                                r"gone \(vacuumed\)\. Those that can be read: v3 to v6"):
@@ -247,7 +248,7 @@ def test_the_bundle_has_the_widget_and_its_static_sibling(half_gone: Any) -> Non
 
 def test_without_ipywidgets_the_picture_stands(half_gone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     travel = half_gone.time_travel()
-    monkeypatch.delitem(sys.modules, "deltanb.notebook.time_travel_widget")
+    monkeypatch.delitem(sys.modules, "deltanb.notebook.widgets.time_travel")
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     assert set(travel._repr_mimebundle_()) == {"text/plain", "text/html"}
 

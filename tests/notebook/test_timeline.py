@@ -15,6 +15,7 @@ import altair
 import pytest
 
 import deltanb as dn
+from deltanb import formatting as units
 from deltanb.errors import (
     ConcurrentDeleteReadException,
     DeltaError,
@@ -24,14 +25,16 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.log.compaction import write_compaction
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
-from deltanb.notebook import chart, html, layout, text, timeline_rows, units, views
-from deltanb.notebook.chart import NEUTRAL, SVG, TEXT, VEGALITE
-from deltanb.notebook.timeline import CommitTimeline, Mark, Track
+from deltanb.notebook.drawing import chart, html, layout, text
+from deltanb.notebook.drawing.chart import NEUTRAL, SVG, TEXT, VEGALITE
+from deltanb.notebook.views import registry as views
+from deltanb.observe import tracks as timeline_rows
+from deltanb.observe.timeline import CommitTimeline, Mark, Track
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction import journal
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.journal import Attempt, LostRace
 from tests.notebook.looks import ADDRESS, GOLDEN, MACHINE, assert_consistent
 

@@ -14,12 +14,15 @@ import deltanb
 from deltanb import actions
 from deltanb.actions import AddFile, DeletionVector
 from deltanb.display import Displayable
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.history import History, HistoryEntry
-from deltanb.notebook import bundle, history, html, tables, text, views
+from deltanb.notebook import bundle
+from deltanb.notebook.drawing import html, text
+from deltanb.notebook.views import history, tables
+from deltanb.notebook.views import registry as views
 from deltanb.options import SeededIds, StepClock, set_options
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
 from tests.notebook.looks import assert_consistent, assert_golden
 from tests.notebook.samples import TIME

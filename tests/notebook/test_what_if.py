@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb.log.delta_log import DeltaLog
 from deltanb.notebook import bundle
+from deltanb.observe.what_if import Replay, explain_conflict
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
-from deltanb.transaction.what_if import Replay, explain_conflict
+from deltanb.transaction.delta_log import DeltaLog
 from tests.notebook.looks import assert_consistent, assert_golden
 
 MAX_SECONDS = 0.05  # a repr, whatever its size

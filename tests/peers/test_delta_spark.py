@@ -16,10 +16,10 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile, CommitInfo, RemoveFile, decode_path
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
-from deltanb.log.store import LocalStore
 from deltanb.log.verification import verify
+from deltanb.store.local import LocalStore
+from deltanb.transaction.delta_log import DeltaLog
 from tests.data.test_variants import decoded, names
 from tests.peers.delta_spark import DeltaSpark, table
 from tests.test_tables import SHREDDED, TABLES

@@ -14,9 +14,9 @@ import pytest
 
 from deltanb.actions import AddFile, CommitInfo, RemoveFile, from_dict
 from deltanb.errors import DeltaError
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
 from deltanb.testing import TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.rebase import parse_high_water_mark
 from tests.peers.delta_spark import DeltaSpark, PeerError
 from tests.transaction.test_scenarios import SCENARIOS, winner_lines

@@ -24,9 +24,9 @@ from pyspark.sql import SparkSession
 from deltanb.actions import Metadata, Protocol
 from deltanb.data import deletion_vectors, read as in_process
 from deltanb.errors import ConstraintViolation, InvalidPredicate, SchemaMismatch
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.schema import PrimitiveType, StructField, StructType
-from deltanb.log.store import LocalStore
+from deltanb.transaction.delta_log import DeltaLog
+from deltanb.schema.types import PrimitiveType, StructField, StructType
+from deltanb.store.local import LocalStore
 from deltanb.spark import read, session as sessions, write
 
 starter = SparkSession.builder.remote("local[2]")

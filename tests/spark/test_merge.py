@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from deltanb.actions import AddCDCFile, RemoveFile
-from deltanb.commands.create import create
-from deltanb.commands.merge import MergeBuilder
+from deltanb.commands.merge.merge import MergeBuilder
+from deltanb.entry import create
 from deltanb.errors import (
     ConstraintViolation,
     InvalidPredicate,
@@ -158,8 +158,8 @@ def test_structs_that_lack_a_field(tmp_path: Path) -> None:
 
 
 def test_the_table_gives_values_to_inserted_rows(tmp_path: Path) -> None:
-    from deltanb.log import column_values as given
-    from deltanb.log.schema import PrimitiveType, StructField, StructType
+    from deltanb.schema import columns as given
+    from deltanb.schema.types import PrimitiveType, StructField, StructType
 
     long = PrimitiveType("long")
     table = create(tmp_path / "t", StructType([

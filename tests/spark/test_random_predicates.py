@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
-from deltanb.log import predicates
-from deltanb.log.schema import from_arrow
+from deltanb.schema.types import from_arrow
+from deltanb.sql import predicates
 from tests.random_predicates import ROWS, Sql, conditions
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -19,10 +19,9 @@ from deltanb.actions import AddFile, Metadata, Protocol, encode_path
 from deltanb.data import deletion_vectors
 from deltanb.data import read as in_process
 from deltanb.data import write as in_process_write
-from deltanb.data.column_mapping import MAX_ID_KEY, MODE_KEY, assign
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidPredicate
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.schema import (
+from deltanb.schema.column_mapping import MAX_ID_KEY, MODE_KEY, assign
+from deltanb.schema.types import (
     ArrayType,
     MapType,
     PrimitiveType,
@@ -31,9 +30,10 @@ from deltanb.log.schema import (
     from_arrow,
     to_arrow,
 )
-from deltanb.log.store import LocalStore
 from deltanb.spark import read as spark_read
 from deltanb.spark.columns import arrow_frame
+from deltanb.store.local import LocalStore
+from deltanb.transaction.delta_log import DeltaLog
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltanb.commands import rows as machinery
-from deltanb.commands.create import create
+from deltanb.commands.rows import find_and_change as machinery
+from deltanb.entry import create
 from deltanb.errors import ConstraintViolation, DeltaError, InvalidPredicate, SchemaMismatch
 from deltanb.table import DeltaTable
 

@@ -17,8 +17,8 @@ pytest.importorskip("pyspark")
 
 from deltanb.data import read as in_process
 from deltanb.errors import DeltaError
-from deltanb.log.delta_log import DeltaLog
 from deltanb.spark.read import read_table
+from deltanb.transaction.delta_log import DeltaLog
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from deltanb.data.conform import Place, compile_conversion
-from deltanb.log.schema import PrimitiveType
+from deltanb.schema.types import PrimitiveType
 from deltanb.spark.session import settings
 
 pytestmark = pytest.mark.spark

@@ -20,10 +20,11 @@ from pyspark.sql import functions as F
 
 from deltanb.actions import Metadata, Protocol, decode_path
 from deltanb.data import write as in_process
-from deltanb.data.column_mapping import MAX_ID_KEY, MODE_KEY, assign
 from deltanb.data.constraints import Within
 from deltanb.errors import ConstraintViolation, InvalidArgument, InvalidSchema, SchemaMismatch
-from deltanb.log.schema import (
+from deltanb.options import SeededIds, set_options
+from deltanb.schema.column_mapping import MAX_ID_KEY, MODE_KEY, assign
+from deltanb.schema.types import (
     ArrayType,
     MapType,
     PrimitiveType,
@@ -32,9 +33,8 @@ from deltanb.log.schema import (
     from_arrow,
     to_arrow,
 )
-from deltanb.log.store import LocalStore
-from deltanb.options import SeededIds, set_options
 from deltanb.spark import write as spark_write
+from deltanb.store.local import LocalStore
 
 pytestmark = pytest.mark.spark
 

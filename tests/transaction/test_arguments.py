@@ -10,8 +10,8 @@ import pytest
 import deltanb as dn
 from deltanb.actions import AddFile
 from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument
-from deltanb.log.delta_log import DeltaLog
 from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.hooks import FunctionHook
 
 BAD = (3, None, "x", True, 1.5, [], [None], object(), -1, b"x", {}, {"a": 1}, float("nan"), AddFile, print)

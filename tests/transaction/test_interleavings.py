@@ -11,12 +11,12 @@ import pytest
 
 from deltanb import errors
 from deltanb.actions import Action, AddFile, CommitInfo, from_json
-from deltanb.log.delta_log import DeltaLog
+from deltanb.observe.schedule import Log, Writer, answer_from, interleavings
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.commit import commit_steps
 from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
-from deltanb.transaction.schedule import Log, Writer, answer_from, interleavings
 from deltanb.transaction.steps import Committed, Failed, PutIfAbsent, ReadWinner, Recognised, Step
 
 

@@ -6,16 +6,16 @@ import pytest
 
 from deltanb.actions import AddFile
 from deltanb.errors import ConcurrentAppendException, IllegalStateError
-from deltanb.log.delta_log import DeltaLog
-from deltanb.notebook.timeline import CommitTimeline
+from deltanb.observe.timeline import CommitTimeline
+from deltanb.observe.what_if import explain_conflict
 from deltanb.options import set_options
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction import journal
 from deltanb.transaction.commit import Drive
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.journal import LostRace, journal_of
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.steps import ReadWinner
-from deltanb.transaction.what_if import explain_conflict
 
 RIVAL = ({"commitInfo": {"operation": "MERGE", "userName": "etl", "txnId": "rival"}},
          add("rival", {"part": "2"}))

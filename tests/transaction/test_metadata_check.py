@@ -10,12 +10,12 @@ import pytest
 import deltanb as dn
 from deltanb.actions import Metadata
 from deltanb.errors import InvalidArgument, InvalidSchema
-from deltanb.log.column_values import default, generated_as, identity
-from deltanb.log.ddl import parse_schema
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.schema import PrimitiveType, StructField, StructType
 from deltanb.options import set_options
+from deltanb.schema.columns import default, generated_as, identity
+from deltanb.schema.ddl import parse_schema
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.testing import MemoryStore, TableBuilder
+from deltanb.transaction.delta_log import DeltaLog
 
 COLUMNS = ("n int, s string, ts timestamp, a array<int>, st struct<x:int>, d decimal(10,1), "
            "m map<string,int>, h int, g ")

@@ -12,10 +12,10 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import Metadata
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.schema import PrimitiveType, StructField, StructType
 from deltanb.options import set_options
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.testing import MemoryStore
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.transaction import OptimisticTransaction
 
 SCHEMA = StructType([StructField("id", PrimitiveType("long"))]).to_json()

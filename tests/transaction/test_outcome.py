@@ -18,12 +18,13 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
-from deltanb.log.store import FileStatus, LocalStore, LogStore
 from deltanb.options import set_options
+from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.local import LocalStore
 from deltanb.testing import Fail, Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction.commit import answer, watching
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Backoff, Committed, PutIfAbsent, ReadWinner
 from deltanb.transaction.transaction import OptimisticTransaction

@@ -6,8 +6,8 @@ import pytest
 
 from deltanb.actions import AddFile, Metadata, Protocol
 from deltanb.errors import ConcurrentAppendException
-from deltanb.log.delta_log import DeltaLog
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
 
 PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"

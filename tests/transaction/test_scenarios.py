@@ -10,11 +10,11 @@ import pytest
 
 from deltanb import actions, errors
 from deltanb.actions import AddFile, CommitInfo, RemoveFile
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore
 from deltanb.transaction import rules
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.rebase import parse_high_water_mark
 from deltanb.transaction.transaction import OptimisticTransaction

@@ -11,10 +11,10 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddCDCFile, AddFile, CommitInfo, SetTransaction
-from deltanb.log.delta_log import DeltaLog
 from deltanb.log.segment import commit_name
 from deltanb.options import options, set_options
 from deltanb.testing import Fail, Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.stats import CommitStats
 

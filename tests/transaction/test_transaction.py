@@ -10,9 +10,8 @@ import pytest
 
 from deltanb import errors
 from deltanb.actions import AddFile, CommitInfo, Metadata, Protocol, SetTransaction, from_dict
-from deltanb.log.delta_log import DeltaLog
-from deltanb.log.schema import PrimitiveType, StructField, StructType
 from deltanb.options import set_options
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.testing import (
     AnswerExists,
     Fail,
@@ -23,6 +22,7 @@ from deltanb.testing import (
     TableBuilder,
     add,
 )
+from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.hooks import FunctionHook
 from deltanb.transaction.operations import RECOMMITS_FILES, Operation
 from deltanb.transaction.steps import (

@@ -1,0 +1,1 @@
+"""Commands that make a table, or change what it is."""

@@ -1,0 +1,116 @@
+"""CLUSTER BY: the columns that OPTIMIZE lays rows out by (PROTOCOL.md, "Clustered Table").
+
+What lives here: the command that sets or ends a table's clustering.
+What it does not know: how files are clustered (``clustering.py``, ``optimize.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from deltanb.actions import DomainMetadata
+from deltanb.commands.define.alter import begin, refuse_unwritable
+from deltanb.commands.define.clustering import DOMAIN, logical_columns
+from deltanb.data.statistics import indexed_leaves
+from deltanb.errors import InvalidArgument
+from deltanb.schema.column_mapping import mode_of, physical_name
+from deltanb.schema.ddl import parse_path, quoted
+from deltanb.schema.paths import field_at, find, type_at
+from deltanb.schema.protocol import supports, upgraded
+from deltanb.schema.types import StructType
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+FEATURE = "clustering"
+MAX_COLUMNS = 4  # Delta's limit: with more, no column is clustered well
+
+
+@active.command
+def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> int | None:
+    """Set the columns that OPTIMIZE clusters the table by; files are laid out anew by OPTIMIZE only.
+
+    Args:
+        columns: at most four paths (``a.b`` reaches into structs); None or empty for none.
+
+    Returns:
+        The version committed; None where there was no clustering to end.
+
+    Raises:
+        InvalidArgument: the table is partitioned; a column that cannot be clustered by, or has no
+            statistics; more than four.
+        InvalidSchema: no such column.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("flights", {"month": [1, 2], "carrier": ["UA", "AA"]})
+    >>> table.cluster_by(["carrier"])
+    1
+    >>> table.snapshot.domain_metadata["delta.clustering"].configuration
+    '{"clusteringColumns":[["carrier"]]}'
+    """
+    named = [columns] if isinstance(columns, str) else list(columns or ())
+    txn = begin(log)
+    clustered = supports(txn.protocol, FEATURE)
+    if not named and not clustered:
+        return None
+    if txn.metadata.partition_columns:
+        raise InvalidArgument(
+            f"table {txn.table} is partitioned by {', '.join(txn.metadata.partition_columns)}; a table is "
+            "partitioned or clustered, not both. Overwrite it with overwrite_schema=True, partition_by=[]")
+    if len(named) > MAX_COLUMNS:
+        raise InvalidArgument(
+            f"table {txn.table}: clustering takes at most {MAX_COLUMNS} columns, found {len(named)}; name "
+            "those that filters use most")
+    paths = [find(txn.metadata.schema, parse_path(name), txn.table) for name in named]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise InvalidArgument(f"table {txn.table}: clustering column {quoted(path)} is named twice",
+                                  column=quoted(path))
+    physical = [_physical_path(txn, path) for path in paths]
+    _require_statistics(txn, paths, physical)
+    if not clustered:
+        asked = txn.metadata.replace(configuration={
+            **txn.metadata.configuration, f"delta.feature.{FEATURE}": "supported"})
+        txn.update_protocol(upgraded(txn.protocol, asked))
+        refuse_unwritable(txn, txn.metadata, txn.protocol)
+    before = logical_columns(txn.snapshot)
+    domain = DomainMetadata(DOMAIN, json.dumps(
+        {"clusteringColumns": [list(path) for path in physical]}, separators=(",", ":")))
+    return txn.commit([domain], Operation("CLUSTER BY", {
+        "oldClusteringColumns": ",".join(quoted(path) for path in before),
+        "newClusteringColumns": ",".join(quoted(path) for path in paths)}))
+
+
+def _physical_path(txn: OptimisticTransaction, path: Sequence[str]) -> tuple[str, ...]:
+    schema, mode = txn.metadata.schema, mode_of(txn.metadata, txn.protocol)
+    if not all(isinstance(type_at(schema, path[:end]), StructType) for end in range(len(path))):
+        raise InvalidArgument(
+            f"table {txn.table}: cannot cluster by {quoted(path)}, a part of an array or a map",
+            column=quoted(path))
+    return tuple(physical_name(field_at(schema, path[:end]), mode) for end in range(1, len(path) + 1))
+
+
+def _require_statistics(
+    txn: OptimisticTransaction, paths: Sequence[tuple[str, ...]],
+    physical: Sequence[tuple[str, ...]],
+) -> None:
+    """Files are laid out by their statistics, so a clustering column must have minimum and maximum."""
+    schema = txn.metadata.schema
+    kept = {leaf.path for leaf in indexed_leaves(schema, txn.metadata, (), txn.protocol)}
+    bounded = {leaf.path: leaf.bounds
+               for leaf in indexed_leaves(schema, txn.metadata, physical, txn.protocol)}
+    for path, stored in zip(paths, physical, strict=True):
+        name = quoted(path)
+        if not bounded.get(stored):
+            raise InvalidArgument(
+                f"table {txn.table}: cannot cluster by {name}: statistics keep no minimum and maximum of "
+                f"the type {field_at(schema, path).type}", column=name)
+        if stored not in kept:
+            raise InvalidArgument(
+                f"table {txn.table}: cannot cluster by {name}: no statistics are kept of it. Name it in "
+                "delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols", column=name)

@@ -1,0 +1,438 @@
+"""ALTER TABLE … COLUMNS: columns and nested fields added, renamed, dropped, moved, widened, commented.
+
+What lives here: the rules of each change and its record. Names are paths: ``a.b`` is a field of the
+struct ``a``, ``a.element.b`` one of the structs in the array ``a``; backticks quote names with dots.
+What it does not know: surgery on schemas (``schema/paths.py``), SQL's types (``schema/ddl.py``).
+
+No data file is read or written: a column that a file lacks is NULL there, a narrower type is widened
+while it is read, and column mapping finds columns under the names they had when the file was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltanb.actions import Metadata
+from deltanb.commands.define import evolution
+from deltanb.commands.define.alter import begin, commit_metadata, refuse_dependents
+from deltanb.commands.define.clustering import logical_columns
+from deltanb.errors import InvalidArgument, InvalidSchema
+from deltanb.schema import properties
+from deltanb.schema import widening as type_widening
+from deltanb.schema.ddl import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    ColumnDefinition,
+    field_for_log,
+    parse_columns,
+    parse_path,
+    parse_position,
+    parse_type,
+    quoted,
+    recorded_name,
+)
+from deltanb.schema.paths import field_at, find, inserted, moved, removed, replaced, type_at, walk
+from deltanb.schema.protocol import supports
+from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType, arrow_type, from_arrow
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MODE = "delta.columnMapping.mode"
+STATS_COLUMNS = "delta.dataSkippingStatsColumns"
+_INTERNAL = ("delta.columnMapping.", "delta.typeChanges")
+_VALUES = (CURRENT_DEFAULT, GENERATION_EXPRESSION, "delta.identity.")
+
+
+@active.command
+def add_columns(log: DeltaLog, columns: Any) -> int:
+    """Add columns, or fields of structs; rows written before have NULL there.
+
+    Args:
+        columns: SQL text as in ADD COLUMNS (``"gate string COMMENT 'at departure' AFTER carrier,
+            plane.seats int"``); or a mapping from path to type (SQL or
+            :class:`~deltanb.schema.types.PrimitiveType` …); or fields of Delta or Arrow, which are
+            top-level columns; or a list of any of these.
+
+    Returns:
+        The version committed.
+
+    Raises:
+        InvalidSchema: no such type, parent or neighbour; a name that is there; NOT NULL.
+        InvalidArgument: a default or generated value, which the rows there are do not have.
+        UnsupportedProtocol: a type with which this library cannot write.
+    """
+    wanted = list(_definitions(columns))
+    if not wanted:
+        raise InvalidArgument("add_columns: no column is named")
+    txn = begin(log)
+    schema = txn.metadata.schema
+    record = []
+    for column in wanted:
+        _refuse_values(column, txn.table)
+        parent = find(schema, column.path[:-1], txn.table) if len(column.path) > 1 else ()
+        _refuse_name_taken(schema, parent, column.path[-1], txn.table)
+        field = _plain(column.field)
+        arrow_type(field.type, quoted(column.path))  # refuses what this library cannot hold
+        schema = inserted(schema, parent, field, column.position)
+        entry: dict[str, Any] = {"column": field_for_log((*parent, field.name), field)}
+        if column.position is not None:
+            entry["position"] = str(column.position)
+        record.append(entry)
+    metadata = evolution.with_schema(txn.metadata, schema)
+    return commit_metadata(txn, metadata, Operation("ADD COLUMNS", {"columns": record}))
+
+
+def _definitions(given: Any) -> Iterable[ColumnDefinition]:
+    if isinstance(given, str):
+        yield from parse_columns(given)
+    elif isinstance(given, ColumnDefinition):
+        yield given
+    elif isinstance(given, StructField):
+        yield ColumnDefinition((given.name,), given)
+    elif isinstance(given, pa.Field):
+        yield from _definitions(from_arrow(pa.schema([given])).fields[0])
+    elif isinstance(given, Mapping):
+        for name, type_ in given.items():
+            path = parse_path(name)
+            if isinstance(type_, str):  # the type may be followed by COMMENT, AFTER …
+                found = parse_columns(f"{quoted(path)} {type_}")
+                if len(found) != 1:
+                    raise InvalidArgument(f"column {name} takes one type, found {type_!r}")
+                yield from found
+            else:
+                yield ColumnDefinition(path, StructField(path[-1], _data_type(type_)))
+    elif isinstance(given, Iterable):
+        for item in given:
+            yield from _definitions(item)
+    else:
+        raise InvalidArgument(
+            f"add_columns takes SQL text, fields, or a mapping from name to type, found {given!r:.80}")
+
+
+def _data_type(given: Any) -> DataType:
+    if isinstance(given, DataType):
+        return given
+    if isinstance(given, str):
+        return parse_type(given)
+    if isinstance(given, pa.DataType):
+        return from_arrow(pa.schema([("type", given)])).fields[0].type
+    raise InvalidArgument(f"a type is SQL text, a Delta or an Arrow type, found {given!r:.80}")
+
+
+def _refuse_values(column: ColumnDefinition, table: str) -> None:
+    name = quoted(column.path)
+    fields = [(column.path, column.field), *walk(column.field.type, column.path)]
+    for path, field in fields:
+        if not field.nullable:
+            raise InvalidSchema(
+                f"table {table}: cannot add {quoted(path)} NOT NULL: rows that are there have NULL in it. "
+                "Add it without, fill it, then add_constraint(name, \"… IS NOT NULL\")",
+                column=quoted(path))
+        if any(key.startswith(_VALUES) for key in field.metadata):
+            raise InvalidArgument(
+                f"table {table}: cannot add {name} with a default, generated or identity value: rows that "
+                "are there do not have it. Add it without; then change_column(name, default=…) "
+                "gives later rows a default", column=name)
+
+
+def _refuse_name_taken(
+    schema: StructType, parent: Sequence[str], name: str, table: str
+) -> None:
+    struct = type_at(schema, parent)
+    taken = struct.get(name) if isinstance(struct, StructType) else None
+    if taken is not None:
+        raise InvalidSchema(
+            f"table {table}: column {quoted([*parent, taken.name])} is there already; names are compared "
+            "without case", column=quoted([*parent, name]))
+
+
+def _plain(field: StructField) -> StructField:
+    """The field without what belongs to a column of another table."""
+    kept = {k: v for k, v in field.metadata.items() if not k.startswith(_INTERNAL)}
+    return field.replace(metadata=kept, type=evolution.fresh(field.type))
+
+
+# --- rename and drop ------------------------------------------------------------------------------
+
+@active.command
+def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> int:
+    """Rename a column or a nested field; the files keep the old name, which only the log knows then.
+
+    Args:
+        name: the path, e.g. ``"plane.seats"``.
+        new_name: the new name of its last part.
+
+    Returns:
+        The version committed.
+
+    Raises:
+        InvalidArgument: the table does not map columns, or a constraint or generated column reads it.
+        InvalidSchema: no such column, or the new name is taken.
+    """
+    txn = begin(log)
+    schema = txn.metadata.schema
+    path = find(schema, parse_path(name), txn.table)
+    _require_mapping(txn, "rename", path)
+    if not isinstance(new_name, str) or not new_name:
+        raise InvalidArgument(f"table {txn.table}: {quoted(path)} needs a new name, found {new_name!r}")
+    if not isinstance(type_at(schema, path[:-1]), StructType):
+        raise InvalidSchema(
+            f"table {txn.table}: {quoted(path)} is a part of a type and has no name of its own",
+            column=quoted(path))
+    if new_name.lower() != path[-1].lower():
+        _refuse_name_taken(schema, path[:-1], new_name, txn.table)
+    refuse_dependents(txn.metadata, path, "rename", txn.table)
+    new_path = (*path[:-1], new_name)
+    changed = replaced(schema, path, field_at(schema, path).replace(name=new_name))
+    partitions = [new_name if (column,) == path else column
+                  for column in txn.metadata.partition_columns]
+    metadata = evolution.with_schema(
+        _with_stats_columns(txn.metadata, path, new_path), changed, partitions)
+    return commit_metadata(txn, metadata, Operation("RENAME COLUMN", {
+        "oldColumnPath": recorded_name(path), "newColumnPath": recorded_name(new_path)}))
+
+
+@active.command
+def drop_columns(
+    log: DeltaLog, names: str | Sequence[str], if_exists: bool = False
+) -> int | None:
+    """Drop columns or nested fields; older versions still show them, files are not rewritten.
+
+    Args:
+        names: paths, or one path.
+        if_exists: leave out those that are not there.
+
+    Returns:
+        The version committed; None if ``if_exists`` left nothing to drop.
+
+    Raises:
+        InvalidArgument: the table does not map columns; a partition or clustering column; a constraint
+            or generated column reads it.
+        InvalidSchema: no such column, or it is the last one.
+    """
+    txn = begin(log)
+    paths = []
+    for name in [names] if isinstance(names, str) else list(names):
+        try:
+            paths.append(find(txn.metadata.schema, parse_path(name), txn.table))
+        except InvalidSchema:
+            if not if_exists:
+                raise
+    if not paths:
+        if not if_exists:
+            raise InvalidArgument("drop_columns: no column is named")
+        return None
+    metadata = txn.metadata
+    schema = metadata.schema
+    clustered = logical_columns(txn.snapshot)
+    for path in paths:
+        _require_mapping(txn, "drop", path)
+        for role, columns in (("partition", [(c,) for c in metadata.partition_columns]),
+                              ("clustering", clustered)):
+            if any(column[:len(path)] == path for column in columns):
+                hint = ("overwrite the table with overwrite_schema=True" if role == "partition"
+                        else "cluster_by(…) other columns first")
+                raise InvalidArgument(
+                    f"table {txn.table}: cannot drop {quoted(path)}, it is a {role} column; {hint}",
+                    column=quoted(path))
+        refuse_dependents(txn.metadata, path, "drop", txn.table)
+        schema = removed(schema, find(schema, path, txn.table))
+        metadata = _with_stats_columns(metadata, path, None)
+    metadata = evolution.with_schema(metadata, schema)
+    return commit_metadata(
+        txn, metadata, Operation("DROP COLUMNS", {"columns": [recorded_name(path) for path in paths]}))
+
+
+def _require_mapping(txn: OptimisticTransaction, what: str, path: Sequence[str]) -> None:
+    if properties.get(txn.metadata.configuration, MODE) == "none":
+        raise InvalidArgument(
+            f"table {txn.table}: cannot {what} column {quoted(path)}: its data files are read by the names "
+            'of the columns. Let the log map them first: set_properties({"delta.columnMapping.mode": '
+            '"name"})', column=quoted(path))
+
+
+def _with_stats_columns(
+    metadata: Metadata, path: tuple[str, ...], new_path: tuple[str, ...] | None
+) -> Metadata:
+    """The metadata with a renamed or dropped column followed in ``delta.dataSkippingStatsColumns``."""
+    named = properties.get(metadata.configuration, STATS_COLUMNS)
+    if named is None:
+        return metadata
+    lower = tuple(part.lower() for part in path)
+    kept = []
+    for text in named:
+        column = parse_path(text)
+        if tuple(part.lower() for part in column[:len(path)]) == lower:
+            if new_path is None:
+                continue
+            column = (*new_path, *column[len(path):])
+        kept.append(quoted(column))
+    return metadata.replace(
+        configuration={**metadata.configuration, STATS_COLUMNS: ",".join(kept)})
+
+
+# --- change ---------------------------------------------------------------------------------------
+
+@active.command
+def change_column(
+    log: DeltaLog,
+    name: str | Sequence[str],
+    *,
+    type: Any = None,
+    comment: str | None = None,
+    nullable: bool | None = None,
+    position: str | None = None,
+    default: str | None = None,
+    drop_default: bool = False,
+) -> int:
+    """Change a column, a nested field, or the element, key or value of an array or map.
+
+    Args:
+        name: the path, e.g. ``"delay"`` or ``"legs.element.seats"``.
+        type: a wider type (SQL text, Delta's or Arrow's); needs ``delta.enableTypeWidening``.
+        comment: a new comment.
+        nullable: True drops NOT NULL. Delta does not set it on a column; a constraint does the same.
+        position: ``"first"`` or ``"after <name>"``, beside its siblings.
+        default: SQL of the value that later rows have where they do not say; needs the feature
+            ``allowColumnDefaults``.
+        drop_default: take the default away.
+
+    Returns:
+        The version committed; a column that is like that already is committed as it is, as in Delta Spark.
+
+    Raises:
+        InvalidSchema: no such column, or no widening.
+        InvalidArgument: a feature that is needed is not on; no change is named; the type of a column
+            that a constraint or generated column reads.
+    """
+    if all(change in (None, False) for change in (type, comment, position, default, drop_default)) and (
+            nullable is None):
+        raise InvalidArgument(
+            f"change_column({name!r}): nothing to change; give type, comment, nullable, position, default or "
+            "drop_default", column=name)
+    txn = begin(log)
+    schema = txn.metadata.schema
+    path = find(schema, parse_path(name), txn.table)
+    before = field = field_at(schema, path)
+    if not isinstance(type_at(schema, path[:-1]), StructType):
+        _refuse_for_part(txn.table, path, comment, nullable, position, default, drop_default)
+    if nullable is not None:
+        field = _with_nullable(txn.table, path, field, nullable)
+    if comment is not None:
+        field = field.replace(metadata={**field.metadata, "comment": str(comment)})
+    if default is not None or drop_default:
+        field = _with_default(txn, path, field, default)
+    changed = schema
+    if field != before or field.metadata != before.metadata:
+        changed = replaced(schema, path, field)
+    shown = field
+    if type is not None:
+        field, changed = _with_type(txn, path, field, _wanted_type(type, path, txn.table), changed)
+    where = None if position is None else parse_position(position)
+    if where is not None:
+        changed = moved(changed, path, where)
+    shown = field.replace(metadata=shown.metadata)  # as Delta records it: before this change of type
+    metadata = evolution.with_schema(txn.metadata, changed)
+    return commit_metadata(txn, metadata, Operation(
+        "CHANGE COLUMN", {"column": field_for_log(path, shown),
+                          **({} if where is None else {"position": str(where)})}))
+
+
+def _refuse_for_part(table: str, path: Sequence[str], *settings: Any) -> None:
+    if any(setting not in (None, False) for setting in settings):
+        raise InvalidArgument(
+            f"table {table}: {quoted(path)} is a part of a type: it can be given a wider type; comments, "
+            "nullability, position and default belong to columns and fields", column=quoted(path))
+
+
+def _with_nullable(
+    table: str, path: Sequence[str], field: StructField, nullable: bool
+) -> StructField:
+    if field.nullable and not nullable:
+        raise InvalidArgument(
+            f"table {table}: Delta does not set NOT NULL on the column {quoted(path)} of a table that is "
+            f'there; add_constraint("{path[-1]}_not_null", "{quoted(path)} IS NOT NULL") does the same, and '
+            "checks the rows first", column=quoted(path))
+    return field.replace(nullable=nullable)
+
+
+def _with_default(
+    txn: OptimisticTransaction, path: Sequence[str], field: StructField, default: str | None
+) -> StructField:
+    metadata = {k: v for k, v in field.metadata.items() if k != CURRENT_DEFAULT}
+    if default is None:
+        return field.replace(metadata=metadata)
+    if not supports(txn.protocol, "allowColumnDefaults"):
+        raise InvalidArgument(
+            f"table {txn.table}: column {quoted(path)} cannot have a default before the table has the "
+            'feature: add_feature("allowColumnDefaults")', column=quoted(path))
+    parsed = parse_columns(f"x int DEFAULT {default}")
+    if len(parsed) != 1 or parsed[0].field.metadata != {CURRENT_DEFAULT: default.strip()}:
+        raise InvalidArgument(
+            f"table {txn.table}: default={default!r} of {quoted(path)} is not one SQL expression",
+            column=quoted(path))
+    return field.replace(metadata={**metadata, CURRENT_DEFAULT: default.strip()})
+
+
+def _wanted_type(given: Any, path: Sequence[str], table: str) -> DataType:
+    if isinstance(given, str) and given.strip().lower().startswith(("char", "varchar")):
+        raise InvalidArgument(
+            f"table {table}: the length of {quoted(path)} cannot be changed to {given}; keep it a string "
+            f'and add_constraint(name, "length({quoted(path)}) <= …")', column=quoted(path))
+    return _data_type(given)
+
+
+def _with_type(
+    txn: OptimisticTransaction, path: tuple[str, ...], field: StructField, wanted: DataType,
+    schema: StructType,
+) -> tuple[StructField, StructType]:
+    """The field with another type, and the schema with it and its record."""
+    old = field.type
+    if wanted == old:
+        return field, schema
+    name = quoted(path)
+    if not isinstance(old, PrimitiveType):
+        raise InvalidSchema(
+            f"table {txn.table}: column {name} is {old} and cannot become {wanted} as a whole; change its "
+            "parts (a.field, a.element, a.key, a.value) or add fields to it", column=name)
+    if any(key.startswith((GENERATION_EXPRESSION, "delta.identity.")) for key in field.metadata):
+        raise InvalidArgument(
+            f"table {txn.table}: column {name} is generated or an identity, it keeps the type {old}",
+            column=name)
+    refuse_dependents(txn.metadata, path, f"change the type of ({old} to {wanted})", txn.table)
+    field = field.replace(type=wanted)
+    if old.name == "void":
+        return field, replaced(schema, path, field)
+    _require_widening(txn, path, old, wanted)
+    changed = type_widening.recorded(replaced(schema, path, field), path, old, wanted)
+    return field_at(changed, path), changed
+
+
+def _require_widening(
+    txn: OptimisticTransaction, path: Sequence[str], old: PrimitiveType, wanted: DataType
+) -> None:
+    name = quoted(path)
+    if not type_widening.is_widening(old, wanted):
+        raise InvalidSchema(
+            f"table {txn.table}: column {name} cannot change from {old} to {wanted}: that is not a widening. "
+            "Integers become larger ones, double or decimal; float double; date timestamp_ntz; decimals "
+            "ones with as many digits before and after the point. Otherwise add a column and fill it",
+            column=name)
+    on = properties.get(txn.metadata.configuration, "delta.enableTypeWidening")
+    if not on or not any(supports(txn.protocol, f) for f in type_widening.FEATURES):
+        raise InvalidArgument(
+            f"table {txn.table}: column {name} cannot change from {old} to {wanted} while type widening is "
+            'off: set_properties({"delta.enableTypeWidening": True}) first', column=name)
+    compatible = [f for f in ("icebergCompatV1", "icebergCompatV2", "icebergCompatV3")
+                  if supports(txn.protocol, f)]
+    if compatible and isinstance(wanted, PrimitiveType) and not type_widening.fits_iceberg(old, wanted):
+        raise InvalidArgument(
+            f"table {txn.table}: column {name} cannot change from {old} to {wanted}: Iceberg has no such "
+            f"change, and the table has the feature {compatible[0]}", column=name)

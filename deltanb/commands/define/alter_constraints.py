@@ -1,0 +1,172 @@
+"""ADD and DROP CONSTRAINT: conditions that every row satisfies (PROTOCOL.md, "CHECK Constraints").
+
+What lives here: the check of the rows that are there, and the property a constraint is kept in.
+What it does not know: how rows are checked while they are written (``data/constraints.py``).
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import Metadata
+from deltanb.commands.define.alter import CHECK_PREFIX, begin, commit_metadata
+from deltanb.commands.engine import announce_spark, refuse_unknown_functions
+from deltanb.errors import (
+    ConstraintViolation,
+    InvalidArgument,
+    InvalidPredicate,
+    UnsupportedPredicate,
+)
+from deltanb.sql import predicates
+from deltanb.sql.row_expressions import inspect, refuse_changing
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+ENGINES = ("process", "spark")
+RESERVED = "__char_varchar_string_length_check__"
+"""The name under which Delta reports CHAR and VARCHAR lengths."""
+
+
+@active.command
+def add_constraint(
+    log: DeltaLog, name: str, expression: str, engine: str | None = None
+) -> int:
+    """Add a CHECK constraint after every row that is there was found to satisfy it.
+
+    Only files that may hold a violating row are read: those that partition values or statistics clear
+    are not, and a partition that the condition names narrows what a commit beside this one may add.
+
+    Args:
+        name: of the constraint, compared without case.
+        expression: a condition in SQL; NULL violates it.
+        engine: ``"process"`` or ``"spark"``; by default the process, and Spark where the condition is
+            outside what the process evaluates.
+
+    Returns:
+        The version committed.
+
+    Raises:
+        ConstraintViolation: a row violates it (``.row``); nothing was changed.
+        InvalidArgument: the name is taken; the expression is not a condition on the columns of one row, as
+            ``sum(id) > 1`` or ``rand() > 0`` is not; without ``engine="spark"`` a function that Spark lacks.
+    """
+    if engine is not None and engine not in ENGINES:
+        raise InvalidArgument(f"engine={engine!r} is none of {', '.join(ENGINES)}")
+    if not isinstance(name, str) or not name.strip() or name.lower() == RESERVED:
+        raise InvalidArgument(f"{name!r} cannot be the name of a constraint")
+    if not isinstance(expression, str) or not expression.strip():
+        raise InvalidPredicate(
+            f"constraint {name} needs a condition in SQL, found {expression!r}",
+            predicate=str(expression))
+    txn = begin(log)
+    taken = _key_of(txn.metadata, name)
+    if taken is not None:
+        raise InvalidArgument(
+            f"table {txn.table}: constraint {taken[len(CHECK_PREFIX):]} is there already "
+            f"({txn.metadata.configuration[taken]}); drop_constraint({name!r}) first, or take another name",
+            constraint=name)
+    metadata = txn.metadata.replace(configuration={
+        **txn.metadata.configuration, CHECK_PREFIX + name.lower(): expression})
+    _check_rows(txn, name, expression, engine)
+    return commit_metadata(
+        txn, metadata, Operation("ADD CONSTRAINT", {"name": name, "expr": expression}))
+
+
+@active.command
+def drop_constraint(log: DeltaLog, name: str, if_exists: bool = False) -> int:
+    """Take a CHECK constraint away.
+
+    Args:
+        name: compared without case.
+        if_exists: accept that there is none; the commit then records ``existed`` = false, as Delta does.
+
+    Returns:
+        The version committed.
+
+    Raises:
+        InvalidArgument: there is no such constraint.
+    """
+    txn = begin(log)
+    key = _key_of(txn.metadata, name)
+    if key is None and not if_exists:
+        names = [k[len(CHECK_PREFIX):] for k in txn.metadata.configuration
+                 if k.lower().startswith(CHECK_PREFIX)]
+        close = difflib.get_close_matches(str(name).lower(), names, 1)
+        hint = f"did you mean {close[0]}?" if close else (
+            f"there are {', '.join(sorted(names))}" if names else "it has none")
+        raise InvalidArgument(
+            f"table {txn.table} has no constraint {name}; {hint} (if_exists=True accepts that)",
+            constraint=name)
+    parameters: dict[str, Any] = {"name": name}
+    kept = dict(txn.metadata.configuration)
+    if key is not None:
+        parameters["expr"] = kept.pop(key)
+    parameters["existed"] = "false" if key is None else "true"  # a text, as Delta Spark writes it
+    return commit_metadata(
+        txn, txn.metadata.replace(configuration=kept), Operation("DROP CONSTRAINT", parameters))
+
+
+def _key_of(metadata: Metadata, name: str) -> str | None:
+    wanted = CHECK_PREFIX + str(name).lower()
+    return next((key for key in metadata.configuration if key.lower() == wanted), None)
+
+
+# --- the rows that are there ----------------------------------------------------------------------
+
+def _check_rows(
+    txn: OptimisticTransaction, name: str, expression: str, engine: str | None
+) -> None:
+    violated = f"NOT ({expression}\n) OR ({expression}\n) IS NULL"
+    try:
+        predicates.parse(expression, txn.metadata.schema).to_expression()
+        condition = predicates.parse(violated, txn.metadata.schema)
+        condition.to_expression()
+        runs_here = True
+    except UnsupportedPredicate as reason:
+        inspect(expression, txn.metadata.schema, None)
+        refuse_changing(expression)
+        if engine == "process":
+            raise
+        if engine is None:
+            refuse_unknown_functions(expression)
+            announce_spark(str(reason), 'With engine="process" it is refused instead')
+        runs_here = False
+    if engine == "spark" or not runs_here:
+        row = _first_on_spark(txn, expression, violated, runs_here)
+    else:
+        row = _first_here(txn, violated)
+    if row is not None:
+        shown = ", ".join(f"{column}={value!r}"[:80] for column, value in list(row.items())[:8])
+        raise ConstraintViolation(
+            f"table {txn.table}: constraint {name} ({expression}) cannot be added, a row that is there "
+            f"violates it: {shown}. Correct or delete such rows first; nothing was changed",
+            constraint=name, row=row, expression=expression)
+
+
+def _first_here(txn: OptimisticTransaction, violated: str) -> dict[str, Any] | None:
+    from deltanb.data.read import iter_batches
+
+    found = txn.filter_files(violated)
+    for batch in iter_batches(txn.snapshot, found.table, where=violated):
+        if batch.num_rows:
+            row: dict[str, Any] = batch.slice(0, 1).to_pylist()[0]
+            return row
+    return None
+
+
+def _first_on_spark(
+    txn: OptimisticTransaction, expression: str, violated: str, narrow: bool
+) -> dict[str, Any] | None:
+    from deltanb.spark.read import read_table
+    from deltanb.spark.refusals import refusals
+
+    found = txn.filter_files(violated) if narrow else txn.filter_files()
+    frame = read_table(txn.snapshot, found.table, None)
+    with refusals(f"evaluate {expression!r}", expression, ". Correct the condition, nothing was changed"):
+        rows = frame.where(violated).limit(1).collect()
+    return rows[0].asDict(recursive=True) if rows else None

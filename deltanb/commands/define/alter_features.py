@@ -1,0 +1,113 @@
+"""ADD FEATURE and protocol upgrades: what a table asks of its readers and writers, raised.
+
+What lives here: :func:`add_feature`, :func:`upgrade_protocol`.
+What it does not know: how a feature is dropped (``drop_feature.py``), the arithmetic of protocols
+(``schema/protocol.py``).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from deltanb.actions import Metadata
+from deltanb.commands.define.alter import begin
+from deltanb.commands.define.row_tracking import commit_protocol
+from deltanb.errors import InvalidArgument, UnsupportedProtocol
+from deltanb.schema.features import FEATURES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
+from deltanb.schema.protocol import FEATURE_PREFIX, READER_VERSION_KEY, WRITER_VERSION_KEY, supports, upgraded
+from deltanb.transaction import active
+
+if TYPE_CHECKING:
+    from deltanb.transaction.delta_log import DeltaLog
+
+
+@active.command
+def add_feature(log: DeltaLog, names: str | Sequence[str]) -> int | None:
+    """Add table features to the protocol, with those they require; properties switch some of them on.
+
+    Args:
+        names: e.g. ``"vacuumProtocolCheck"``, in any case.
+
+    Returns:
+        The version committed; None where the table has them all.
+
+    Raises:
+        UnsupportedProtocol: a feature that this library does not know, or cannot write with.
+        InvalidArgument: ``clustering``, which
+            :func:`~deltanb.commands.define.alter_clustering.cluster_by` adds.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald"]})
+    >>> table.add_feature("domainMetadata")
+    1
+    >>> table.protocol.writer_features
+    ('appendOnly', 'invariants', 'domainMetadata')
+    """
+    wanted = [feature_name(name) for name in ([names] if isinstance(names, str) else names)]
+    if not wanted:
+        raise InvalidArgument("add_feature: no feature is named")
+    txn = begin(log)
+    if "clustering" in wanted and not supports(txn.protocol, "clustering"):
+        raise InvalidArgument(
+            f"table {txn.table}: the feature clustering comes with its columns: cluster_by([...])")
+    raised = upgraded(txn.protocol, txn.metadata.replace(configuration={
+        **txn.metadata.configuration,
+        **{f"{FEATURE_PREFIX}{name}": "supported" for name in wanted}}))
+    if raised is txn.protocol:
+        return None
+    return commit_protocol(txn, raised)
+
+
+@active.command
+def upgrade_protocol(log: DeltaLog, reader_version: int, writer_version: int) -> int | None:
+    """Raise the protocol's versions; at writer version 7 the features that older ones imply are listed.
+
+    Args:
+        reader_version: 1 to 3.
+        writer_version: 1 to 7; 7 where the reader version is 3.
+
+    Returns:
+        The version committed; None where the table has these versions.
+
+    Raises:
+        InvalidArgument: no such versions, or lower ones than the table has.
+        UnsupportedProtocol: versions that imply a feature with which this library cannot write.
+    """
+    for what, version, most in (("reader", reader_version, TABLE_FEATURES_READER),
+                                ("writer", writer_version, TABLE_FEATURES_WRITER)):
+        if type(version) is not int or not 1 <= version <= most:
+            raise InvalidArgument(f"the {what} version is 1 to {most}, found {version!r}")
+    if reader_version == TABLE_FEATURES_READER and writer_version < TABLE_FEATURES_WRITER:
+        raise InvalidArgument(
+            f"reader version {reader_version} goes with writer version {TABLE_FEATURES_WRITER} only, "
+            f"found {writer_version}")
+    txn = begin(log)
+    old = txn.protocol
+    if reader_version < old.min_reader_version or writer_version < old.min_writer_version:
+        raise InvalidArgument(
+            f"table {txn.table}: the protocol ({old.min_reader_version}, {old.min_writer_version}) cannot "
+            f"be lowered to ({reader_version}, {writer_version}); drop_feature(name) lowers it as far as "
+            "the other features let it")
+    raised = upgraded(old, Metadata(txn.metadata.id, txn.metadata.schema_string, configuration={
+        READER_VERSION_KEY: str(reader_version), WRITER_VERSION_KEY: str(writer_version)}))
+    if raised is old:
+        return None
+    return commit_protocol(txn, raised)
+
+
+def feature_name(name: str) -> str:
+    """A feature's name as the protocol spells it.
+
+    Raises:
+        UnsupportedProtocol: there is no such feature in this library; close names are given.
+    """
+    lowered = {known.lower(): known for known in FEATURES}
+    wanted = str(name).removeprefix(FEATURE_PREFIX).lower()
+    if wanted in lowered:
+        return lowered[wanted]
+    close = difflib.get_close_matches(wanted, lowered, 1)
+    hint = f"did you mean {lowered[close[0]]}?" if close else "deltanb.schema.protocol.FEATURES lists them"
+    raise UnsupportedProtocol(
+        f"there is no table feature {name} in this library; {hint}", features=(str(name),))

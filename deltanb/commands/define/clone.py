@@ -1,0 +1,161 @@
+"""CLONE, shallow: a table of its own whose rows lie, for now, in the files of another.
+
+What lives here: :func:`clone`: the source's files under absolute paths, its schema and properties, and
+the operation's record.
+What it does not know: rows; no data file is read or copied.
+
+A log keeps no secrets: where the source's root has credentials in it, the files are named without them, and
+whoever reads the clone brings their own. A file that only a signature in its path opens cannot be cloned.
+
+The clone and its source part from there: what is written to one is not in the other. Rows have the ids of
+the source, unless the clone goes over a table that gives ids already. A vacuum of the
+source deletes files that the source no longer needs, whether a clone does or not.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from deltanb.actions import Action, AddFile, DeletionVector, DomainMetadata, Metadata, encode_path
+from deltanb.data.deletion_vectors import relative_path
+from deltanb.errors import InvalidArgument, TableAlreadyExists
+from deltanb.options import options
+from deltanb.safe_text import redacted, without_credentials
+from deltanb.schema.protocol import check_writable, merged, supports
+from deltanb.store.base import LogStore
+from deltanb.store.paths import is_same_table, place_of
+from deltanb.transaction import active
+from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.new_table import MATERIALIZED_NAMES, with_materialized_names
+from deltanb.transaction.operations import Operation
+from deltanb.transaction.reads import FileScan
+from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MODES = ("error", "overwrite")
+_OF_THE_SOURCES_LOG = ("delta.inCommitTimestampEnablementVersion",
+                       "delta.inCommitTimestampEnablementTimestamp",
+                       "delta.requireCheckpointProtectionBeforeVersion")
+"""Properties about versions of the source, which the clone does not have."""
+
+
+@active.command
+def clone(
+    snapshot: Snapshot,
+    path: str | os.PathLike[str] | LogStore,
+    *,
+    mode: str = "error",
+    user_metadata: str | None = None,
+) -> DeltaLog:
+    """The log of a new table with the rows, schema and properties of a version of another; nothing is copied.
+
+    Args:
+        snapshot: the version to clone.
+        path: where the clone goes.
+        mode: where a table is already, ``"error"`` raises, ``"overwrite"`` replaces what it is and keeps
+            its history.
+        user_metadata: a text kept in the commit.
+
+    Raises:
+        TableAlreadyExists: there is a table.
+        InvalidArgument: the source itself, an unknown mode, or files that the source names by signed URLs.
+        ConcurrentWriteException: another commit was first; nothing was written.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald"]})
+    >>> copy = dn.DeltaTable(clone(table.snapshot, "more ducks"))
+    >>> _ = copy.append({"name": ["Scrooge"]})
+    >>> copy.to_arrow().num_rows, table.to_arrow().num_rows
+    (2, 1)
+    """
+    if mode not in MODES:
+        raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
+    snapshot.check_readable()
+    log = DeltaLog.for_table(path)
+    if is_same_table(log.store, snapshot.log.store):
+        raise InvalidArgument(
+            f"a table cannot be cloned onto itself ({log.path}); give another path, or restore the "
+            "version: table.restore(version)")
+    txn: OptimisticTransaction = active.begin(log)
+    exists = txn.read_version >= 0
+    if exists and mode == "error":
+        raise TableAlreadyExists(
+            f"there is a table at {log.path} already (version {txn.read_version}); clone to another "
+            'path, or say mode="overwrite"', path=log.path)
+    if exists:
+        check_writable(txn.protocol, txn.metadata, txn.table, writes_data=False)
+    txn.update_protocol(merged(txn.protocol, snapshot.protocol) if exists else snapshot.protocol)
+    source = snapshot.metadata
+    configuration = {key: text for key, text in source.configuration.items()
+                     if key not in _OF_THE_SOURCES_LOG}
+    added = [_elsewhere(file, snapshot.log.store) for file in FileScan(snapshot.files)]
+    keeps_ids = not (exists and supports(txn.snapshot.protocol, "rowTracking"))
+    if not keeps_ids:  # the table has given the same ids to rows of its own
+        configuration.update(_own_names(txn.snapshot.metadata))
+        added = [file.replace(base_row_id=None, default_row_commit_version=None) for file in added]
+    txn.update_metadata(source.replace(
+        id=txn.snapshot.metadata.id if exists else options.new_id(),
+        created_time=options.clock(), configuration=configuration), ignore_default_properties=True)
+    removed = list(txn.filter_files()) if exists else []
+    actions: list[Action] = [*(file.remove() for file in removed), *added]
+    actions += _domains(txn, snapshot, frozenset() if keeps_ids else frozenset({ROW_TRACKING_DOMAIN}))
+    metrics = {
+        "sourceTableSize": snapshot.size_in_bytes,
+        "sourceNumOfFiles": snapshot.num_files,
+        "numRemovedFiles": len(removed),
+        "numCopiedFiles": 0,
+        "removedFilesSize": sum(file.size for file in removed),
+        "copiedFilesSize": 0,
+    }
+    parameters = {"source": redacted(snapshot.log.path), "sourceVersion": snapshot.version}
+    txn.commit_large(actions, Operation(
+        "CLONE", parameters, metrics=metrics, user_metadata=user_metadata))
+    return log
+
+
+def _elsewhere(file: AddFile, store: LogStore) -> AddFile:
+    """The file, and its deletion vector, as another table has to name them."""
+    vector = file.deletion_vector
+    if vector is not None and vector.storage_type == "u":
+        vector = DeletionVector(
+            "p", _absolute(relative_path(vector.path_or_inline_dv), store, is_encoded=False),
+            vector.size_in_bytes, vector.cardinality, vector.offset)
+    elif vector is not None and vector.storage_type == "p":
+        vector = vector.replace(path_or_inline_dv=_absolute(vector.path_or_inline_dv, store))
+    return file.replace(path=_absolute(file.path, store), deletion_vector=vector, data_change=True)
+
+
+def _absolute(path: str, store: LogStore, *, is_encoded: bool = True) -> str:
+    """A path of the source as an encoded URI (PROTOCOL.md, "Add File": absolute paths are URIs)."""
+    place = place_of(store, path, is_encoded=is_encoded)
+    local = place.address if place.name is None else store.local_path(place.name)
+    if local is not None and local.startswith("/"):
+        return "file:" + encode_path(local)  # one slash, as Java writes it, which Delta Spark compares
+    if place.name is not None:
+        return encode_path(f"{without_credentials(store.root).rstrip('/')}/{place.name}")
+    plain = without_credentials(place.address)
+    if "?" in place.address.removeprefix(plain) and "?" not in plain:
+        raise InvalidArgument(
+            f"{store.root} names the file {place.address!r} by a signed URL; the clone's log would keep the "
+            "signature for everybody to read. Copy the rows instead: deltanb.create(path, table.to_arrow())",
+            path=store.root, file=path)
+    return encode_path(plain)
+
+
+def _own_names(metadata: Metadata) -> dict[str, str]:
+    """The table's own columns of row ids: files of the source hold other ones, which say nothing here."""
+    configuration = with_materialized_names(metadata).configuration
+    return {key: configuration[key] for key in MATERIALIZED_NAMES}
+
+
+def _domains(txn: OptimisticTransaction, source: Snapshot, kept: frozenset[str]) -> list[Action]:
+    """The source's metadata domains, in place of those that are there and not ``kept``."""
+    theirs = source.domain_metadata
+    ours = txn.snapshot.domain_metadata if txn.read_version >= 0 else {}
+    ended = [DomainMetadata(name, found.configuration, removed=True)
+             for name, found in ours.items() if name not in theirs]
+    return [domain for domain in [*ended, *theirs.values()] if domain.domain not in kept]

@@ -1,0 +1,81 @@
+"""Liquid clustering: which columns a table is clustered by, and which of its files are.
+
+What lives here: the domain ``delta.clustering`` read and put into logical names, the mark that a
+clustered file bears (PROTOCOL.md, "Clustered Table"), and the choice of files to be clustered.
+What it does not know: how rows are brought into order (``zorder``), the commit (``optimize``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.actions import AddFile
+from deltanb.options import options
+from deltanb.schema import column_mapping
+from deltanb.schema.types import StructType
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+
+DOMAIN = "delta.clustering"
+PROVIDER = "liquid"
+"""The name of the implementation, in ``clusteringProvider``; Delta Spark's, whose tags we set too."""
+CURVE = "hilbert"
+
+Path = tuple[str, ...]
+
+
+def physical_columns(snapshot: Snapshot) -> list[Path]:
+    """The clustering columns' paths as the log has them; empty where the table has none.
+
+    >>> from deltanb.testing import MemoryStore, TableBuilder
+    >>> table = TableBuilder(MemoryStore()).create("id long")
+    >>> physical_columns(table.log.update())
+    []
+    """
+    domain = snapshot.domain_metadata.get(DOMAIN)
+    found = json.loads(domain.configuration).get("clusteringColumns") if domain else None
+    return [(path,) if isinstance(path, str) else tuple(path) for path in found or ()]
+
+
+def logical_columns(snapshot: Snapshot) -> list[Path]:
+    """The same columns as the schema names them."""
+    mode = column_mapping.mode_of(snapshot.metadata, snapshot.protocol)
+    return [_logical(path, snapshot.schema, mode) for path in physical_columns(snapshot)]
+
+
+def _logical(path: Path, schema: StructType, mode: str) -> Path:
+    names: list[str] = []
+    struct: StructType | None = schema
+    for part in path:
+        found = next((f for f in struct.fields if column_mapping.physical_name(f, mode) == part),
+                     None) if struct is not None else None
+        names.append(part if found is None else found.name)
+        struct = found.type if found is not None and isinstance(found.type, StructType) else None
+    return tuple(names)
+
+
+def to_cluster(files: pa.Table, full: bool) -> pa.Table:
+    """The files that clustering takes up: those that bear no provider's mark, or all of ours.
+
+    Files that another implementation clustered are its own and stay.
+    """
+    provider = files["clustering_provider"]
+    wanted = pc.is_null(provider)
+    if full:
+        wanted = pc.or_(wanted, pc.fill_null(pc.equal(provider, PROVIDER), False))
+    return files.filter(wanted)
+
+
+def marked(files: Sequence[AddFile], columns: Sequence[Path]) -> list[AddFile]:
+    """The files with the mark of one clustering run."""
+    names = [".".join(path) for path in columns]
+    tags = {"ZCUBE_ID": options.new_id(),
+            "ZCUBE_ZORDER_BY": json.dumps(names, separators=(",", ":"))}
+    return [file.replace(clustering_provider=PROVIDER, tags={**(file.tags or {}), **tags})
+            for file in files]

@@ -1,0 +1,155 @@
+"""CREATE TABLE: a table from a schema, or from data.
+
+What lives here: :func:`create`: the first metadata and protocol of a table, and its first rows.
+What it does not know: how rows become files, how a commit goes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltanb.actions import Action, AddFile, DomainMetadata, Metadata
+from deltanb.commands.define import evolution
+from deltanb.commands.rows.write import commit_or_discard, metrics_of, refuse_append_only, removed_metrics
+from deltanb.data import inputs
+from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists
+from deltanb.options import options
+from deltanb.schema import columns as column_values
+from deltanb.schema import properties as table_properties
+from deltanb.schema.ddl import parse_schema, quoted
+from deltanb.schema.protocol import FEATURE_PREFIX, check_writable, without_protocol_properties
+from deltanb.schema.types import StructType, from_arrow
+from deltanb.store.base import LogStore
+from deltanb.transaction import active
+from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MODES = ("error", "ignore", "overwrite")
+
+
+@active.command
+def create(
+    path: str | os.PathLike[str] | LogStore,
+    data_or_schema: Any,
+    partition_by: str | Sequence[str] = (),
+    properties: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    mode: str = "error",
+    *,
+    user_metadata: str | None = None,
+    target_file_size: int | None = None,
+) -> DeltaLog:
+    """The log of a table that is created; arguments and errors are those of :func:`deltanb.create`."""
+    if mode not in MODES:
+        raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
+    log = DeltaLog.for_table(path)
+    txn = active.begin(log)
+    if txn.read_version >= 0 and mode == "ignore":
+        return log
+    if txn.read_version >= 0 and mode == "error":
+        raise TableAlreadyExists(
+            f"there is a table at {log.path} already (version {txn.read_version}); open it with "
+            'deltanb.open(path), or say mode="ignore" or mode="overwrite"', path=log.path)
+    schema, data = _schema_and_data(data_or_schema)
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    metadata = _metadata(schema, columns, properties or {}, name, description)
+    try:
+        commit_or_discard(
+            txn, lambda: _create(txn, metadata, data, user_metadata, target_file_size))
+    except StorageError as error:
+        if error.errno != errno.ENOTDIR:
+            raise
+        raise InvalidArgument(
+            f"{log.path} is not a place for a table: it is a file, or lies in one. Give another path",
+            path=log.path) from None
+    return log
+
+
+def _schema_and_data(given: Any) -> tuple[StructType, Any]:
+    """The schema of the table to be, and its rows if there are any to write."""
+    if isinstance(given, StructType):
+        return given, None
+    if isinstance(given, str):
+        is_json = given.lstrip().startswith("{")
+        return StructType.from_json(given) if is_json else parse_schema(given), None
+    if isinstance(given, Mapping) and given.get("type") == "struct":
+        return StructType.from_json(json.dumps(given)), None
+    if isinstance(given, Mapping) and given and all(isinstance(kind, str) for kind in given.values()):
+        return parse_schema(", ".join(f"{quoted([str(n)])} {kind}" for n, kind in given.items())), None
+    if isinstance(given, pa.Schema):
+        return from_arrow(given), None
+    if inputs.is_spark(given):
+        if type(given).__name__ == "StructType":
+            return StructType.from_json(given.json()), None
+        schema = evolution.fresh(evolution.schema_of(given))
+        assert isinstance(schema, StructType)
+        return schema, given
+    data = inputs.source(given)
+    return from_arrow(data.schema), data
+
+
+def _metadata(
+    schema: StructType, partition_by: Sequence[str], properties: Mapping[str, Any],
+    name: str | None, description: str | None,
+) -> Metadata:
+    if not schema.fields:
+        raise InvalidSchema("a table needs at least one column; the data, or the schema, has none")
+    configuration = {key: table_properties.as_text(key, value) for key, value in properties.items()}
+    table_properties.validate(configuration)
+    if any(column_values.DEFAULT in field.metadata for field in schema.fields):
+        configuration.setdefault(FEATURE_PREFIX + column_values.DEFAULTS_FEATURE, "supported")
+    metadata = Metadata(
+        id=options.new_id(), name=name, description=description, configuration=configuration,
+        created_time=options.clock(), schema_string=schema.to_json())
+    return evolution.with_schema(metadata, schema, partition_by)
+
+
+def _create(
+    txn: OptimisticTransaction, metadata: Metadata, data: Any, user_metadata: str | None,
+    target_file_size: int | None,
+) -> int:
+    replaces = txn.read_version >= 0
+    removed: list[Action] = []
+    if replaces:
+        refuse_append_only(txn)
+        metadata = metadata.replace(id=txn.snapshot.metadata.id)
+        removed = [file.remove() for file in txn.filter_files()] + _domains_removed(txn)
+    txn.update_metadata_for_new_table(metadata, replaces=replaces)
+    metadata = txn.metadata
+    check_writable(txn.protocol, metadata, txn.table, writes_data=data is not None)
+    added: list[AddFile] = []
+    if data is not None:
+        added = txn.write_files(data, target_file_size=target_file_size)
+    metrics = metrics_of(added) if data is not None else {}
+    if data is not None and replaces:
+        metrics |= removed_metrics(removed)
+    operation = Operation(
+        ("CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE")
+        + (" AS SELECT" if data is not None else ""),
+        {
+            "isManaged": "false",
+            "description": metadata.description,
+            "partitionBy": list(metadata.partition_columns),
+            "clusterBy": [],
+            "properties": without_protocol_properties(metadata.configuration),
+        },
+        metrics=metrics,
+        user_metadata=user_metadata,
+    )
+    return txn.commit([*removed, *added], operation)
+
+
+def _domains_removed(txn: OptimisticTransaction) -> list[Action]:
+    """Domains describe the table that is replaced; the row id mark goes on."""
+    return [DomainMetadata(name, found.configuration, removed=True)
+            for name, found in txn.snapshot.domain_metadata.items() if name != "delta.rowTracking"]

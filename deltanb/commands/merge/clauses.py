@@ -1,0 +1,388 @@
+"""The clauses of a MERGE, from what people write to SQL without doubt about names.
+
+What lives here: :class:`Clause`; :class:`Names`, which knows the two tables of a merge by their aliases
+and writes every column of an expression with one; the columns that ``*`` stands for, and the schema
+that a merge with schema evolution gives the table.
+What it does not know: rows, files, how a clause is carried out (``merge_rows``, ``merge_spark``).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, TypeGuard
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from deltanb.commands.define import evolution
+from deltanb.commands.rows import assignments as assigning
+from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
+from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
+from deltanb.schema.types import DataType, StructField, StructType
+from deltanb.sql import predicates
+
+MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
+BOTH, TARGET, SOURCE = ("target", "source"), ("target",), ("source",)
+VISIBLE = {MATCHED: BOTH, NOT_MATCHED: SOURCE, NOT_MATCHED_BY_SOURCE: TARGET}
+"""Whose columns the expressions of a clause may name."""
+MAX_SUGGESTIONS = 3  # closest column names in an error
+
+Tree = assigning.Tree
+
+
+class Fields(dict[str, Any]):
+    """Of a :data:`Tree`: the fields of a struct that come from a struct of the source, beside which it keeps
+    others. Where both structs are NULL it stays so.
+
+    ``source`` is the source's, as SQL.
+    """
+
+    def __init__(self, source: str, fields: Tree) -> None:
+        super().__init__(fields)
+        self.source = source
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One WHEN: which rows, and what becomes of them.
+
+    ``values`` are SQL by column; None is ``*``, every column but those of ``except_cols``.
+    """
+
+    kind: str
+    action: str
+    condition: str | None = None
+    values: Mapping[str, str] | None = None
+    except_cols: tuple[str, ...] = ()
+
+    @property
+    def is_star(self) -> bool:
+        """Whether all columns are taken from the source by name."""
+        return self.action != DELETE and self.values is None
+
+    @property
+    def said(self) -> str:
+        """The clause in words, for messages."""
+        return f"WHEN {self.kind.upper()} THEN {self.action.upper()}"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A clause over known columns: its condition qualified, its values by columns of the new schema.
+
+    With ``evolves`` fields that the structs of a value lack are NULL; else such a value is refused.
+    """
+
+    kind: str
+    action: str
+    condition: str | None
+    tree: Tree
+    evolves: bool = False
+
+
+def check_order(clauses: Sequence[Clause], new: Clause) -> None:
+    """Refuse a clause that could never be reached.
+
+    Raises:
+        InvalidArgument: an earlier clause of the kind has no condition.
+    """
+    last = next((c for c in reversed(clauses) if c.kind == new.kind), None)
+    if last is not None and last.condition is None:
+        raise InvalidArgument(
+            f"{last.said} has no condition, so {new.said} after it would never be reached: only the "
+            f"last {new.kind.upper()} clause can omit the condition. Give the earlier one a condition")
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Names:
+    """The two tables of a merge: their schemas, and the aliases by which expressions name them.
+
+    ``now`` is the time of the merge in milliseconds.
+
+    >>> from deltanb.schema.types import PrimitiveType
+    >>> long = PrimitiveType("long")
+    >>> target = StructType([StructField("id", long), StructField("n", long)])
+    >>> names = Names(target, StructType([StructField("id", long)]), "t", "s")
+    >>> names.qualified("T.id = s.id AND n > 1")
+    'T.id = s.id AND `t`.n > 1'
+    """
+
+    target: StructType
+    source: StructType
+    target_alias: str
+    source_alias: str
+    now: int = 0
+
+    def __post_init__(self) -> None:
+        for alias in (self.target_alias, self.source_alias):
+            if not isinstance(alias, str) or not alias:
+                raise InvalidArgument(f"an alias is a name, found {alias!r}")
+        if self.target_alias.lower() == self.source_alias.lower():
+            raise InvalidArgument(
+                f"target_alias and source_alias are both {self.target_alias!r}; give each its own")
+
+    def schema(self, sides: Sequence[str] = BOTH) -> StructType:
+        """A struct for each side, under its alias: what qualified expressions are read over."""
+        return StructType(StructField(self._alias(side), self._of(side)) for side in sides)
+
+    def column(self, side: str, *path: str) -> str:
+        """SQL that names a column of a side."""
+        return ".".join(quoted(name) for name in (self._alias(side), *path))
+
+    def qualified(
+        self, sql: str, sides: Sequence[str] = BOTH, place: str = "the ON condition",
+        is_condition: bool = True,
+    ) -> str:
+        """The SQL with an alias before every column that has none, and its time :func:`settled`.
+
+        Raises:
+            InvalidPredicate: syntax; a column that no side has, that both have, or that cannot be seen
+                from the ``place``.
+        """
+        sql = settled(sql, self.now, is_condition=is_condition)
+        marks = []
+        for parts, start in references(sql):
+            side = self._side(parts, sides, sql, place)
+            if side is not None and start is not None:
+                marks.append((start, quoted(self._alias(side)) + "."))
+        for start, text in sorted(marks, reverse=True):
+            sql = sql[:start] + text + sql[start:]
+        return sql
+
+    def _side(
+        self, parts: Sequence[str], sides: Sequence[str], sql: str, place: str
+    ) -> str | None:
+        """The side whose alias is missing before a column; None where it is there."""
+        if len(parts) > 1:
+            for side in BOTH:
+                if parts[0].lower() == self._alias(side).lower():
+                    if side not in sides:
+                        raise InvalidPredicate(
+                            f"{'.'.join(parts)!r} in {sql!r}: {place} cannot see the columns of the "
+                            f"{side}; use those of the {sides[0]} ({self._alias(sides[0])}.…)",
+                            predicate=sql, column=".".join(parts))
+                    if self._of(side).get(parts[1]) is None:
+                        raise self._unknown(parts, (side,), sql, place)
+                    return None
+        found = [side for side in sides if self._of(side).get(parts[0]) is not None]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            both = " and ".join(f"{self._alias(side)}.{parts[0]}" for side in found)
+            raise InvalidPredicate(
+                f"column {parts[0]!r} in {sql!r} is ambiguous: {both} have that name; write one of them",
+                predicate=sql, column=parts[0])
+        raise self._unknown(parts, sides, sql, place)
+
+    def _unknown(
+        self, parts: Sequence[str], sides: Sequence[str], sql: str, place: str
+    ) -> InvalidPredicate:
+        names = [f"{self._alias(side)}.{name}" for side in sides for name in self._of(side).names]
+        lowered = {name.lower().rpartition(".")[2]: name for name in names}
+        close = difflib.get_close_matches(parts[-1].lower(), lowered, MAX_SUGGESTIONS, 0.5)
+        hint = f"did you mean {' or '.join(repr(lowered[name]) for name in close)}?" if close else \
+            f"the columns are {', '.join(names[:assigning.MAX_NAMES])}"
+        return InvalidPredicate(f"no column {'.'.join(parts)!r} for {place}, in {sql!r}; {hint}",
+                                predicate=sql, column=".".join(parts))
+
+    def _of(self, side: str) -> StructType:
+        return self.target if side == "target" else self.source
+
+    def _alias(self, side: str) -> str:
+        return self.target_alias if side == "target" else self.source_alias
+
+
+def settled(sql: str, now: int, *, is_condition: bool) -> str:
+    """The SQL with the time of the merge, in milliseconds, in place of ``current_timestamp()`` and its like.
+
+    A merge looks at a row more than once; what it finds must be the same each time.
+
+    Raises:
+        InvalidPredicate: a condition with a function that gives another value at every call.
+
+    >>> settled("t.at < now() AND s.day = current_date", 0, is_condition=True)
+    "t.at < TIMESTAMP '1970-01-01 00:00:00.000Z' AND s.day = DATE '1970-01-01'"
+    """
+    moment = datetime.fromtimestamp(now / 1000, timezone.utc)
+    texts = {"date": f"DATE '{moment:%Y-%m-%d}'",
+             "timestamp": f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}.{now % 1000:03d}Z'",
+             "timestamp_ntz": f"TIMESTAMP_NTZ '{moment:%Y-%m-%d %H:%M:%S}.{now % 1000:03d}'"}
+    predicates.syntax(sql)
+    tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(sql)
+    made, done = [], 0
+    for i, token in enumerate(tokens):
+        name = token.text.lower()
+        if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER) or (
+                i and tokens[i - 1].token_type == TokenType.DOT):
+            continue
+        opened = [t.token_type for t in tokens[i + 1:i + 3]]
+        if is_condition and name in _CHANGING and opened[:1] == [TokenType.L_PAREN]:
+            raise InvalidPredicate(
+                f"{name}() in the condition {sql!r} gives another value at every call, so which rows a merge "
+                "means would be left to chance; put such values into a column of the source first",
+                predicate=sql)
+        called = opened == [TokenType.L_PAREN, TokenType.R_PAREN]
+        if name in _TIMES and (called or name.startswith("current_")):
+            made += [sql[done:token.start], texts[_TIMES[name]]]
+            done = tokens[i + 2 if called else i].end + 1
+    return "".join([*made, sql[done:]])
+
+
+_TIMES = {"current_timestamp": "timestamp", "now": "timestamp", "current_date": "date", "curdate": "date",
+          "localtimestamp": "timestamp_ntz"}
+_CHANGING = frozenset({
+    "rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
+    "spark_partition_id", "input_file_name"})
+
+
+def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
+    """The columns that SQL mentions: the parts of each name, and where in the text it begins.
+
+    >>> list(references("t.a = `b c` + 1"))
+    [(['t', 'a'], 0), (['b c'], 6)]
+    """
+    for node in predicates.syntax(sql).find_all(exp.Column):
+        parts = list(node.parts)
+        yield [part.name for part in parts], parts[0].meta.get("start")
+
+
+def quoted(name: str) -> str:
+    """A name in backticks.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+def evolved(names: Names, clauses: Sequence[Clause], *, widen: bool) -> StructType:
+    """The schema with the columns that clauses take from the source and the table does not have.
+
+    ``*`` brings all columns of the source, assignments those that they name.
+    """
+    wanted: dict[str, StructField] = {}
+    for clause in clauses:
+        if clause.kind == NOT_MATCHED_BY_SOURCE or clause.action == DELETE:
+            continue
+        left_out = {name.lower() for name in clause.except_cols}
+        for field in names.source.fields:
+            named = clause.values is not None and any(
+                key.lower() == field.name.lower() or _unaliased(names, key).lower() == field.name.lower()
+                for key in clause.values)
+            if named or (clause.is_star and field.name.lower() not in left_out):
+                wanted[field.name] = field
+    return evolution.merge(names.target, StructType(wanted.values()), widen=widen)
+
+
+def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) -> Resolved:
+    """The clause over the columns of the new ``schema``.
+
+    Raises:
+        InvalidPredicate: names and syntax, as :meth:`Names.qualified`.
+        InvalidArgument: nothing is assigned, or a column twice.
+        SchemaMismatch: ``*`` over a source that lacks columns of the table, without schema evolution.
+    """
+    sides = VISIBLE[clause.kind]
+    condition = None
+    if clause.condition is not None:
+        condition = names.qualified(clause.condition, sides, f"the condition of {clause.said}")
+    if clause.action == DELETE:
+        return Resolved(clause.kind, clause.action, condition, {})
+    if clause.is_star:
+        tree = _star(names, clause, schema, evolves)
+        return Resolved(clause.kind, clause.action, condition, tree, evolves)
+    assert clause.values is not None
+    if clause.action == INSERT and not clause.values:
+        raise InvalidArgument(f"{clause.said} has no values; give values={{column: SQL}}, or use "
+                              "when_not_matched_insert_all()")
+    tree = assigning.resolve(schema, {_unaliased(names, key): sql for key, sql in clause.values.items()})
+    tree = _qualified_tree(names, tree, sides, f"a value of {clause.said}")
+    if clause.action == INSERT:
+        nested = next((name for name, value in tree.items() if isinstance(value, dict)), None)
+        if nested is not None:
+            raise InvalidArgument(
+                f"{clause.said} gives a value to a part of {nested!r}; an inserted row has no other parts, "
+                "so give the whole struct: named_struct(…)", column=nested)
+    return Resolved(clause.kind, clause.action, condition, tree, evolves)
+
+
+def _unaliased(names: Names, key: str) -> str:
+    """``t.name`` is ``name``, where the table has no column ``t``."""
+    prefix = names.target_alias.lower() + "."
+    if isinstance(key, str) and key.lower().startswith(prefix) and (
+            names.target.get(names.target_alias) is None):
+        return key[len(prefix):]
+    return key
+
+
+def _qualified_tree(names: Names, tree: Tree, sides: Sequence[str], place: str) -> Tree:
+    return {name: _qualified_tree(names, value, sides, place) if isinstance(value, dict)
+            else names.qualified(value, sides, place, is_condition=False) for name, value in tree.items()}
+
+
+def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tree:
+    left_out = {name.lower() for name in clause.except_cols}
+    unknown = [name for name in clause.except_cols
+               if schema.get(name) is None and names.source.get(name) is None]
+    if unknown:
+        raise InvalidArgument(
+            f"except_cols names {unknown[0]!r}, which neither the table nor the source has",
+            column=unknown[0])
+    tree: Tree = {}
+    missing = []
+    for field in schema.fields:
+        if field.name.lower() in left_out:
+            continue
+        found = names.source.get(field.name)
+        identity = Identity.of(field)
+        if found is not None:
+            if identity is not None and not (identity.explicit and clause.action == INSERT):
+                raise SchemaMismatch(
+                    f"{clause.said} *: column {field.name!r} is an identity column, whose values the table "
+                    f"gives. Leave it out: except_cols=[{field.name!r}]", column=field.name,
+                    differences=[f"~ {field.name}: an identity column, in the source"])
+            tree[field.name] = _taken(names, field, found, (found.name,), clause.action)
+        elif not evolves and not _is_given(field, clause.action):
+            missing.append(field.name)
+    if missing:
+        raise SchemaMismatch(
+            f"{clause.said} *: the source has no column {', '.join(map(repr, missing))}. Name the columns "
+            "(set= or values=), leave them out (except_cols=), or let them be: with_schema_evolution()",
+            differences=[f"- {name}: missing from the source" for name in missing])
+    if not tree:
+        raise SchemaMismatch(f"{clause.said} *: the source has none of the table's columns",
+                             differences=["- all columns: missing from the source"])
+    return tree
+
+
+def _is_given(field: StructField, action: str) -> bool:
+    """Whether the table has a value for the column of a row that comes without one."""
+    keys = (GENERATION, START, STEP) if action == UPDATE else KEYS
+    return any(key in field.metadata for key in keys)
+
+
+def _taken(
+    names: Names, field: StructField, found: StructField, path: tuple[str, ...], action: str
+) -> Any:
+    """The source's column; of a struct its fields one by one where an update must keep others."""
+    column = names.column("source", *path)
+    if action == UPDATE and isinstance(found.type, StructType) and _has_more(field.type, found.type):
+        return Fields(column, {f.name: _taken(names, f, other, (*path, other.name), action)
+                               for f in field.type.fields if (other := found.type.get(f.name)) is not None})
+    return column
+
+
+def _has_more(wanted: DataType, found: DataType) -> TypeGuard[StructType]:
+    """Whether a struct, or one inside it, has fields that the source's lacks."""
+    return isinstance(wanted, StructType) and isinstance(found, StructType) and any(
+        (inner := found.get(field.name)) is None or _has_more(field.type, inner.type)
+        for field in wanted.fields)

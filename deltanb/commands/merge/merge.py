@@ -1,0 +1,521 @@
+"""MERGE: rows of a source update, delete and extend those of a table, in one commit.
+
+What lives here: :class:`MergeBuilder`, the clauses as people write them, and the command: schema
+evolution, the files that may hold matching rows, what becomes of them, the operation's record.
+What it does not know: names and clauses (``merge_clauses``), the ON condition (``merge_on``), how rows
+are joined and made: ``merge_rows`` does it in the process, ``merge_spark`` on Spark.
+
+What is recorded as read are the files that can hold a row which matches, by the partition conjuncts of
+the condition and by the source's own values; so two merges whose sources lie in different partitions
+commit side by side. A merge that only inserts rewrites nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from deltanb.actions import AddFile
+from deltanb.commands.define import evolution
+from deltanb.commands.engine import check_engine, choose_by_size, choose_engine
+from deltanb.commands.merge.clauses import (
+    DELETE,
+    INSERT,
+    MATCHED,
+    NOT_MATCHED,
+    NOT_MATCHED_BY_SOURCE,
+    UPDATE,
+    Clause,
+    Names,
+    Resolved,
+    check_order,
+    evolved,
+    resolve,
+)
+from deltanb.commands.merge.in_process import ArrowMerge, check_runs_here
+from deltanb.commands.merge.on import On, analyze
+from deltanb.commands.rows.change_files import wants_changes, write_changes
+from deltanb.commands.rows.find_and_change import (
+    CommandResult,
+    FileChanges,
+    Stopwatch,
+    TouchedFile,
+    begin,
+    live_count,
+    mark_deleted,
+    rows_of,
+    uses_vectors,
+    write_rows,
+    written_rows,
+)
+from deltanb.commands.rows.write import commit_or_discard
+from deltanb.data import inputs
+from deltanb.data.enforce import Enforcer, nullable
+from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
+from deltanb.log.replay import files_table
+from deltanb.log.snapshot import Snapshot
+from deltanb.options import options
+from deltanb.schema import columns as column_values
+from deltanb.schema import properties
+from deltanb.schema.protocol import check_writable
+from deltanb.schema.types import StructType, to_arrow
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+from deltanb.transaction.reads import FileScan
+
+if TYPE_CHECKING:
+    from deltanb.sql.predicates import Predicate
+    from deltanb.transaction.delta_log import DeltaLog
+
+TARGET_ALIAS, SOURCE_ALIAS = "target", "source"
+_NOTHING = -1  # in place of a version: no row changed
+
+
+@dataclass(frozen=True)
+class MergeBuilder:
+    """A merge that is being described; each call gives a builder with one clause more.
+
+    For a row of the target that matches one of the source, and for a row of either that matches none,
+    the first clause of its kind whose condition is TRUE says what happens. Only the last clause of a
+    kind may have no condition. In conditions and values the two tables go by their aliases; names that
+    only one of them has need none. Values see the rows as they were.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "nephews": [3, 3]})
+    >>> result = (table.merge({"name": ["Donald", "Gladstone"], "nephews": [4, 0]}, "t.name = s.name",
+    ...                       target_alias="t", source_alias="s")
+    ...           .when_matched_update_all().when_not_matched_insert_all().execute())
+    >>> result.metrics["numTargetRowsUpdated"], result.metrics["numTargetRowsInserted"]
+    (1, 1)
+    >>> table.to_arrow().sort_by("name").to_pydict()
+    {'name': ['Daisy', 'Donald', 'Gladstone'], 'nephews': [3, 4, 0]}
+    """
+
+    log: DeltaLog = field(repr=False)
+    source: Any = field(repr=False)
+    on: str
+    target_alias: str = TARGET_ALIAS
+    source_alias: str = SOURCE_ALIAS
+    clauses: tuple[Clause, ...] = ()
+    evolves: bool = False
+
+    def when_matched_update(
+        self, condition: str | None = None, *, set: Mapping[str, str]
+    ) -> MergeBuilder:
+        """Give a matching row new values: SQL by column of the table (``a.b`` is a field of a struct).
+
+        Raises:
+            InvalidArgument: an earlier clause for matching rows has no condition.
+        """
+        return self._with(Clause(MATCHED, UPDATE, condition, _mapping(set, "set")))
+
+    def when_matched_update_all(
+        self, condition: str | None = None, *, except_cols: Sequence[str] = ()
+    ) -> MergeBuilder:
+        """Give a matching row the source's values, column by column of the same name."""
+        return self._with(Clause(MATCHED, UPDATE, condition, None, _names(except_cols)))
+
+    def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
+        """Delete a matching row."""
+        return self._with(Clause(MATCHED, DELETE, condition))
+
+    def when_not_matched_insert(
+        self, condition: str | None = None, *, values: Mapping[str, str]
+    ) -> MergeBuilder:
+        """Insert a row of the source that matches none; columns without a value are NULL."""
+        return self._with(Clause(NOT_MATCHED, INSERT, condition, _mapping(values, "values")))
+
+    def when_not_matched_insert_all(
+        self, condition: str | None = None, *, except_cols: Sequence[str] = ()
+    ) -> MergeBuilder:
+        """Insert a row of the source that matches none, column by column of the same name."""
+        return self._with(Clause(NOT_MATCHED, INSERT, condition, None, _names(except_cols)))
+
+    def when_not_matched_by_source_update(
+        self, condition: str | None = None, *, set: Mapping[str, str]
+    ) -> MergeBuilder:
+        """Give a row of the target that matches none of the source new values."""
+        return self._with(Clause(NOT_MATCHED_BY_SOURCE, UPDATE, condition, _mapping(set, "set")))
+
+    def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
+        """Delete a row of the target that matches none of the source."""
+        return self._with(Clause(NOT_MATCHED_BY_SOURCE, DELETE, condition))
+
+    def with_schema_evolution(self) -> MergeBuilder:
+        """Let columns of the source that clauses assign, and the table lacks, into the table."""
+        return replace(self, evolves=True)
+
+    def _with(self, clause: Clause) -> MergeBuilder:
+        if clause.condition is not None and not isinstance(clause.condition, str):
+            raise InvalidArgument(
+                f"the condition of {clause.said} is {clause.condition!r:.80}, not SQL text")
+        check_order(self.clauses, clause)
+        return replace(self, clauses=(*self.clauses, clause))
+
+    @active.command_named("merge")
+    def execute(self, engine: str = "auto", user_metadata: str | None = None) -> CommandResult:
+        """Run the merge.
+
+        Args:
+            engine: ``"auto"`` joins equalities (``t.a = s.a AND …``) in the process, and takes Spark for
+                other conditions, for SQL that the process cannot evaluate, for a Spark DataFrame as the
+                source, and for data beyond notebook size; ``"arrow"`` and ``"spark"`` force one. Both
+                give the same rows.
+            user_metadata: a text kept in the commit.
+
+        Returns:
+            What was done: version (None if no row changed), engine, and Delta's metrics.
+
+        Raises:
+            MultipleSourceRowsMatched: several rows of the source match one of the target.
+            InvalidPredicate: SQL that cannot be understood, or a column that is not there.
+            UnsupportedPredicate: SQL that needs Spark, and ``engine`` or the installation says no.
+            SchemaMismatch, ConstraintViolation: a row does not fit; nothing was written.
+            AppendOnlyTable: the table has ``delta.appendOnly=true``, and rows would go.
+            InvalidArgument: no clause, or an unknown engine.
+            DeltaConcurrentModificationException: another commit changed what was read.
+        """
+        check_engine(engine)
+        if not self.clauses:
+            raise InvalidArgument("the merge has no clause; add when_matched_…() or when_not_matched_…()")
+        return _Merge(self, engine, user_metadata).run()
+
+
+def merge(
+    log: DeltaLog, source: Any, on: str, *, target_alias: str = TARGET_ALIAS,
+    source_alias: str = SOURCE_ALIAS,
+) -> MergeBuilder:
+    """Begin to describe a merge into a table; ``.execute()`` at its end runs it.
+
+    Args:
+        source: Arrow, pandas, polars, a dict of columns or a list of dicts; another
+            :class:`~deltanb.table.DeltaTable`; or a Spark DataFrame.
+        on: SQL that is TRUE for a row of the table and a row of the source that match; a comparison with
+            NULL never is.
+        target_alias, source_alias: the names of the two in SQL.
+    """
+    if not isinstance(on, str):
+        raise InvalidArgument(f"the condition of a merge is SQL text, found {on!r:.80}")
+    return MergeBuilder(log, source, on, target_alias, source_alias)
+
+
+def _mapping(values: Any, name: str) -> dict[str, str]:
+    if not isinstance(values, Mapping):
+        raise InvalidArgument(f"{name}={values!r:.80} must be columns and their values as SQL, such as "
+                              "{'name': 'upper(s.name)'}")
+    return dict(values)
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InvalidArgument(f"except_cols={names!r} is one text; write except_cols=[{names!r}]")
+    return tuple(names)
+
+
+# --- the source -----------------------------------------------------------------------------------
+
+class Source:
+    """The source of a merge, as what it was given as, until an engine wants it.
+
+    Raises:
+        InvalidArgument: data of a kind that cannot be read, or with two columns of one name.
+    """
+
+    def __init__(self, given: Any) -> None:
+        found = getattr(given, "snapshot", None)  # a table's
+        self.snapshot = found if isinstance(found, Snapshot) else None
+        self.frame = given if inputs.is_spark(given) else None
+        self._data: inputs.Source | None = None
+        if self.snapshot is not None:
+            self.schema: StructType = self.snapshot.schema
+        else:
+            if self.frame is None:
+                given = self._data = inputs.source(given)
+            self.schema = evolution.schema_of(given)
+        lowered = [name.lower() for name in self.schema.names]
+        twice = next((name for name in self.schema.names if lowered.count(name.lower()) > 1), None)
+        if twice is not None:
+            raise InvalidArgument(f"the source has the column {twice!r} twice (names differ in case at "
+                                  "most); rename one", column=twice)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is more than the process should hold, and Spark is there to hold it."""
+        return self.snapshot is not None and choose_by_size(
+            self.snapshot.log.store, [self.snapshot.files]) == "spark"
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows in the Arrow types of the schema."""
+        wanted = nullable(self.schema)
+        if self.snapshot is not None:
+            from deltanb.data.read import iter_batches
+
+            rows = iter_batches(self.snapshot, self.snapshot.files)
+            data = inputs.Source(to_arrow(self.schema), lambda: rows)
+        elif self.frame is not None:
+            data = inputs.source(self.frame.toArrow())
+        else:
+            assert self._data is not None
+            data = self._data
+        enforcer = Enforcer(data.schema, wanted)
+        batches = [enforcer.apply(batch) for batch in data.batches()]
+        return pa.Table.from_batches(batches, to_arrow(wanted))
+
+
+# --- the command ------------------------------------------------------------------------------------
+
+def _rows_in(files: Iterable[AddFile]) -> int:
+    return sum(file.num_records or 0 for file in files)
+
+
+class FileRows(Protocol):
+    """A file of the target and the rows of it that change."""
+
+    file: AddFile
+
+    def of(self, clauses: Sequence[int]) -> BitMap64:
+        """The positions of the rows that some clauses change."""
+
+
+class _Merge:
+    """One run of a merge."""
+
+    def __init__(self, builder: MergeBuilder, engine: str, user_metadata: str | None) -> None:
+        self.builder, self.engine, self.user_metadata = builder, engine, user_metadata
+        self.watch = Stopwatch()
+        kinds = {clause.kind for clause in builder.clauses}
+        self.is_insert_only = kinds == {NOT_MATCHED}
+        self.needs_all_rows = NOT_MATCHED_BY_SOURCE in kinds
+        self.txn = begin(builder.log, "MERGE", removes=not self.is_insert_only)
+        self.source = Source(builder.source)
+        self.names = Names(self.txn.snapshot.schema, self.source.schema, builder.target_alias,
+                           builder.source_alias, options.clock())
+        self.on: On = analyze(self.names.qualified(builder.on), self.names)
+        schema = self._evolve()
+        self.clauses: list[Resolved] = [
+            resolve(self.names, clause, schema, evolves=builder.evolves) for clause in builder.clauses]
+        self.schema = schema
+
+    def _evolve(self) -> StructType:
+        """The table's schema after the merge; the transaction gets it where it is new."""
+        txn = self.txn
+        before = txn.metadata
+        if not self.builder.evolves:
+            return before.schema
+        widen = properties.get(before.configuration, "delta.enableTypeWidening") and any(
+            txn.protocol.supports(name) for name in ("typeWidening", "typeWidening-preview"))
+        schema = evolved(self.names, self.builder.clauses, widen=bool(widen))
+        if schema == before.schema:
+            return schema
+        after = evolution.with_schema(before, schema)
+        evolution.check_constraints_kept(before, after)
+        txn.update_metadata(after)
+        check_writable(txn.protocol, txn.metadata, txn.table)
+        return after.schema
+
+    def run(self) -> CommandResult:
+        """Find what changes, write it, commit."""
+        from deltanb.progress import progress
+
+        txn = self.txn
+        work, engine, files, where = self._begun()
+        with progress("MERGE: looking for rows", len(files)) as seen:
+            found = work.find(files, where, seen)
+        self.watch.lap("scanTimeMs")
+        if found.several and not self.is_insert_only and not self._deletes_alone():
+            raise MultipleSourceRowsMatched(
+                f"several rows of the source match one row of table {txn.table} by "
+                f"{self.builder.on!r}, so what the row becomes is ambiguous. Make the source's keys unique "
+                "first (one row for each), or make the condition narrower; nothing was written",
+                table=txn.table)
+        metrics: dict[str, int] = {}
+
+        def commit() -> int:
+            with progress("MERGE: writing files"):
+                changes = self._write(work, found)
+            if not changes.actions and txn.metadata == txn.snapshot.metadata:
+                return _NOTHING
+            self.watch.lap("rewriteTimeMs")
+            metrics.update(self._metrics(changes, found.counts, work.num_source_rows))
+            return txn.commit(changes.actions, self._operation(metrics, changes))
+
+        version = commit_or_discard(txn, commit)
+        return CommandResult("MERGE", None if version == _NOTHING else version, engine, metrics)
+
+    def _deletes_alone(self) -> bool:
+        """Whether the one clause for matching rows deletes them all: then it does not matter how many
+        rows of the source they match."""
+        matched = [clause for clause in self.clauses if clause.kind == MATCHED]
+        return len(matched) == 1 and matched[0].action == DELETE and matched[0].condition is None
+
+    # -- who, and which files ------------------------------------------------------------------------
+
+    def _begun(self) -> tuple[Any, str, FileScan, list[Predicate]]:
+        """The engine with the source at hand, its name, the files to look into, and what their rows that
+        can match satisfy."""
+        nothing = FileScan(files_table([]))
+        wanted = self.engine
+        reason = check_runs_here(self.txn, self.names, self.on, self.clauses, self.schema)
+        if wanted == "auto" and (self.source.frame is not None or self.source.is_large):
+            wanted = "spark"
+        engine = choose_engine(self.txn, wanted, nothing, reason)
+        work = self._work(engine)
+        self.watch.lap("materializeSourceTimeMs")
+        where: list[Predicate] | None = []
+        if not self.needs_all_rows:
+            where = self.on.reachable(self.txn.snapshot.partition_columns, work.key_values())
+        files = nothing if where is None else self.txn.filter_files(*where)
+        if engine == "arrow" and choose_engine(self.txn, wanted, files, reason) == "spark":
+            engine, work = "spark", self._work("spark")
+        return work, engine, files, where or []
+
+    def _work(self, engine: str) -> Any:
+        arguments = (self.txn, self.names, self.on, self.clauses, self.schema)
+        if engine == "spark":
+            from deltanb.commands.merge.on_spark import SparkMerge
+
+            return SparkMerge(*arguments, self.source)
+        work = ArrowMerge(*arguments)
+        work.take_source(self.source.table)
+        return work
+
+    # -- what becomes of them ------------------------------------------------------------------------
+
+    def _places(self, *actions: str) -> list[int]:
+        return [place for place, clause in enumerate(self.clauses) if clause.action in actions]
+
+    def _write(self, work: Any, found: Any) -> FileChanges:
+        """Write the files; those of the change data feed say what the new ones hold.
+
+        Inserted rows are written apart where the table gives them values: defaults, identity values.
+        """
+        txn, changes = self.txn, FileChanges()
+        inserts = self._places(INSERT)
+        groups = [action for action in (UPDATE, INSERT)
+                  if any(found.counts.get(place) for place in self._places(action))]
+        if inserts and not found.inserts_are_counted:
+            groups.append(INSERT)
+        touched = self._touched(found.changed, UPDATE, DELETE)
+        if uses_vectors(txn):
+            mark_deleted(txn, touched, changes)
+        else:
+            changes.removed = [one.file.remove() for one in touched]
+            changes.copied = sum(one.others for one in touched)
+            groups += ["copy"] if changes.copied else []
+        feed = bool(touched) and wants_changes(txn)
+        lacking = {place: self._lacking(place) for place in inserts}
+        apart = [[group] for group in groups] if feed else [groups]
+        if any(lacking.values()) and INSERT in groups:
+            apart = [[group for group in together if group != INSERT] for together in apart]
+        new: dict[str, list[AddFile]] = {}
+        for together in filter(None, apart):
+            new.setdefault(together[0], []).extend(
+                write_rows(txn, work.rows(found.changed, together)))
+        if any(lacking.values()) and INSERT in groups:
+            for place in inserts:
+                inserted = work.rows(found.changed, [INSERT], [place], lacking[place])
+                new.setdefault(INSERT, []).extend(write_rows(txn, inserted))
+        changes.written = [file for files in new.values() for file in files]
+        self._count(found, changes)
+        if not feed:
+            return changes
+        changes.changes = write_changes(txn, [
+            ("delete", self._before(self._touched(found.changed, DELETE))),
+            ("update_preimage", self._before(self._touched(found.changed, UPDATE))),
+            ("update_postimage", written_rows(txn, new.get(UPDATE, []))),
+            ("insert", written_rows(txn, new.get(INSERT, []))),
+        ])
+        return changes
+
+    def _count(self, found: Any, changes: FileChanges) -> None:
+        """Take the inserted rows from the files written where the engine did not count them, and make
+        sure that those hold the rows which were found.
+
+        Raises:
+            IllegalStateError: a function of the user's gave other values when it was called again.
+        """
+        known = (UPDATE, INSERT) if found.inserts_are_counted else (UPDATE,)
+        expected = changes.copied + sum(found.counts.get(place, 0) for place in self._places(*known))
+        more = _rows_in(changes.written) - expected
+        inserts = self._places(INSERT)
+        if more < 0 or (more and (found.inserts_are_counted or not inserts)):
+            raise IllegalStateError(
+                f"the merge on {self.builder.on!r} found {expected} rows to write and wrote "
+                f"{expected + more}: its conditions are not the same each time they are evaluated; "
+                "nothing was committed. Put values that change into columns of the source first")
+        if not found.inserts_are_counted:
+            found.counts[inserts[0]] = more
+
+    def _lacking(self, place: int) -> frozenset[str]:
+        """The columns that the table gives to the rows a clause inserts: they are written without."""
+        given = column_values.active(self.txn.metadata, self.txn.protocol).fields
+        return frozenset(column.name for column in given) - set(self.clauses[place].tree)
+
+    def _touched(self, changed: Iterable[FileRows], *actions: str) -> list[TouchedFile]:
+        places = self._places(*actions)
+        found = ((one.file, one.of(places)) for one in changed)
+        return [TouchedFile(file, rows, live_count(self.txn, file)) for file, rows in found if rows]
+
+    def _before(self, touched: Sequence[TouchedFile]) -> Iterator[pa.RecordBatch]:
+        """The rows as they were, in the new schema."""
+        widen = Enforcer(to_arrow(self.txn.snapshot.schema), nullable(self.schema))
+        for batch in rows_of(self.txn, touched, "touched"):
+            yield widen.apply(batch)
+
+    # -- the record ----------------------------------------------------------------------------------
+
+    def _metrics(
+        self, changes: FileChanges, counts: Mapping[int, int], num_source_rows: int
+    ) -> dict[str, int]:
+        files = changes.metrics()
+
+        def rows(kind: str, action: str) -> int:
+            return sum(counts.get(place, 0) for place, clause in enumerate(self.clauses)
+                       if (clause.kind, clause.action) == (kind, action))
+
+        updated, deleted = rows(MATCHED, UPDATE), rows(MATCHED, DELETE)
+        lonely_updated = rows(NOT_MATCHED_BY_SOURCE, UPDATE)
+        lonely_deleted = rows(NOT_MATCHED_BY_SOURCE, DELETE)
+        inserted, copied = rows(NOT_MATCHED, INSERT), changes.copied
+        return {
+            "numSourceRows": num_source_rows,
+            "numTargetRowsInserted": inserted,
+            "numTargetRowsUpdated": updated + lonely_updated,
+            "numTargetRowsMatchedUpdated": updated,
+            "numTargetRowsNotMatchedBySourceUpdated": lonely_updated,
+            "numTargetRowsDeleted": deleted + lonely_deleted,
+            "numTargetRowsMatchedDeleted": deleted,
+            "numTargetRowsNotMatchedBySourceDeleted": lonely_deleted,
+            "numTargetRowsCopied": copied,
+            "numOutputRows": inserted + updated + lonely_updated + copied,
+            "numTargetFilesAdded": files["numAddedFiles"],
+            "numTargetFilesRemoved": files["numRemovedFiles"],
+            "numTargetBytesAdded": files["numAddedBytes"],
+            "numTargetBytesRemoved": files["numRemovedBytes"],
+            "numTargetChangeFilesAdded": files["numAddedChangeFiles"],
+            "numTargetDeletionVectorsAdded": files["numDeletionVectorsAdded"],
+            "numTargetDeletionVectorsRemoved": files["numDeletionVectorsRemoved"],
+            "numTargetDeletionVectorsUpdated": files["numDeletionVectorsUpdated"],
+            **self.watch.metrics(),
+        }
+
+    def _operation(self, metrics: dict[str, int], changes: FileChanges) -> Operation:
+        def said(kind: str) -> list[dict[str, str]]:
+            return [{**({} if clause.condition is None else {"predicate": clause.condition}),
+                     "actionType": clause.action}
+                    for clause in self.builder.clauses if clause.kind == kind]
+
+        parameters = {
+            "predicate": [self.builder.on],
+            "matchedPredicates": said(MATCHED),
+            "notMatchedPredicates": said(NOT_MATCHED),
+            "notMatchedBySourcePredicates": said(NOT_MATCHED_BY_SOURCE),
+        }
+        return Operation("MERGE", parameters, metrics=metrics, tags=changes.tags(self.txn),
+                         user_metadata=self.user_metadata)

@@ -1,0 +1,243 @@
+"""The ON condition of a MERGE: its equalities, and which rows of the target can match at all.
+
+What lives here: :func:`analyze`, which sorts the conjuncts of the condition by the tables they look at,
+and :meth:`On.reachable`, predicates on the target alone that every matching row satisfies. They come
+from the condition's own conjuncts and, for ``t.a = s.a``, from the values that the source has: few
+distinct ones become an IN, many a BETWEEN. Files and conflicts are narrowed by them.
+What it does not know: clauses, files, how rows are joined (``merge_rows``, ``merge_spark``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
+from deltanb.commands.merge.clauses import Names, quoted, references
+from deltanb.errors import UnsupportedPredicate
+from deltanb.sql import coercion as co
+from deltanb.sql import expressions as ex
+from deltanb.sql import failures, predicates
+from deltanb.sql.predicates import Predicate
+
+MAX_LISTED_VALUES = 1000
+"""Distinct values of the source that become an IN on a data column: beyond, its bounds say nearly as
+much about a file's statistics, and are found at once."""
+MAX_LISTED_PARTITIONS = 10_000
+"""The same for a partition column, where a list is exact and decides what conflicts."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """An equality between the tables; both sides have one type.
+
+    ``path`` is the target's column, where the target's side is one, perhaps with a cast.
+    """
+
+    target: ex.Expression
+    source: ex.Expression
+    path: tuple[str, ...] | None
+
+    @property
+    def column_type(self) -> pa.DataType:
+        """The type of the target's column, before a cast."""
+        inner = self.target.args[0] if isinstance(self.target, ex.Call) else self.target
+        return inner.type
+
+
+@dataclass(frozen=True)
+class On:
+    """The condition, sorted. ``target_only`` and ``keys`` are those that the process understands.
+
+    ``rest`` are the other conjuncts over both tables, ``source_only`` those over the source; both are
+    over :meth:`Names.schema`. ``reason`` says why the condition cannot be joined in the process.
+    """
+
+    sql: str
+    keys: tuple[Key, ...] = ()
+    target_only: tuple[Predicate, ...] = ()
+    source_only: tuple[Predicate, ...] = ()
+    rest: tuple[Predicate, ...] = ()
+    reason: UnsupportedPredicate | None = None
+    names: Names | None = field(default=None, repr=False)
+
+    def reachable(
+        self, partition_columns: Sequence[str], values: Sequence[Any]
+    ) -> list[Predicate] | None:
+        """Conjuncts over the target that hold for every row which matches; None if none can.
+
+        Args:
+            values: for each key the source's values, an Arrow array of the key's type (duplicates and
+                NULLs may be among them), a pair of bounds, or None where they are not known.
+        """
+        found = list(self.target_only)
+        for key, known in zip(self.keys, values, strict=True):
+            if known is None:
+                continue
+            is_partition = key.path is not None and len(key.path) == 1 and key.path[0].lower() in {
+                name.lower() for name in partition_columns}
+            limit = MAX_LISTED_PARTITIONS if is_partition else MAX_LISTED_VALUES
+            if isinstance(known, tuple):
+                derived = _bounded(key, *known)
+            else:
+                distinct = pc.unique(known).drop_null()
+                if not len(distinct):
+                    return None
+                derived = _listed(key, distinct, limit)
+            if derived is _NOTHING:
+                return None
+            if isinstance(derived, Predicate):
+                found.append(derived)
+        return found
+
+
+def analyze(sql: str, names: Names) -> On:
+    """Sort a condition whose columns all have an alias (:meth:`Names.qualified`).
+
+    Raises:
+        InvalidPredicate: it cannot be understood.
+    """
+    schema = names.schema()
+    reason = None
+    try:
+        whole = predicates.parse(sql, schema)
+        whole.to_expression()
+        parts = whole.conjuncts()
+    except UnsupportedPredicate as error:
+        reason = error
+        parts = predicates.parse_understood(sql, schema)
+    keys, target_only, source_only, rest = [], [], [], []
+    for part in parts:
+        sides = _sides(part.expression, names)
+        key = _key(part.expression, names)
+        if key is not None:
+            keys.append(key)
+        elif sides == {"target"}:
+            target_only.append(_of_target(part, names))
+        elif sides == {"source"}:
+            source_only.append(part)
+        else:
+            rest.append(part)
+    if reason is None and not keys:
+        reason = UnsupportedPredicate(
+            f"the ON condition {sql!r} has no equality between the tables, such as "
+            f"{names.target_alias}.id = {names.source_alias}.id, and so cannot run without Spark",
+            predicate=sql)
+    return On(sql, tuple(keys), tuple(target_only), tuple(source_only), tuple(rest), reason, names)
+
+
+def _sides(expression: ex.Expression, names: Names) -> set[str]:
+    aliases = {names.target_alias: "target", names.source_alias: "source"}
+    return {aliases[node.path[0]] for node in ex.walk(expression) if isinstance(node, ex.Column)}
+
+
+def _key(expression: ex.Expression, names: Names) -> Key | None:
+    if not (isinstance(expression, ex.Call) and expression.op == "eq"):
+        return None
+    left, right = expression.args
+    if _sides(left, names) == {"source"}:
+        left, right = right, left
+    if _sides(left, names) != {"target"} or _sides(right, names) != {"source"}:
+        return None
+    if t.is_nested(left.type) or failures.can_fail(expression):
+        return None
+    inner = left
+    if isinstance(inner, ex.Call) and inner.op == "cast" and _widens(inner.args[0].type, inner.type):
+        inner = inner.args[0]
+    path = inner.path[1:] if isinstance(inner, ex.Column) else None
+    return Key(left, right, path)
+
+
+def _widens(found: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast keeps the order of values, and different ones apart."""
+    if t.is_integer(found) and t.is_integer(target):
+        return co.INTEGER_BOUNDS[found] <= co.INTEGER_BOUNDS[target]
+    return co.is_number(found) and t.is_decimal(target) and not t.is_floating(found)
+
+
+def _of_target(part: Predicate, names: Names) -> Predicate:
+    """A conjunct over the target's own columns, written without the alias."""
+    columns: dict[tuple[str, ...], ex.Expression] = {
+        node.path: ex.Column(node.path[1:], node.type)
+        for node in ex.walk(part.expression) if isinstance(node, ex.Column)}
+    sql = part.sql
+    for _, start in sorted(references(sql), key=lambda found: -(found[1] or 0)):
+        if start is not None:
+            sql = sql[:start] + sql[sql.index(".", start) + 1:]
+    return Predicate(sql, ex.substitute(part.expression, columns))
+
+
+# --- the source's values --------------------------------------------------------------------------
+
+_NOTHING = object()  # no value of the source can be in the column
+
+
+def _listed(key: Key, distinct: pa.Array, limit: int) -> Any:
+    """The predicate that these values (at least one, none NULL) put on the target's column."""
+    if key.path is None:
+        return None
+    if t.is_floating(key.target.type):
+        if pc.any(pc.is_nan(distinct)).as_py():
+            return None
+        limit = 0
+    if len(distinct) > limit:
+        if t.is_boolean(distinct.type):
+            return None
+        low, high = pc.min_max(distinct).as_py().values()
+        return _bounded(key, low, high)
+    literals = []
+    for value in distinct.to_pylist():
+        exact, converted = _in_column(key, value)
+        if exact:
+            literals.append(ex.Literal(converted, key.column_type))
+    if not literals:
+        return _NOTHING
+    column = ex.Column(key.path, key.column_type)
+    said = ", ".join(_text(literal.value) for literal in literals)
+    if len(literals) == 1:
+        return Predicate(f"{_name(key)} = {said}", ex.boolean("eq", column, literals[0]))
+    return Predicate(f"{_name(key)} IN ({said})", ex.boolean("in", column, *literals))
+
+
+def _bounded(key: Key, low: Any, high: Any) -> Predicate | None:
+    if key.path is None or low is None or high is None or any(
+            isinstance(value, float) and math.isnan(value) for value in (low, high)):
+        return None
+    bounds = []
+    for value in (low, high):
+        exact, converted = _in_column(key, value)
+        if not exact:
+            return None
+        bounds.append(ex.Literal(converted, key.column_type))
+    column = ex.Column(key.path, key.column_type)
+    return Predicate(
+        f"{_name(key)} BETWEEN {_text(bounds[0].value)} AND {_text(bounds[1].value)}",
+        ex.boolean("and", ex.boolean("ge", column, bounds[0]), ex.boolean("le", column, bounds[1]),
+                   extra="between"))
+
+
+def _in_column(key: Key, value: Any) -> tuple[bool, Any]:
+    """The value in the type of the column, and whether it is one of that type."""
+    if key.column_type == key.target.type:
+        return True, value
+    return co.exact_literal(value, key.target.type, key.column_type)
+
+
+def _name(key: Key) -> str:
+    assert key.path is not None
+    return ".".join(name if name.isidentifier() else quoted(name) for name in key.path)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float) or type(value).__name__ == "Decimal":
+        return str(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,1 @@
+"""Commands that read more than rows: changes, differences, details."""

@@ -1,0 +1,288 @@
+"""DIFF: what differs between two versions of a table, rows included.
+
+What lives here: :func:`diff`: which rows have to be read for it, how they are read, and which of them
+are new, gone or changed.
+What it does not know: what the log says (``log/diff``), how a diff is drawn.
+
+Only files that differ are read; where a file only got another deletion vector, only the rows by which
+the two vectors differ. A row that is there before and after, equal in every column, is no difference,
+wherever it lies by now: so an OPTIMIZE changes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from deltanb.commands.read.diff_rows import Sides, conformed, match
+from deltanb.data import deletion_vectors
+from deltanb.data.data_file import plan, read_data_file
+from deltanb.data.parallel import Workers
+from deltanb.data.row_ids import columns_of
+from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
+from deltanb.log.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from deltanb.table import DeltaTable
+    from deltanb.transaction.delta_log import DeltaLog
+
+MAX_ROWS = 1_000_000
+"""Rows read for one diff, both versions together: some seconds, and some hundred bytes of memory each."""
+MAX_BYTES = 256 << 20
+"""Bytes of the data files read for one diff: what stays in memory even where one row is large."""
+SAMPLE_ROWS = 100
+"""Rows read of files that are too many to read, where all of their rows are known to be new or gone."""
+MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
+
+
+def diff(
+    log: DeltaLog,
+    start: int | str | dt.datetime | DeltaTable | Snapshot,
+    end: int | str | dt.datetime | DeltaTable | Snapshot | None = None,
+    *,
+    keys: str | Sequence[str] | None = None,
+    max_rows: int = MAX_ROWS,
+    newest: Snapshot | None = None,
+) -> TableDiff:
+    """What is otherwise at ``end`` than at ``start``: schema, properties, protocol, files and rows.
+
+    Args:
+        start, end: a version (an integer), a time (ISO 8601 text or a datetime, UTC without a zone), or a
+            table that stands at one. Without ``end``: the newest version. ``end`` may lie before ``start``.
+        keys: columns that tell which row is which: a row that is gone and one that is new with the same
+            values there are one changed row. Unless given, row ids serve where the table tracks rows;
+            else, and for rows that got a new id, one column that is unique in the rows read of both
+            versions (the diff names it). An empty list: rows are only added and removed.
+        max_rows: rows that are read at most, both versions together (and files of 256 MiB). Beyond that
+            rows are counted by the log and not compared; the diff says so.
+
+    Returns:
+        The diff; looking at it reads nothing any more. Rows are compared in the columns of ``end``: one
+        that ``start`` does not have is NULL there.
+
+    Raises:
+        VersionNotFound: there is no such version, or the log no longer has it.
+        InvalidArgument: a column that is not there; ``keys`` that several rows of a version share.
+        TableNotFound: there is no table.
+
+    Data files that are gone are no error: the diff then says which rows it does not know.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"id": [1, 2], "name": ["Donald", "Scrooge"]})
+    >>> _ = table.update({"name": "'Daisy'"}, where="id = 1")
+    >>> _ = table.append({"id": [3], "name": ["Huey"]})
+    >>> rows = table.diff(0, 2, keys="id").rows
+    >>> rows.num_added, rows.num_removed, rows.num_changed
+    (1, 0, 1)
+    >>> rows.before["name"].to_pylist(), rows.after["name"].to_pylist(), rows.added["id"].to_pylist()
+    (['Donald'], ['Daisy'], [3])
+    """
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 0:
+        raise InvalidArgument(f"max_rows={max_rows!r} must be a whole number of rows, 0 or more")
+    after = (newest or log.update()) if end is None else _snapshot(log, end)
+    before = _snapshot(log, start)
+    found = compare(before, after)
+    wanted = None if keys is None else _known(keys, before, after)
+    return replace(found, rows=_rows(before, after, found.files, wanted, max_rows))
+
+
+def in_short(error: BaseException, root: str) -> str:
+    """The first line of an error, without the folders of this machine: a picture should not name them.
+
+    >>> in_short(DeltaError("v1 of /lake/ducks lacks file:/pond/a.parquet", path="file:/pond/a.parquet"),
+    ...          "/lake/ducks")
+    'v1 of ducks lacks a.parquet'
+    """
+    words = str(error).split("\n", 1)[0]
+    for path in (root, *(getattr(error, name, None) for name in ("path", "file"))):
+        if isinstance(path, str) and (path.startswith("/") or ":/" in path):
+            words = words.replace(path, path.rstrip("/").rsplit("/", 1)[-1] or path)
+    return words
+
+
+def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | DeltaTable | Snapshot) -> Snapshot:
+    if isinstance(moment, Snapshot):
+        return moment
+    held = getattr(moment, "snapshot", None)
+    if isinstance(held, Snapshot):
+        return held
+    if isinstance(moment, str | dt.datetime):
+        return log.snapshot_as_of(moment)
+    if isinstance(moment, bool) or not hasattr(moment, "__index__"):
+        raise InvalidArgument(
+            "diff takes versions, ISO 8601 texts, datetimes or tables that stand at a version, found "
+            f"{moment!r:.80}")
+    return log.snapshot_at(index(moment))  # type: ignore[arg-type]
+
+
+def key_names(keys: str | Iterable[str]) -> tuple[str, ...]:
+    """The names in ``keys``; whether there are such columns depends on the version.
+
+    Raises:
+        InvalidArgument: neither a name nor a list of names.
+
+    >>> key_names("id"), key_names(["day", "id"])
+    (('id',), ('day', 'id'))
+    """
+    names = (keys,) if isinstance(keys, str) else tuple(keys) if isinstance(keys, Iterable) else (keys,)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(f"keys={keys!r} is neither a column's name nor a list of them")
+    return names
+
+
+def _known(keys: str | Sequence[str], before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """The columns by the names they have in the version after."""
+    names = []
+    for key in key_names(keys):
+        field = after.schema.get(key)
+        if field is None:
+            raise InvalidArgument(
+                f"keys: version {after.version} has no column {key!r}; its columns are "
+                f"{', '.join(after.schema.names)}", column=key)
+        names.append(field.name)
+    return tuple(names)
+
+
+# --- which rows are read --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A file of a version that is read; ``only``: of its live rows, those at these positions."""
+
+    row: Mapping[str, Any]
+    only: BitMap64 | None = None
+
+
+def _rows(
+    before: Snapshot, after: Snapshot, files: FileDiff, keys: tuple[str, ...] | None, max_rows: int
+) -> RowDiff:
+    if files.is_empty:
+        return _estimated(after, files)
+    try:
+        masked = _masked(before, after, files)
+        reason = _beyond(files, masked, max_rows)
+        if reason:
+            return _counted(before, after, files, reason)
+        tracked = [columns_of(snapshot.metadata, snapshot.protocol) for snapshot in (before, after)]
+        # Ids mean the same rows as long as they are kept under the same name.
+        by_id = keys is None and bool(tracked[0]) and tracked[0] == tracked[1]
+        read = [_read(before, _listed(files.removed) + masked[0], by_id),
+                _read(after, _listed(files.added) + masked[1], by_id)]
+    except DeltaError as error:
+        return _estimated(after, files, in_short(error, after.log.path))
+    ids = [table[tracked[0][0].name] for table in read] if by_id else None
+    if by_id:
+        read = [table.select(range(table.num_columns - len(tracked[0]))) for table in read]
+    old, not_compared = conformed(read[0], before.schema, after.schema)
+    sides = Sides(old, read[1], after.schema, not_compared, ids)
+    fixed = frozenset(after.partition_columns) | {name for name, _ in _absent(before, after)}
+    return match(sides, keys, fixed, (before.version, after.version))
+
+
+def _absent(before: Snapshot, after: Snapshot) -> list[tuple[str, Any]]:
+    """Columns that only the version after has: their values tell no row of the one before."""
+    from deltanb.log.diff import paired_fields
+
+    return [(new.name, new.type) for old, new in paired_fields(before.schema, after.schema)
+            if old is None and new is not None]
+
+
+def _listed(files: pa.Table) -> list[_Reading]:
+    return [_Reading(row) for row in files.to_pylist(maps_as_pydicts="lossy")]
+
+
+def _masked(
+    before: Snapshot, after: Snapshot, files: FileDiff
+) -> tuple[list[_Reading], list[_Reading]]:
+    """Of files whose deletion vectors differ, the rows that only one of the versions shows."""
+    gone, come = [], []
+    old, new = (table.to_pylist(maps_as_pydicts="lossy")
+                for table in (files.remasked_before, files.remasked_after))
+    for one, two in zip(old, new, strict=True):
+        hidden = [_vector(snapshot, row) for snapshot, row in ((before, one), (after, two))]
+        if hidden[1] - hidden[0]:
+            gone.append(_Reading(one, hidden[1] - hidden[0]))
+        if hidden[0] - hidden[1]:
+            come.append(_Reading(two, hidden[0] - hidden[1]))
+    return gone, come
+
+
+def _vector(snapshot: Snapshot, row: Mapping[str, Any]) -> BitMap64:
+    vector = row["deletion_vector"]
+    if vector is None:
+        return BitMap64()
+    return deletion_vectors.load(snapshot.log.store, vector, data_file=row["path"])
+
+
+def _beyond(
+    files: FileDiff, masked: tuple[list[_Reading], list[_Reading]], max_rows: int
+) -> str:
+    """Why the rows are too many to be read; empty if they are not."""
+    rows = sum(pc.sum(table["num_rows"]).as_py() or 0 for table in (files.added, files.removed))
+    rows += sum(len(one.only or ()) for side in masked for one in side)
+    if rows > max_rows:
+        return f"{rows} rows to read, max_rows={max_rows}"
+    tables = (files.added, files.removed, files.remasked_after)
+    size = sum(pc.sum(table["size"]).as_py() or 0 for table in tables)
+    if size > MAX_BYTES:
+        return f"{size >> 20} MiB to read, the limit is {MAX_BYTES >> 20} MiB"
+    return ""
+
+
+# --- what is said without comparing ---------------------------------------------------------------
+
+
+def _counted(before: Snapshot, after: Snapshot, files: FileDiff, reason: str) -> RowDiff:
+    """Rows that the log counts: exactly where files only came or only went, else at most so many."""
+    from deltanb.data.read import head
+
+    found = _estimated(after, files, reason)
+    if files.remasked_after.num_rows or (files.added.num_rows and files.removed.num_rows):
+        return found
+    only, snapshot = (files.added, after) if files.added.num_rows else (files.removed, before)
+    if num_rows(only) is None:
+        return found
+    sample, _ = conformed(head(snapshot, only, SAMPLE_ROWS), snapshot.schema, after.schema)
+    note = f"counted by the log, a sample shown: {reason}"
+    if snapshot is after:
+        return replace(found, added=sample, is_exact=True, note=note)
+    return replace(found, removed=sample, is_exact=True, note=note)
+
+
+def _estimated(after: Snapshot, files: FileDiff, reason: str = "") -> RowDiff:
+    """What the log says of the rows; without a reason not to look closer it is exact."""
+    try:
+        empty = after.schema.to_arrow().empty_table()
+    except DeltaError:
+        empty = pa.table({})
+    counts = [num_rows(files.added), num_rows(files.removed)]
+    shown = [num_rows(table) for table in (files.remasked_before, files.remasked_after)]
+    more = None if None in shown else (shown[1] or 0) - (shown[0] or 0)
+    come, gone = (None if n is None or more is None else n + max(0, sign * more)
+                  for n, sign in zip(counts, (1, -1), strict=True))
+    return RowDiff(come, gone, 0, empty, empty, empty, empty, is_exact=not reason, note=reason)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _read(snapshot: Snapshot, files: list[_Reading], by_id: bool) -> pa.Table:
+    """Rows in the order of the files; ``by_id`` with their ids and commit versions as last columns."""
+    scan = plan(snapshot, row_ids=by_id)
+
+    def read(file: _Reading) -> list[pa.RecordBatch]:
+        return list(read_data_file(scan, file.row, only=file.only))
+
+    with Workers(min(MAX_READERS, os.cpu_count() or 1), "deltanb-diff") as pool:
+        found = [batch for batches in pool.map(read, files) for batch in batches]
+    return pa.Table.from_batches(found, scan.schema)

@@ -1,0 +1,208 @@
+"""Assignments: ``{"carrier": "upper(carrier)", "address.city": "NULL"}`` as new columns for rows.
+
+What lives here: :func:`resolve`, from the names people write to the table's fields, and
+:class:`Assigner`, which computes the new columns for rows in the process.
+What it does not know: which rows are meant, files, Spark (``spark/rows.py`` makes the same columns).
+
+All values see the row as it was. Generated columns follow: they are computed once more from the new
+values, unless they are assigned themselves. A struct of which a field is assigned is not NULL
+afterwards.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate
+from deltanb.schema.types import DataType, StructField, StructType
+from deltanb.sql import predicates
+from deltanb.sql.names import leaf_names, split_name
+from deltanb.sql.values import Value
+
+MAX_SUGGESTIONS = 3  # closest column names in an error
+MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
+
+GENERATION_KEY = "delta.generationExpression"
+_IDENTITY_KEY = "delta.identity.start"
+
+Tree = dict[str, Any]
+"""SQL by column name as the schema spells it; for fields inside a struct a tree of the same kind."""
+
+
+def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
+    """The assignments by fields of the schema; names are found without regard to case.
+
+    ``a.b`` is the field ``b`` of the struct ``a``; backticks quote names with dots.
+
+    Raises:
+        InvalidPredicate: a name that is not a column, with the closest ones, or a value that is not text.
+        InvalidArgument: nothing is assigned, a column twice, or one that the table fills in itself.
+
+    >>> from deltanb.schema.types import PrimitiveType
+    >>> inner = StructType([StructField("b", PrimitiveType("long"))])
+    >>> resolve(StructType([StructField("a", inner)]), {"A.B": "1"})
+    {'a': {'b': '1'}}
+    """
+    if not isinstance(assignments, Mapping) or not assignments:
+        raise InvalidArgument(
+            f"assignments={assignments!r:.80} must be columns and their new values as SQL, such as "
+            "{'name': 'upper(name)'}")
+    tree: Tree = {}
+    for name, sql in assignments.items():
+        if not isinstance(sql, str):
+            raise InvalidPredicate(
+                f"the new value of column {name!r} is {sql!r:.80}, which is not SQL text; write 'NULL', "
+                "'1' or \"'text'\"", predicate=str(sql), column=str(name))
+        path = _path(schema, name)
+        _assign(tree, [field.name for field in path], sql, name)
+    return tree
+
+
+def generated(schema: StructType, tree: Tree) -> Tree:
+    """The expressions of generated columns that nobody assigns."""
+    return {field.name: str(field.metadata[GENERATION_KEY]) for field in schema.fields
+            if GENERATION_KEY in field.metadata and field.name not in tree}
+
+
+def _assign(tree: Tree, names: list[str], sql: str, said: str) -> None:
+    for name in names[:-1]:
+        tree = tree.setdefault(name, {})
+        if not isinstance(tree, dict):
+            break
+    if not isinstance(tree, dict) or names[-1] in tree:
+        raise InvalidArgument(
+            f"column {said!r} is assigned twice, alone or with a part of it; assign it once",
+            column=".".join(names))
+    tree[names[-1]] = sql
+
+
+def _path(schema: StructType, name: str) -> list[StructField]:
+    field = schema.get(name)
+    parts = [name] if field is not None else split_name(name)
+    current: DataType = schema
+    path: list[StructField] = []
+    for part in parts:
+        field = current.get(part) if isinstance(current, StructType) else None
+        if field is None:
+            raise _unknown(schema, name)
+        path.append(field)
+        current = field.type
+    if _IDENTITY_KEY in path[0].metadata:
+        raise InvalidArgument(
+            f"column {path[0].name!r} is an identity column, whose values the table gives; it cannot be "
+            "assigned", column=path[0].name)
+    return path
+
+
+def _unknown(schema: StructType, name: str) -> InvalidPredicate:
+    names = leaf_names(schema)
+    lowered = {n.lower(): n for n in names}
+    close = [lowered[n] for n in
+             difflib.get_close_matches(name.lower(), lowered, MAX_SUGGESTIONS, 0.5)]
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else \
+        f"the columns are {', '.join(names[:MAX_NAMES])}"
+    return InvalidPredicate(f"no column {name!r} to assign to; {hint}", predicate=name, column=name,
+                            suggestions=tuple(close))
+
+
+# --- new columns ----------------------------------------------------------------------------------
+
+class Assigner:
+    """Computes the columns of changed rows.
+
+    Args:
+        schema: the table's; also that of the rows, unless ``rows`` says that they have more columns
+            (those of a merge's source).
+        tree: of :func:`resolve`.
+
+    Raises:
+        InvalidPredicate: SQL that cannot be understood, or of a type that its column does not take.
+        UnsupportedPredicate: SQL that does not run in the process.
+    """
+
+    def __init__(self, schema: StructType, tree: Tree, rows: StructType | None = None) -> None:
+        self.schema = schema
+        self._assigned = _parsed(rows or schema, schema, tree)
+        self._generated = _parsed(schema, schema, generated(schema, tree))
+
+    def apply(self, rows: pa.Table) -> pa.Table:
+        """The rows with their new values; rows that are not to be changed must not be among them."""
+        changed = _with(rows, self.schema, self._assigned)
+        return _with(changed, self.schema, self._generated) if self._generated else changed
+
+    def apply_where(self, batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+        """The batch with new values in the rows of the mask (no NULL), in the same order."""
+        rows = pa.Table.from_batches([batch])
+        meant = rows.filter(mask)
+        if not meant.num_rows:
+            return batch
+        changed = self.apply(meant)
+        if meant.num_rows == rows.num_rows:
+            return changed.combine_chunks().to_batches()[0]
+        # Places in the old column followed by the new values.
+        behind = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), rows.num_rows - 1)
+        places = pc.if_else(mask, behind, pa.array(range(rows.num_rows), pa.int64()))
+        arrays = []
+        for place, field in enumerate(batch.schema):
+            old = batch.column(place)
+            if field.name in self._assigned or field.name in self._generated:
+                new = changed.column(place).combine_chunks()
+                chunks = new.chunks if isinstance(new, pa.ChunkedArray) else [new]
+                old = pa.concat_arrays([old, *chunks]).take(places)
+            arrays.append(old)
+        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def check_runs_here(schema: StructType, tree: Tree) -> UnsupportedPredicate | None:
+    """Why the assignments cannot be computed in the process; None if they can.
+
+    Raises:
+        InvalidPredicate: as :class:`Assigner`.
+    """
+    try:
+        Assigner(schema, tree)
+    except UnsupportedPredicate as reason:
+        return reason
+    return None
+
+
+def _parsed(rows: StructType, fields: StructType, tree: Tree) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, assigned in tree.items():
+        wanted = fields.field(name).type
+        if isinstance(assigned, str):
+            found[name] = predicates.parse_value(assigned, rows, wanted)
+        else:
+            assert isinstance(wanted, StructType)
+            found[name] = _parsed(rows, wanted, assigned)
+    return found
+
+
+def _with(rows: pa.Table, schema: StructType, assigned: dict[str, Any]) -> pa.Table:
+    made = {}
+    for name, value in assigned.items():
+        place = rows.schema.get_field_index(name)
+        made[place] = _new(rows, rows.column(place).combine_chunks(), value, name)
+    for place, column in made.items():
+        rows = rows.set_column(place, rows.schema.field(place), column)
+    return rows
+
+
+def _new(rows: pa.Table, old: Any, value: Value | dict[str, Any], path: str) -> pa.Array:
+    if isinstance(value, Value):
+        new = value.evaluate(rows, path)
+        return new if new.type.equals(old.type) else new.cast(old.type)
+    if isinstance(old, pa.ChunkedArray):
+        old = pa.concat_arrays(old.chunks) if old.num_chunks else pa.nulls(0, old.type)
+    children = []
+    for place, field in enumerate(old.type):
+        child = pc.struct_field(old, [place])
+        if field.name in value:
+            child = _new(rows, child, value[field.name], f"{path}.{field.name}")
+        children.append(child)
+    return pa.StructArray.from_arrays(children, fields=list(old.type))

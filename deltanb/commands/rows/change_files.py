@@ -1,0 +1,68 @@
+"""Change data files: the rows a commit deletes and inserts, where whole files no longer say it.
+
+What lives here: :func:`write_changes`, for commands that rewrite files of a table with
+``delta.enableChangeDataFeed`` (PROTOCOL.md, "Change Data Files", "Add CDC File").
+What it does not know: which rows change, and reading the feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deltanb.actions import AddCDCFile, Metadata
+from deltanb.data import inputs
+from deltanb.data.write import write_files
+from deltanb.schema import column_mapping, properties
+from deltanb.schema.columns import KEYS
+from deltanb.schema.types import STRING, StructType
+
+if TYPE_CHECKING:
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+FOLDER = "_change_data"
+CHANGE_TYPE = "_change_type"
+
+
+def wants_changes(txn: OptimisticTransaction) -> bool:
+    """Whether the table has a change data feed that a rewrite of files must feed."""
+    return bool(properties.get(txn.metadata.configuration, "delta.enableChangeDataFeed")) and (
+        txn.protocol.supports("changeDataFeed"))
+
+
+def write_changes(
+    txn: OptimisticTransaction, changes: Iterable[tuple[str, Iterable[pa.RecordBatch]]]
+) -> list[AddCDCFile]:
+    """Write change data files and describe them.
+
+    Args:
+        changes: (change type, its rows) pairs: ``insert``, ``delete``, ``update_preimage``,
+            ``update_postimage``; rows in the table's logical schema.
+
+    The files count as written by the transaction: they go when it is discarded.
+    """
+    metadata = _without_rules(txn.metadata)
+    schema = metadata.schema.to_arrow().append(pa.field(CHANGE_TYPE, pa.string()))
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for kind, batches in changes:
+            for batch in batches:
+                labels = pa.repeat(pa.scalar(kind), batch.num_rows)
+                yield batch.append_column(CHANGE_TYPE, labels)
+
+    written = write_files(txn.log.store, metadata, txn.protocol, inputs.Source(schema, rows),
+                          data_change=False, folder=FOLDER, prefix="cdc",
+                          hidden=[column_mapping.hidden(CHANGE_TYPE, STRING)])
+    txn.written.extend(written)
+    return [AddCDCFile(file.path, dict(file.partition_values), file.size) for file in written]
+
+
+def _without_rules(metadata: Metadata) -> Metadata:
+    """The table's metadata for rows that have passed its constraints: nothing is verified again."""
+    fields = [field.replace(metadata={k: v for k, v in field.metadata.items() if k not in KEYS})
+              for field in metadata.schema.fields]
+    kept = {key: text for key, text in metadata.configuration.items()
+            if not key.lower().startswith("delta.constraints.")}
+    return metadata.replace(schema_string=StructType(fields).to_json(), configuration=kept)

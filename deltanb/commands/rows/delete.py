@@ -1,0 +1,163 @@
+"""DELETE: rows of a condition leave the table.
+
+What lives here: :func:`delete`. Rows that partition values alone decide go with their files, by the log
+alone. Of other files only those that hold such rows change: they get a deletion vector where the
+table has ``delta.enableDeletionVectors``, else their other rows are written again.
+What it does not know: how rows are found and files written (``rows``, ``spark/rows.py``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deltanb.commands.engine import check_engine, choose_engine
+from deltanb.commands.rows.change_files import wants_changes, write_changes
+from deltanb.commands.rows.find_and_change import (
+    CommandResult,
+    Condition,
+    FileChanges,
+    Stopwatch,
+    TouchedFile,
+    begin,
+    find,
+    known_live_count,
+    mark_deleted,
+    rows_of,
+    schema_with_row_ids,
+    table_of,
+    table_of_rows,
+    understand,
+    uses_vectors,
+    write_rows,
+)
+from deltanb.commands.rows.write import commit_or_discard
+from deltanb.data import inputs
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.reads import FileScan
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+
+@active.command
+def delete(
+    log: DeltaLog, where: str | None = None, *, engine: str = "auto",
+    user_metadata: str | None = None,
+) -> CommandResult:
+    """Delete the rows for which a condition is TRUE; all rows without one.
+
+    A row for which the condition is NULL stays. Nothing is committed where no row matches.
+
+    Args:
+        where: a condition in SQL. In the process the subset of ``to_arrow(where=...)`` runs; Spark
+            understands all of its own SQL.
+        engine: ``"auto"`` takes Spark for what the process cannot evaluate and for data beyond notebook
+            size; ``"arrow"`` and ``"spark"`` force one. Both delete the same rows.
+        user_metadata: a text kept in the commit.
+
+    Returns:
+        What was done: version, engine, and metrics (rows, files, bytes, milliseconds).
+
+    Raises:
+        TableNotFound: there is no table.
+        InvalidPredicate: ``where`` cannot be understood.
+        UnsupportedPredicate: ``where`` needs Spark, and ``engine`` or the installation says no.
+        AppendOnlyTable: the table has ``delta.appendOnly=true``.
+        DeltaConcurrentModificationException: another commit changed what was read.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "nephews": [3, None]})
+    >>> delete(table.log, "nephews > 1").metrics["numDeletedRows"]
+    1
+    >>> table.to_arrow().to_pylist()
+    [{'name': 'Daisy', 'nephews': None}]
+    """
+    check_engine(engine)
+    watch = Stopwatch()
+    txn = begin(log, "DELETE")
+    condition = understand(txn, where)
+    files = condition.scan(txn)
+    if condition.is_decided_by_log(txn):
+        return _whole_files(txn, condition, files, watch, user_metadata)
+    engine = choose_engine(txn, engine, files, condition.reason)
+    from deltanb.progress import progress
+
+    with progress("DELETE: looking for rows", len(files)) as seen:
+        touched = find(txn, files, condition, engine, seen)
+    watch.lap("scanTimeMs")
+    if not touched:
+        return CommandResult("DELETE", None, engine)
+
+    def work() -> int:
+        with progress("DELETE: writing files"):
+            changes = _changed(txn, condition, touched, engine)
+        watch.lap("rewriteTimeMs")
+        metrics.update(changes.metrics(), **watch.metrics())
+        metrics["numDeletedRows"] = sum(len(found.rows) for found in touched)
+        return txn.commit(changes.actions, _operation(condition, metrics, changes.tags(txn),
+                                                      user_metadata))
+
+    metrics: dict[str, int] = {}
+    return CommandResult("DELETE", commit_or_discard(txn, work), engine, metrics)
+
+
+def _whole_files(
+    txn: OptimisticTransaction, condition: Condition, files: FileScan, watch: Stopwatch,
+    user_metadata: str | None,
+) -> CommandResult:
+    """All rows of the files go with them: nothing is read, and rows are counted where the log can."""
+    removed, rows = [], 0
+    counted = True
+    for file in files:
+        removed.append(file.remove())
+        known = known_live_count(file)
+        counted, rows = counted and known is not None, rows + (known or 0)
+    watch.lap("scanTimeMs")
+    if not removed:
+        return CommandResult("DELETE", None, "log")
+    changes = FileChanges(removed=removed)
+    metrics = {**changes.metrics(), "numDeletedRows": rows, **watch.metrics(), "rewriteTimeMs": 0}
+    if not counted:
+        del metrics["numDeletedRows"], metrics["numCopiedRows"]
+    operation = _operation(condition, metrics, changes.tags(txn), user_metadata)
+    return CommandResult("DELETE", txn.commit(changes.actions, operation), "log", metrics)
+
+
+def _changed(
+    txn: OptimisticTransaction, condition: Condition, touched: list[TouchedFile], engine: str
+) -> FileChanges:
+    changes = FileChanges()
+    if uses_vectors(txn):
+        mark_deleted(txn, touched, changes)
+    else:
+        changes.removed = [found.file.remove() for found in touched]
+        changes.copied = sum(found.others for found in touched)
+        if changes.copied:
+            changes.written = write_rows(txn, _survivors(txn, condition, touched, engine))
+    if wants_changes(txn) and not all(found.is_whole for found in touched):
+        changes.changes = write_changes(txn, [("delete", rows_of(txn, touched, "touched"))])
+    return changes
+
+
+def _survivors(
+    txn: OptimisticTransaction, condition: Condition, touched: list[TouchedFile], engine: str
+) -> Any:
+    kept = [found for found in touched if not found.is_whole]
+    if engine == "arrow":
+        return inputs.Source(
+            schema_with_row_ids(txn), lambda: rows_of(txn, kept, "others", row_ids=True))
+    from deltanb.spark.rows import all_rows, without_rows
+
+    if not condition.can_be_repeated:
+        return all_rows(txn.snapshot, table_of_rows(txn, kept, "others"))
+    assert condition.sql is not None
+    return without_rows(txn.snapshot, table_of(kept), condition.sql)
+
+
+def _operation(
+    condition: Condition, metrics: dict[str, int], tags: dict[str, str], user_metadata: str | None
+) -> Operation:
+    return Operation("DELETE", {"predicate": [condition.sql or "true"]}, metrics=metrics, tags=tags,
+                     user_metadata=user_metadata)

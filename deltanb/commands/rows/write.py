@@ -1,0 +1,414 @@
+"""WRITE: append and overwrite, with everything Delta's writer options ask for.
+
+What lives here: :func:`append` and :func:`overwrite`: schema evolution, partial overwrites by a
+condition or by partition, idempotent writes, the operation's record.
+What it does not know: how rows become files (``data/``, ``spark/``), how a commit goes.
+
+A write that is refused, or loses to another commit, leaves no file behind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltanb.actions import Action, AddCDCFile, AddFile, RemoveFile, SetTransaction
+from deltanb.commands.define import evolution
+from deltanb.commands.rows.change_files import wants_changes
+from deltanb.data import inputs
+from deltanb.data.constraints import Check, Within
+from deltanb.data.generated import refuse_explicit
+from deltanb.data.row_ids import columns_of, preserved
+from deltanb.errors import AppendOnlyTable, CommitOutcomeUnknown, InvalidArgument, TableNotFound
+from deltanb.options import options
+from deltanb.safe_text import get_logger
+from deltanb.schema import properties
+from deltanb.schema.protocol import check_writable
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.sql.predicates import Predicate
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+logger = get_logger(__name__)
+
+CLUSTERING_DOMAIN = "delta.clustering"
+
+
+@active.command
+def append(
+    log: DeltaLog,
+    data: Any,
+    *,
+    merge_schema: bool = False,
+    txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    target_file_size: int | None = None,
+) -> int | None:
+    """Add rows to a table.
+
+    Args:
+        data: Arrow, pandas, polars, a dict of columns or a list of dicts, written in the process; or
+            a Spark DataFrame, written by Spark. Columns are matched by name, without regard to case.
+        merge_schema: let new columns (and new fields of structs) into the table's schema.
+        txn: (application id, version): the write is skipped if that version, or a later one of the
+            application, is in the table already, so that it may be retried safely.
+        user_metadata: a text kept in the commit.
+        target_file_size: bytes at which a data file is ended.
+
+    Returns:
+        The version committed, or the one read where there was nothing to commit: no row, no new column, no
+        ``txn``. None if ``txn`` says that the write has been done.
+
+    Raises:
+        TableNotFound: there is no table.
+        SchemaMismatch, ConstraintViolation: rows do not fit; the difference, or the row, is named.
+        UnsupportedProtocol: the table has a feature that this library cannot write.
+    """
+    plan = _Plan("Append", merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
+                 target_file_size=target_file_size)
+    return _run(log, data, plan)
+
+
+@active.command
+def overwrite(
+    log: DeltaLog,
+    data: Any,
+    *,
+    where: str | None = None,
+    partition_overwrite: str = "static",
+    overwrite_schema: bool = False,
+    partition_by: Sequence[str] | None = None,
+    merge_schema: bool = False,
+    txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    target_file_size: int | None = None,
+) -> int | None:
+    """Replace rows of a table: all of them, those of a condition, or those of some partitions.
+
+    Args:
+        where: replace only the rows for which this condition (SQL) is true. Every row of the data
+            must satisfy it. Files that lie in it by their partition are removed; others that hold such
+            rows are rewritten without them.
+        partition_overwrite: ``"dynamic"`` replaces the partitions that the data has rows for and
+            leaves the others alone; ``"static"`` replaces everything.
+        overwrite_schema: give the table the schema of the data.
+        partition_by: with ``overwrite_schema``, the new partition columns.
+        data, merge_schema, txn, user_metadata, target_file_size: as in :func:`append`.
+
+    Returns:
+        As :func:`append`; there is nothing to commit where no row comes and no file goes.
+
+    Raises:
+        ConstraintViolation: a row of the data lies outside ``where``, or breaks a constraint.
+        AppendOnlyTable: the table has ``delta.appendOnly=true``.
+        InvalidPredicate, UnsupportedPredicate: ``where`` cannot be understood, or not run here.
+        InvalidArgument: options that contradict each other.
+    """
+    plan = _Plan("Overwrite", merge_schema, overwrite_schema, where, partition_overwrite,
+                 partition_by, txn, user_metadata, target_file_size)
+    return _run(log, data, plan)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The options of one write, as the person gave them."""
+
+    mode: str
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    where: str | None = None
+    partition_overwrite: str = "static"
+    partition_by: Sequence[str] | None = None
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    target_file_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.partition_overwrite not in ("static", "dynamic"):
+            raise InvalidArgument(
+                f"partition_overwrite={self.partition_overwrite!r} is neither 'static' nor 'dynamic'")
+        contradictions = [
+            (self.where is not None and self.dynamic, "where", "partition_overwrite='dynamic'"),
+            (self.where is not None and self.overwrite_schema, "where", "overwrite_schema=True"),
+            (self.dynamic and self.overwrite_schema, "partition_overwrite='dynamic'",
+             "overwrite_schema=True"),
+            (self.merge_schema and self.overwrite_schema, "merge_schema=True",
+             "overwrite_schema=True"),
+        ]
+        for both, one, other in contradictions:
+            if both:
+                raise InvalidArgument(f"{one} and {other} contradict each other; give one of them")
+        if self.partition_by is not None and not self.overwrite_schema:
+            raise InvalidArgument("partition_by changes the table only with overwrite_schema=True")
+        if self.txn is not None:
+            app_id, version = self.txn if len(self.txn) == 2 else (None, None)
+            if not isinstance(app_id, str) or type(version) is not int:
+                raise InvalidArgument(
+                    f"txn={self.txn!r} must be an application id (text) and a version (integer)")
+
+    @property
+    def dynamic(self) -> bool:
+        return self.partition_overwrite == "dynamic"
+
+
+def _run(log: DeltaLog, data: Any, plan: _Plan) -> int | None:
+    txn = active.begin(log)
+    if txn.read_version < 0:
+        raise TableNotFound(
+            f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",
+            path=log.path)
+    if plan.txn is not None and txn.txn_version(plan.txn[0]) >= plan.txn[1]:
+        logger.info("Skipping write: application %s has written version %d to %s", *plan.txn, log.path)
+        return None
+    if not inputs.is_spark(data):
+        data = inputs.source(data)
+    return commit_or_discard(txn, lambda: _write(txn, data, plan))
+
+
+def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], int]) -> int:
+    """Run the writing part of a command; when it fails, its files are removed.
+
+    Only where nobody knows whether the commit landed the files stay: they may belong to the table.
+    """
+    try:
+        return work()
+    except CommitOutcomeUnknown:
+        raise
+    except BaseException as error:
+        if txn.has_surely_not_landed:
+            txn.discard_written()
+        txn.note_outcome(error)
+        raise
+
+
+def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
+    _evolve(txn, data, plan)
+    check_writable(txn.protocol, txn.metadata, txn.table)
+    refuse_explicit(_columns(data), txn.metadata, txn.protocol)
+    if plan.mode == "Append":
+        change = _Change(_write_rows(txn, data, plan))
+    else:
+        refuse_append_only(txn)
+        change = _overwritten(txn, data, plan)
+    actions: list[Action] = [*change.added, *change.removed, *change.changes]
+    if plan.txn is not None:
+        actions.insert(0, SetTransaction(*plan.txn, last_updated=options.clock()))
+    version = txn.commit_if_needed(actions, _operation(txn, plan, change))
+    return txn.read_version if version is None else version
+
+
+def _columns(data: Any) -> list[str]:
+    return list(data.columns) if inputs.is_spark(data) else data.schema.names
+
+
+def refuse_append_only(txn: OptimisticTransaction) -> None:
+    """Stop a command that removes rows before it writes any.
+
+    Raises:
+        AppendOnlyTable: the table has ``delta.appendOnly=true``.
+    """
+    if properties.get(txn.snapshot.metadata.configuration, "delta.appendOnly"):
+        raise AppendOnlyTable(
+            f"table {txn.table}: this table is configured to only allow appends, so nothing in it can be "
+            "overwritten. Append the rows, or set delta.appendOnly=false first", table=txn.table)
+
+
+# --- schema ---------------------------------------------------------------------------------------
+
+def _evolve(txn: OptimisticTransaction, data: Any, plan: _Plan) -> None:
+    """Give the transaction the metadata that the data needs, where the options allow it."""
+    if not plan.merge_schema and not plan.overwrite_schema:
+        return
+    before = txn.metadata
+    found = evolution.schema_of(data)
+    if plan.overwrite_schema:
+        schema = evolution.fresh(found)
+        assert not isinstance(schema, str)
+        after = evolution.with_schema(before, schema, plan.partition_by)  # type: ignore[arg-type]
+    else:
+        widen = properties.get(before.configuration, "delta.enableTypeWidening") and any(
+            txn.protocol.supports(name) for name in ("typeWidening", "typeWidening-preview"))
+        merged = evolution.merge(before.schema, found, widen=bool(widen))
+        if merged == before.schema:
+            return
+        after = evolution.with_schema(before, merged)
+        evolution.check_constraints_kept(before, after)
+    if (after.schema_string, after.partition_columns) != (
+            before.schema_string, before.partition_columns):
+        txn.update_metadata(after)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+@dataclass
+class _Change:
+    """What a write does to the table's files."""
+
+    added: list[AddFile]
+    removed: list[RemoveFile] = field(default_factory=list)
+    changes: list[AddCDCFile] = field(default_factory=list)
+    rows_deleted: int | None = None
+    rows_copied: int | None = None
+    copied: list[AddFile] = field(default_factory=list)
+
+
+def _write_rows(
+    txn: OptimisticTransaction, data: Any, plan: _Plan, checks: Sequence[Check] = ()
+) -> list[AddFile]:
+    return txn.write_files(data, target_file_size=plan.target_file_size, checks=checks,
+                           clustering=clustering_of(txn))
+
+
+def clustering_of(txn: OptimisticTransaction) -> list[list[str]]:
+    """Physical paths of the columns the table is clustered by, which statistics must describe."""
+    domain = txn.snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
+    columns = json.loads(domain.configuration).get("clusteringColumns") if domain else None
+    return [[path] if isinstance(path, str) else list(path) for path in columns or ()]
+
+
+def _overwritten(txn: OptimisticTransaction, data: Any, plan: _Plan) -> _Change:
+    if plan.where is not None:
+        return _replaced(txn, data, plan, plan.where)
+    added = _write_rows(txn, data, plan)
+    if plan.dynamic and txn.metadata.partition_columns:
+        found = txn.filter_files_in_partitions_of(added)
+    else:
+        found = txn.filter_files()
+    return _Change(added, [file.remove() for file in found])
+
+
+def _replaced(txn: OptimisticTransaction, data: Any, plan: _Plan, where: str) -> _Change:
+    """Rows of a condition replaced: first those of the table are taken out, then the data written."""
+    from deltanb.sql import predicates
+
+    condition = predicates.parse(where, txn.snapshot.schema)
+    condition.to_expression()  # refuse now what cannot run, before anything is written
+    checks = [Within("where", where)]
+    if condition.is_partition_only(txn.snapshot.partition_columns):
+        found = list(txn.filter_files(where))
+        return _Change(_write_rows(txn, data, plan, checks), [file.remove() for file in found],
+                       rows_deleted=_num_rows(found))
+    kept = _rows_kept(txn, condition, where)
+    added = _write_rows(txn, data, plan, checks)
+    if kept.copied and wants_changes(txn):  # whole files say it otherwise
+        kept.changes = _changes(txn, where, added)
+    kept.added = [*added, *kept.copied]
+    return kept
+
+
+def _num_rows(files: Sequence[AddFile]) -> int | None:
+    """The rows of some files; None where the statistics do not say."""
+    total = 0
+    for file in files:
+        if file.num_records is None:
+            return None
+        total += file.num_records
+        total -= file.deletion_vector.cardinality if file.deletion_vector is not None else 0
+    return total
+
+
+def _rows_kept(txn: OptimisticTransaction, condition: Predicate, where: str) -> _Change:
+    """Remove the files that hold rows of the condition; write their other rows again."""
+    from deltanb.data.read import iter_batches
+    from deltanb.schema.types import to_arrow
+
+    candidates = txn.filter_files(where)
+    schema = to_arrow(txn.snapshot.schema)
+    hit, miss = condition.to_expression(schema), _not_true(condition, schema)
+    change = _Change([], rows_deleted=0, rows_copied=0)
+    touched = []
+    columns = sorted({path[0] for path in condition.column_paths})
+    for place, file in enumerate(candidates):
+        row = candidates.table.slice(place, 1)
+        deleted = kept = 0
+        for batch in iter_batches(txn.snapshot, row, columns):
+            table = pa.Table.from_batches([batch])
+            found = table.filter(hit).num_rows
+            deleted += found
+            kept += batch.num_rows - found
+        if deleted:
+            change.removed.append(file.remove())
+            change.rows_deleted = (change.rows_deleted or 0) + deleted
+            if kept:
+                touched.append(row)
+                change.rows_copied = (change.rows_copied or 0) + kept
+
+    tracked = columns_of(txn.snapshot.metadata, txn.snapshot.protocol)
+    read = pa.schema([*schema, *(pa.field(column.name, pa.int64()) for column in tracked)])
+
+    def survivors() -> Iterator[pa.RecordBatch]:
+        for row in touched:
+            for batch in iter_batches(txn.snapshot, row, row_ids=True):
+                yield from pa.Table.from_batches([batch]).filter(miss).to_batches()
+
+    if touched:
+        change.copied = txn.write_files(inputs.Source(read, survivors),
+                                        clustering=clustering_of(txn), hidden=tracked)
+    return change
+
+
+def _changes(
+    txn: OptimisticTransaction, where: str, added: Sequence[AddFile]
+) -> list[AddCDCFile]:
+    """The feed of a partial overwrite: the rows it takes out, and those it puts in."""
+    from deltanb.commands.rows.change_files import write_changes
+    from deltanb.data.data_file import plan as scan_of
+    from deltanb.data.data_file import read_data_file
+    from deltanb.data.read import iter_batches
+
+    fields = txn.metadata.schema.fields
+    scan = replace(scan_of(txn.snapshot), columns=fields, fields=fields)
+    deleted = iter_batches(txn.snapshot, txn.filter_files(where).table, where=where)
+    inserted = (batch for file in added for batch in read_data_file(scan, file))
+    return write_changes(txn, [("delete", deleted), ("insert", inserted)])
+
+
+def _not_true(condition: Predicate, schema: pa.Schema) -> Any:
+    expression = condition.to_expression(schema)
+    return ~expression | expression.is_null()
+
+
+# --- the record -----------------------------------------------------------------------------------
+
+def _operation(txn: OptimisticTransaction, plan: _Plan, change: _Change) -> Operation:
+    parameters: dict[str, Any] = {
+        "mode": plan.mode,
+        "partitionBy": list(plan.partition_by or ()),  # what the writer asked for, as Delta Spark has it
+        **({} if plan.where is None else {"predicate": plan.where}),
+    }
+    flags = {"isDynamicPartitionOverwrite": plan.dynamic, "canOverwriteSchema": plan.overwrite_schema,
+             "canMergeSchema": plan.merge_schema}
+    parameters.update({name: True for name, is_on in flags.items() if is_on})
+    metrics = metrics_of(change.added)
+    if plan.mode == "Overwrite":
+        metrics |= removed_metrics(change.removed)
+    if change.rows_deleted is not None:
+        metrics["numDeletedRows"] = change.rows_deleted
+        metrics["numCopiedRows"] = change.rows_copied or 0
+        metrics["numAddedChangeFiles"] = len(change.changes)
+    tags = preserved(txn.metadata, txn.protocol, copies=bool(change.copied))
+    return Operation("WRITE", parameters, metrics=metrics, user_metadata=plan.user_metadata,
+                     tags=tags)
+
+
+def metrics_of(added: Sequence[AddFile]) -> dict[str, int]:
+    """The metrics of written files, under Delta's names."""
+    return {
+        "numFiles": len(added),
+        "numOutputBytes": sum(file.size for file in added),
+        "numOutputRows": sum(file.num_records or 0 for file in added),
+    }
+
+
+def removed_metrics(actions: Iterable[Action]) -> dict[str, int]:
+    """The metrics of removed files, under Delta's names."""
+    removed = [action for action in actions if isinstance(action, RemoveFile)]
+    return {"numRemovedFiles": len(removed),
+            "numRemovedBytes": sum(file.size or 0 for file in removed)}

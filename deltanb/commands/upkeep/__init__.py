@@ -1,0 +1,1 @@
+"""Commands that keep a table in shape: the rows stay the same."""

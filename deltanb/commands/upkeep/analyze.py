@@ -1,0 +1,122 @@
+"""ANALYZE: the statistics of files that are there, taken anew.
+
+What lives here: :func:`analyze`, which describes files again (PROTOCOL.md, "Per-file Statistics") and
+commits those whose description changed.
+What it does not know: how a file is described (``data/statistics.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltanb.actions import AddFile, decode_path
+from deltanb.commands.define import clustering
+from deltanb.commands.rows.find_and_change import CommandResult
+from deltanb.commands.upkeep.rewrite import begin
+from deltanb.damage import reading
+from deltanb.data import statistics
+from deltanb.data.data_file import opened
+from deltanb.data.parallel import Workers
+from deltanb.errors import InvalidArgument
+from deltanb.schema import column_mapping
+from deltanb.schema.types import StructType
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MAX_READERS = 8  # footers read at a time: more only wait for the same disk
+
+
+@active.command
+def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResult:
+    """Describe the table's files anew: number of rows, and bounds and NULLs of its columns.
+
+    Which columns are described is the table's business (``delta.dataSkippingNumIndexedCols``,
+    ``delta.dataSkippingStatsColumns``); clustering columns are in any case.
+
+    Args:
+        columns: further columns to describe; dotted names reach into structs.
+
+    Returns:
+        What was done; its ``version`` is None where every file was well described.
+
+    Raises:
+        InvalidArgument: a column that is not there.
+        DataFileNotFound: a file of the table is gone.
+        DeltaConcurrentModificationException: a file was removed meanwhile; nothing was changed.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"a": [1], "b": [2]}, properties={
+    ...     "delta.dataSkippingNumIndexedCols": 1})
+    >>> analyze(table.log, ["b"]).metrics
+    {'numFiles': 1}
+    >>> table.snapshot.files["stats"][0].as_py()
+    '{"numRecords":1,"minValues":{"a":1,"b":2},"maxValues":{"a":1,"b":2},"nullCount":{"a":0,"b":0}}'
+    """
+    from deltanb.progress import progress
+
+    txn = begin(log)
+    paths = clustering.physical_columns(txn.snapshot)
+    paths += [_physical(txn, name) for name in columns or ()]
+    files = txn.filter_files()  # a file that goes meanwhile must not come back
+    found = []
+    with progress("ANALYZE: files described", len(files)) as seen, \
+            Workers(MAX_READERS, "deltanb-analyze") as pool:
+        for one in pool.map(lambda file: (file, _described(txn, file, paths)), files):
+            seen()
+            found.append(one)
+    changed = [file.replace(stats=stats, data_change=False) for file, stats in found
+               if _value(file.stats) != json.loads(stats)]
+    metrics = {"numFiles": len(changed)}
+    if not changed:
+        return CommandResult("COMPUTE STATS", None, "arrow", metrics)
+    version = txn.commit(changed, Operation("COMPUTE STATS", {"predicate": []}))
+    return CommandResult("COMPUTE STATS", version, "arrow", metrics)
+
+
+def _value(stats: str | None) -> Any:
+    """What statistics say; None where they are absent or damaged, and so are to be replaced."""
+    try:
+        return None if stats is None else json.loads(stats)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _physical(txn: OptimisticTransaction, name: str) -> tuple[str, ...]:
+    schema = txn.snapshot.schema
+    mode = column_mapping.mode_of(txn.metadata, txn.protocol)
+    parts: list[str] = []
+    at: Any = schema
+    for part in [name] if schema.get(name) is not None else name.split("."):
+        field = at.get(part) if isinstance(at, StructType) else None
+        if field is None:
+            raise InvalidArgument(
+                f"table {txn.table} has no column {name!r}; it has {', '.join(schema.names[:12])}",
+                column=name)
+        parts.append(column_mapping.physical_name(field, mode))
+        at = field.type
+    return tuple(parts)
+
+
+def _described(txn: OptimisticTransaction, file: AddFile, paths: Sequence[tuple[str, ...]]) -> str:
+    """The statistics of all rows of the file; those a deletion vector hides make the bounds wide."""
+    path = decode_path(file.path)
+    with opened(txn.log.store, path, txn.table) as parquet, reading("the data file", path):
+        parquet.check_sound()
+
+        def read(names: list[str]) -> pa.Table:
+            return parquet.read([n for n in names if n in parquet.schema_arrow.names])
+
+        stats = statistics.from_footer(
+            parquet.metadata, txn.snapshot.schema, txn.metadata, read=read, protocol=txn.protocol,
+            clustering=paths)
+    if file.deletion_vector is not None:
+        stats = stats.replace('"tightBounds":true', '"tightBounds":false')
+    return stats

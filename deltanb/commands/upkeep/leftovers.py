@@ -1,0 +1,77 @@
+"""What writes that were cut short leave under names of their own: temporary files, and Spark's folders.
+
+What lives here: where these lie in a table, and which are so old that nobody works on them any more.
+What it does not know: files that have their final names and no commit (``vacuum`` lists those), deleting.
+
+A process that is killed leaves the temporary file of what it was writing (a commit, a checkpoint, deletion
+vectors, a manifest), or the folder that Spark was writing into; other libraries have names of their own for
+such files (``.deletion_vector_<uuid>.bin.tmp``, ``_delta_log/.<name>.<uuid>.tmp``). A writer that is alive
+has such files, too: theirs are younger than the retention.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from deltanb.data.write import SPARK_FOLDER
+from deltanb.errors import StorageError
+from deltanb.log.checkpoint.files import LOG_FOLDER, SIDECAR_FOLDER
+from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.local import is_temporary
+from deltanb.transaction.hooks import MANIFEST_FOLDER
+
+_FOLDER = re.compile(re.escape(SPARK_FOLDER) + "[0-9a-f]{32}")
+
+
+def leftovers(store: LogStore, cutoff: int) -> list[FileStatus]:
+    """The files of writes that nobody has worked on since the cutoff (epoch ms).
+
+    Of a folder of Spark's all files count as one: they go once the youngest is old enough.
+    """
+    names = [*store.list_names(""), *store.list_names(LOG_FOLDER), *store.list_names(SIDECAR_FOLDER)]
+    statuses = [status for name in names if is_temporary(name) and (status := store.status(name))]
+    statuses += [status for status in store.list_all(MANIFEST_FOLDER) if is_temporary(status.name)]
+    found = [status for status in statuses if status.modification_time <= cutoff]
+    for folder in _folders(store):
+        files = list(store.list_all(folder))
+        if all(status.modification_time <= cutoff for status in files):
+            found += files
+    return found
+
+
+def folders_of_leftovers(store: LogStore, cutoff: int) -> list[str]:
+    """The local folders that Spark wrote into and nobody has touched since the cutoff, the deepest first.
+
+    They are to be removed where they are empty by then.
+    """
+    found = []
+    for name in _folders(store):
+        top = store.local_path(name)
+        assert top is not None
+        paths = [folder for folder, _, _ in os.walk(top, topdown=False)]
+        if all(_changed(path) <= cutoff for path in paths):
+            found += paths
+    return found
+
+
+def _folders(store: LogStore) -> Iterator[str]:
+    """The names of the folders that Spark writes into; it does so on the local file system only."""
+    root = store.local_path("")
+    if root is None:
+        return
+    try:
+        with os.scandir(root) as entries:
+            found = [e.name for e in entries if _FOLDER.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise StorageError.of(error, "listed", root) from error
+    yield from sorted(found)
+
+
+def _changed(path: str) -> int:
+    """When a folder was changed last, epoch ms; a folder that is gone was never."""
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,392 @@
+"""OPTIMIZE and REORG: the same rows in fewer, fuller or better ordered files.
+
+What lives here: :func:`optimize` (compaction, Z-order, liquid clustering) and :func:`purge` (deletion
+vectors worked into the files): which files are taken, into which new ones, and the operation's record.
+What it does not know: how rows are read and written again and how that commits (``rewrite``), curves
+(``zorder``).
+
+No row changes, so every file bears ``dataChange=false``: readers of changes see nothing, and writers
+meanwhile are not disturbed. A file is taken by one OPTIMIZE only; a second one fails.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.actions import AddFile
+from deltanb.commands.define import clustering
+from deltanb.commands.engine import bytes_to_read, check_engine, choose_by_size
+from deltanb.commands.rows.find_and_change import CommandResult
+from deltanb.commands.rows.write import commit_or_discard
+from deltanb.commands.upkeep.rewrite import Rewrite, Rewriter, begin, commit_rewrite
+from deltanb.data import zorder
+from deltanb.data.parallel import Workers
+from deltanb.data.row_ids import preserved
+from deltanb.errors import InvalidArgument
+from deltanb.options import options
+from deltanb.schema import column_mapping, properties
+from deltanb.schema.types import PrimitiveType, StructType
+from deltanb.sql import predicates
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+from deltanb.transaction.reads import FileScan, partition_key
+
+if TYPE_CHECKING:
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+MAX_DELETED_RATIO = 0.05
+"""Of the rows of a file: with more of them deleted it is written again whatever its size."""
+MAX_WORKERS = 4
+"""Bins worked on at a time; each holds about a row group in memory."""
+ORDERED_SLACK = 2
+"""A stretch of a curve has the target's size by a sample. A file may be so many times as large before
+it is cut, so that a stretch is one file."""
+
+
+@active.command
+def optimize(
+    log: DeltaLog,
+    *,
+    where: str | None = None,
+    zorder_by: str | Sequence[str] | None = None,
+    target_size: int | None = None,
+    full: bool = False,
+    engine: str = "auto",
+    user_metadata: str | None = None,
+) -> CommandResult:
+    """Write small files together, or rows in an order by which files can be skipped.
+
+    A table with clustering columns is clustered: files that are not yet, are ordered along a Hilbert
+    curve. Others are compacted, or ordered along a Z-order curve, partition by partition.
+
+    Args:
+        where: a condition (SQL) on partition columns: which partitions to work on.
+        zorder_by: columns by which to order; a dotted name reaches into structs.
+        target_size: bytes of a file; ``delta.targetFileSize`` or ``options.target_file_size`` unless
+            given.
+        full: cluster files anew that were clustered before.
+        engine: ``"arrow"`` in the process, ``"spark"``, or ``"auto"``: Spark for much data where it is
+            installed.
+        user_metadata: a text kept in the commit.
+
+    Returns:
+        What was done; its ``version`` is None where nothing had to be.
+
+    Raises:
+        TableNotFound: there is no table.
+        InvalidArgument, InvalidPredicate: columns that cannot be used so, options that contradict.
+        DeltaConcurrentModificationException: another commit took the files; nothing was written.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
+    >>> _ = table.append({"name": ["Scrooge"], "nephews": [1]})
+    >>> result = optimize(table.log)
+    >>> result.version, result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]
+    (2, 2, 1)
+    """
+    check_engine(engine)
+    columns = [zorder_by] if isinstance(zorder_by, str) else list(zorder_by or ())
+    txn = begin(log, writes_rows=True)
+    clustered = clustering.logical_columns(txn.snapshot)
+    _refuse_contradictions(txn, where, columns, full, clustered)
+    if where is not None:
+        _check_partition_condition(txn, where)
+    files = txn.snapshot.files_for_scan(*([] if where is None else [where]))
+    size = _target(txn, target_size)
+    if clustered:
+        tasks = _tasks_of_curve(clustering.CURVE, clustered, clustering.to_cluster(files, full), size)
+    elif columns:
+        paths = [_path(txn, name) for name in columns]
+        tasks = _tasks_of_curve("zorder", paths, files, size)
+    else:
+        tasks = _tasks_of_bins(files, size)
+    parameters: dict[str, Any] = {
+        "predicate": [] if where is None else [where], "zOrderBy": columns,
+        "clusterBy": [".".join(path) for path in clustered], "auto": False,
+        **({"isFull": full} if clustered else {})}
+    operation = Operation("OPTIMIZE", parameters, user_metadata=user_metadata)
+    return _run(txn, tasks, operation, engine)
+
+
+@active.command
+def purge(
+    log: DeltaLog, *, where: str | None = None, engine: str = "auto",
+    user_metadata: str | None = None,
+) -> CommandResult:
+    """Write files with deletion vectors again, without the deleted rows (REORG … APPLY PURGE).
+
+    Arguments, result and errors: as :func:`optimize`. Deleted rows are in the old files until these
+    are vacuumed.
+    """
+    check_engine(engine)
+    txn = begin(log, writes_rows=True)
+    if where is not None:
+        _check_partition_condition(txn, where)
+    files = txn.snapshot.files_for_scan(*([] if where is None else [where]))
+    files = files.filter(pc.is_valid(files["deletion_vector"]))
+    tasks = [_Task(files.slice(place, 1)) for place in range(files.num_rows)]
+    operation = Operation(
+        "REORG", {"predicate": [] if where is None else [where], "applyPurge": True},
+        user_metadata=user_metadata)
+    return _run(txn, tasks, operation, engine)
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+def _refuse_contradictions(
+    txn: OptimisticTransaction, where: str | None, columns: Sequence[str], full: bool,
+    clustered: Sequence[clustering.Path],
+) -> None:
+    if clustered and (columns or where is not None):
+        names = ", ".join(".".join(path) for path in clustered)
+        which = "zorder_by" if columns else "where"
+        raise InvalidArgument(
+            f"table {txn.table} is clustered by {names}; its files are ordered by these columns, so "
+            f"{which} has no meaning. Leave it out, or change the clustering columns")
+    if full and not clustered:
+        raise InvalidArgument(
+            f"full=True clusters a table anew, but table {txn.table} has no clustering columns; leave "
+            "it out, or give the table clustering columns first")
+
+
+def _check_partition_condition(txn: OptimisticTransaction, where: str) -> None:
+    condition = predicates.parse(where, txn.snapshot.schema)
+    names = txn.snapshot.partition_columns
+    if not condition.is_partition_only(names):
+        others = sorted(path for path in condition.columns if path not in names)
+        raise InvalidArgument(
+            f"where={where!r} looks at {', '.join(others)}, but whole files are rewritten, so only "
+            f"partition columns can choose ({', '.join(names) or 'this table has none'})",
+            predicate=where)
+
+
+def _target(txn: OptimisticTransaction, target_size: int | None) -> int:
+    size = target_size
+    if size is None:
+        size = properties.get(txn.metadata.configuration, "delta.targetFileSize")
+    size = options.target_file_size if size is None else size
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise InvalidArgument(f"target_size={size!r} must be a number of bytes, at least 1")
+    return size
+
+
+def _path(txn: OptimisticTransaction, name: str) -> clustering.Path:
+    """The column that a dotted name means, as the schema spells it."""
+    if name.lower() in {column.lower() for column in txn.snapshot.partition_columns}:
+        raise InvalidArgument(
+            f"{name!r} is a partition column: all rows of a file have the same value, so there is "
+            "nothing to order by", column=name)
+    found: list[str] = []
+    at: Any = txn.snapshot.schema
+    for part in [name] if at.get(name) is not None else name.split("."):
+        field = at.get(part) if isinstance(at, StructType) else None
+        if field is None:
+            raise InvalidArgument(
+                f"zorder_by names the column {name!r}, which table {txn.table} does not have; it has "
+                f"{', '.join(txn.snapshot.schema.names[:12])}", column=name)
+        found.append(field.name)
+        at = field.type
+    if not isinstance(at, PrimitiveType) or at.name in ("variant", "void"):
+        raise InvalidArgument(f"rows cannot be ordered by {name!r}, which is {at}", column=name)
+    return tuple(found)
+
+
+# --- which files go together ----------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class _Task:
+    """Files to be written again together: into one, or in the order of a curve into several."""
+
+    files: pa.Table
+    curve: str | None = None
+    columns: Sequence[clustering.Path] = ()
+    target: int = 0
+
+
+def _tasks_of_curve(
+    curve: str, columns: Sequence[clustering.Path], files: pa.Table, target: int
+) -> list[_Task]:
+    groups = _by_partition(files, range(files.num_rows))
+    return [_Task(files.take(places), curve, columns, target) for places in groups]
+
+
+def _tasks_of_bins(files: pa.Table, target: int) -> list[_Task]:
+    """Bins of one partition's files that together make one file; ascending by size, as Delta packs."""
+    sizes = pc.fill_null(files["size"], 0).to_pylist()
+    eroded = _eroded(files)
+    taken = [place for place, size in enumerate(sizes) if size < target or place in eroded]
+    tasks = []
+    for places in _by_partition(files, taken):
+        for group in _packed(sorted(places, key=lambda place: sizes[place]), sizes, target):
+            if len(group) > 1 or group[0] in eroded:
+                tasks.append(_Task(files.take(sorted(group))))
+    return tasks
+
+
+def _by_partition(files: pa.Table, places: Sequence[int]) -> list[list[int]]:
+    groups: dict[Any, list[int]] = {}
+    values = files["partition_values"].to_pylist(maps_as_pydicts="lossy")
+    for place in places:
+        groups.setdefault(partition_key(values[place]), []).append(place)
+    return list(groups.values())
+
+
+def _packed(places: Sequence[int], sizes: Sequence[int], target: int) -> Iterator[list[int]]:
+    """Runs whose sizes add up to at most the target.
+
+    >>> list(_packed([0, 1, 2, 3], [1, 2, 2, 9], 4))
+    [[0, 1], [2], [3]]
+    """
+    held: list[int] = []
+    total = 0
+    for place in places:
+        if held and total + sizes[place] > target:
+            yield held
+            held, total = [], 0
+        held.append(place)
+        total += sizes[place]
+    if held:
+        yield held
+
+
+def _eroded(files: pa.Table) -> set[int]:
+    """Files of which deletion vectors hide a good part."""
+    places = pc.indices_nonzero(pc.is_valid(files["deletion_vector"]))
+    found = set()
+    for place, file in zip(places.to_pylist(), FileScan(files.take(places)), strict=True):
+        assert file.deletion_vector is not None
+        if file.deletion_vector.cardinality > MAX_DELETED_RATIO * (file.num_records or 0):
+            found.add(place)
+    return found
+
+
+# --- the work -------------------------------------------------------------------------------------
+
+def _run(
+    txn: OptimisticTransaction, tasks: Sequence[_Task], operation: Operation, engine: str
+) -> CommandResult:
+    from deltanb.progress import progress
+
+    engine = _chosen(txn, engine, [task.files for task in tasks])
+    if not tasks:
+        return CommandResult(operation.name, None, "log")
+    done: list[CommandResult] = []
+
+    def work() -> int:
+        files = sum(task.files.num_rows for task in tasks)
+        with progress(f"{operation.name}: files written again", files) as seen:
+            rewrites = _rewritten(txn, tasks, engine, seen)
+        metrics = _metrics(rewrites)
+        tags = preserved(txn.metadata, txn.protocol, copies=True)
+        _, version = commit_rewrite(txn, rewrites, operation.replace(metrics=metrics, tags=tags))
+        done.append(CommandResult(operation.name, version, engine, metrics))
+        return version
+
+    commit_or_discard(txn, work)
+    return done[0]
+
+
+def _chosen(txn: OptimisticTransaction, engine: str, files: Sequence[pa.Table]) -> str:
+    """Who works: Spark on much data, where it is installed and can reach the files."""
+    if engine != "auto":
+        return engine
+    return "arrow" if not files else choose_by_size(txn.log.store, files)
+
+
+def _rewritten(
+    txn: OptimisticTransaction, tasks: Sequence[_Task], engine: str, seen: Callable[[], None]
+) -> list[Rewrite]:
+    """The tasks done, several at a time; curves one by one, as each may fill the memory."""
+    mode = column_mapping.mode_of(txn.metadata, txn.protocol)
+    columns = clustering.physical_columns(txn.snapshot)
+    ordered_by = [_physical(txn.snapshot.schema, path, mode)
+                  for path in (tasks[0].columns if tasks else ())]
+    rewriter = Rewriter(txn, dict.fromkeys([*columns, *ordered_by]))
+    write: Callable[[_Task], list[AddFile]]
+    if engine == "spark":
+        from deltanb.spark.rewrite import write_together
+
+        def write(task: _Task) -> list[AddFile]:
+            curve = _fitted(rewriter, task) if task.curve else None
+            return write_together(rewriter, task.files, curve)
+    else:
+        def write(task: _Task) -> list[AddFile]:
+            if not task.curve:
+                return rewriter.write(rewriter.batches(task.files))
+            return _write_in_order(rewriter, task)
+
+    def work(task: _Task) -> Rewrite:
+        added = write(task)
+        if task.curve == clustering.CURVE:
+            added = clustering.marked(added, columns)
+        for _ in range(task.files.num_rows):
+            seen()
+        return Rewrite(list(FileScan(task.files)), added)
+
+    workers = 1 if tasks[0].curve else min(MAX_WORKERS, os.cpu_count() or 1, len(tasks))
+    with Workers(workers, "deltanb-optimize") as pool:
+        running = [pool.submit(work, task) for task in tasks]
+        try:
+            return [one.result() for one in running]
+        except BaseException:
+            for one in running:
+                one.cancel()
+            raise
+
+
+def _physical(schema: StructType, path: clustering.Path, mode: str) -> clustering.Path:
+    names, at = [], schema
+    for part in path:
+        field = at.field(part)
+        names.append(column_mapping.physical_name(field, mode))
+        if isinstance(field.type, StructType):
+            at = field.type
+    return tuple(names)
+
+
+def _fitted(rewriter: Rewriter, task: _Task) -> zorder.Curve | None:
+    """The task's curve, from a sample of the columns that it goes by; None where there is no row."""
+    from deltanb.data.read import iter_batches
+
+    names = list(dict.fromkeys(path[0] for path in task.columns))
+    batches = iter_batches(rewriter.snapshot, task.files, names)
+    rows = sum(file.num_records or 0 for file in FileScan(task.files))
+    sample = zorder.sample_of(batches, rows)
+    size = bytes_to_read(rewriter.snapshot.log.store, [task.files], whole=True)
+    parts = max(1, -(-size // task.target))
+    return sample and zorder.Curve.fit(task.curve or "", list(task.columns), sample, parts)
+
+
+def _write_in_order(rewriter: Rewriter, task: _Task) -> list[AddFile]:
+    curve = _fitted(rewriter, task)
+    if curve is None:
+        return []
+    stretches = zorder.in_order(rewriter.batches(task.files), curve)
+    return [file for rows in stretches
+            for file in rewriter.write(rows, task.target * ORDERED_SLACK)]
+
+
+def _metrics(rewrites: Sequence[Rewrite]) -> dict[str, int]:
+    """The metrics of OPTIMIZE under Delta's names; sizes are those of the new files."""
+    added = [file for rewrite in rewrites for file in rewrite.added]
+    removed = [file for rewrite in rewrites for file in rewrite.removed]
+    sizes = sorted(file.size for file in added) or [0]
+    return {
+        "numAddedFiles": len(added),
+        "numRemovedFiles": len(removed),
+        "numAddedBytes": sum(file.size for file in added),
+        "numRemovedBytes": sum(file.size for file in removed),
+        "minFileSize": sizes[0],
+        "p25FileSize": sizes[len(sizes) // 4],
+        "p50FileSize": sizes[len(sizes) // 2],
+        "p75FileSize": sizes[len(sizes) * 3 // 4],
+        "maxFileSize": sizes[-1],
+        "numDeletionVectorsRemoved": sum(1 for f in removed if f.deletion_vector is not None),
+    }

@@ -1,0 +1,381 @@
+"""VACUUM: files that no version within the retention needs are deleted from the store.
+
+What lives here: :func:`vacuum`: which files are needed, which are not, the two ways of finding them,
+and the record of it all in the log.
+What it does not know: the log's own files (``log/cleanup.py`` deletes those).
+
+A version is within the retention if it was the newest one at some moment of it. Needed is what such a
+version reads: data files, deletion vectors, change data files. A file that no commit names is kept as
+long as it is younger than the retention, for it may belong to a commit still to come; so are the files that
+a write has under names of its own (``leftovers.py``). Whatever lies outside the table's folder is never
+touched: a clone's files are its source's. What a path means, and what is inside, ``store/paths.py`` says: a
+file that is needed under any spelling is needed, and one that is reached through a linked folder is where
+the link leads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.actions import (
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    RemoveFile,
+)
+from deltanb.commands.upkeep.leftovers import folders_of_leftovers, leftovers
+from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS, begin
+from deltanb.data.deletion_vectors import relative_path
+from deltanb.display import Displayable
+from deltanb.errors import (
+    DeltaConcurrentModificationException,
+    IllegalStateError,
+    InvalidArgument,
+)
+from deltanb.log.segment import LOG_FOLDER, commit_name
+from deltanb.options import options
+from deltanb.safe_text import shown
+from deltanb.schema import properties
+from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.local import is_temporary_vector
+from deltanb.store.paths import Inside, can_be_named
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.delta_log import DeltaLog
+
+HOUR_MS = 3_600_000
+MAX_HOURS = 1900 * 365 * 24  # so long ago there still are dates to show
+RETENTION = "delta.deletedFileRetentionDuration"
+LAST_VACUUM = f"{LOG_FOLDER}/_last_vacuum_info"
+"""Up to which version removed files have been deleted, as Delta Spark notes it."""
+CHANGE_FOLDER = "_change_data"
+FILES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
+
+
+@dataclass(frozen=True, repr=False)
+class VacuumResult(Displayable):
+    """What a vacuum deleted, or would delete.
+
+    ``files`` has a row a file: its ``path`` below the table, ``size`` in bytes, ``modification_time`` in
+    epoch ms. ``version`` is that of the commit VACUUM END, None after a dry run. ``num_folders`` counts
+    the empty folders removed.
+    """
+
+    table: str
+    files: pa.Table
+    cutoff: int
+    version: int | None = None
+    num_folders: int = 0
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether the files are still there."""
+        return self.version is None
+
+    @property
+    def num_files(self) -> int:
+        """How many files."""
+        return int(self.files.num_rows)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Their sizes together."""
+        return pc.sum(self.files["size"]).as_py() or 0
+
+
+@active.command
+def vacuum(
+    log: DeltaLog,
+    retention_hours: float | None = None,
+    *,
+    lite: bool = False,
+    dry_run: bool = False,
+    check: bool = True,
+) -> VacuumResult:
+    """Delete files that no version within the retention needs; older versions cannot be read any more.
+
+    Args:
+        retention_hours: how long files of the past are kept; ``delta.deletedFileRetentionDuration``
+            (7 days) unless given.
+        lite: look for removed files in the log instead of listing the folder: faster, but files that
+            no commit ever named stay, those of writes that were cut short among them.
+        dry_run: only say what would go.
+        check: refuse a retention shorter than the table's: with it, a reader, or a writer that has
+            not committed yet, can lose files it works with.
+
+    Raises:
+        TableNotFound: there is no table.
+        InvalidArgument: a retention that is too short, or no number.
+        IllegalStateError: ``lite``, but the log of the time since the last vacuum is gone.
+        UnsupportedProtocol: the table has a feature that this library cannot write.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald"]})
+    >>> _ = table.overwrite({"name": ["Scrooge"]})
+    >>> vacuum(table.log, dry_run=True).num_files
+    0
+    >>> vacuum(table.log, 0, check=False).num_files
+    1
+    """
+    from deltanb.progress import progress
+
+    txn = begin(log)
+    snapshot = txn.snapshot
+    kept = int(properties.get(snapshot.properties, RETENTION))
+    retention = _retention(retention_hours, kept, check, txn.table)
+    cutoff = options.clock() - retention
+    needed = _Needed(snapshot, cutoff)
+    if lite:
+        found, folders = _removed_by_log(snapshot, needed), []
+    else:
+        found = _listed(snapshot, needed) + [
+            status for status in leftovers(log.store, cutoff)
+            if needed.inside.name_of(status.name, is_encoded=False) is not None]
+        folders = folders_of_leftovers(log.store, cutoff)
+    doomed = [status for status in found if status.name not in needed]
+    if dry_run:
+        return VacuumResult(txn.table, _table(doomed), cutoff)
+    folders += _old_folders(snapshot, needed)
+    parameters = {"retentionCheckEnabled": check, "defaultRetentionMillis": kept}
+    if retention_hours is not None:
+        parameters["specifiedRetentionMillis"] = retention
+    started = _note(log, Operation("VACUUM START", parameters, metrics={
+        "numFilesToDelete": len(doomed), "sizeOfDataToDelete": sum(s.size for s in doomed)}))
+    for version in range(snapshot.version + 1, started):  # may have brought files back
+        needed.keep(log.read_commit(version))
+    doomed = [status for status in doomed if status.name not in needed]
+    end = {"numDeletedFiles": 0, "numVacuumedDirectories": len(
+        {posixpath.dirname(status.name) for status in found} | {""})}
+    try:
+        with progress("VACUUM: files deleted", len(doomed)) as seen:
+            for status in doomed:
+                log.store.delete(status.name)
+                end["numDeletedFiles"] += 1
+                seen()
+    except BaseException:
+        _end(log, "FAILED", end)
+        raise
+    removed = _remove_empty(folders)
+    if needed.oldest_version is not None and needed.oldest_version >= 0:
+        note = {"latestCommitVersionOutsideOfRetentionWindow": needed.oldest_version}
+        log.store.put(LAST_VACUUM, json.dumps(note, separators=(",", ":")).encode())
+    version = _end(log, "COMPLETED", end)
+    return VacuumResult(txn.table, _table(doomed), cutoff, version, removed)
+
+
+def _end(log: DeltaLog, status: str, metrics: dict[str, int]) -> int:
+    return _note(log, Operation("VACUUM END", {"status": status}, metrics=metrics))
+
+
+def _note(log: DeltaLog, operation: Operation) -> int:
+    """Put a record into the log, whatever else is committed meanwhile: it changes nothing."""
+    for _ in range(MAX_TRANSACTIONS - 1):
+        with suppress(DeltaConcurrentModificationException):
+            version: int = active.begin(log).commit([], operation)
+            return version
+    return int(active.begin(log).commit([], operation))
+
+
+def _retention(hours: float | None, kept: int, check: bool, table: str) -> int:
+    if hours is None:
+        return kept
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or not hours >= 0:
+        raise InvalidArgument(f"retention_hours={shown(hours)} must be a number of hours, 0 or more")
+    if hours > MAX_HOURS:
+        raise InvalidArgument(
+            f"retention_hours={shown(hours)} must be at most {MAX_HOURS}: longer than there are dates")
+    retention = int(hours * HOUR_MS)
+    if check and retention < kept:
+        raise InvalidArgument(
+            f"table {table}: a retention of {hours:g} hours is shorter than the table's "
+            f"{kept / HOUR_MS:g} ({RETENTION}). Files that a reader, or a writer that has not committed "
+            "yet, works with could go. If nobody else uses the table say check=False; to keep less "
+            f"in future set {RETENTION}", retention_hours=hours)
+    return retention
+
+
+def _table(files: Iterable[FileStatus]) -> pa.Table:
+    rows = sorted((f.name, f.size, f.modification_time) for f in files)
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.table([pa.array(values, field.type)
+                     for values, field in zip(columns, FILES, strict=True)], schema=FILES)
+
+
+# --- what is needed -------------------------------------------------------------------------------
+
+class _Needed:
+    """The files below the table's folder that a version within the retention reads."""
+
+    def __init__(self, snapshot: Snapshot, cutoff: int) -> None:
+        self.store, self.log, self.cutoff = snapshot.log.store, snapshot.log, cutoff
+        self.inside = Inside(self.store)
+        self.names: set[str] = set()
+        """Keys of :class:`Inside`."""
+        self.expired: set[str] = set()
+        """Of files that were removed longer ago than the retention; perhaps needed all the same."""
+        self.oldest_version: int | None = None
+        """The newest version committed before the retention began, -1 without one; None if unknown."""
+        self._add(self.names, snapshot.select_files(["path", "deletion_vector"]))
+        tombstones = snapshot.tombstones
+        times = tombstones["deletion_timestamp"].to_pylist()
+        late = pa.array([(time or 0) > cutoff for time in times], pa.bool_())
+        early = pa.array([(time or 0) <= cutoff for time in times], pa.bool_())
+        self._add(self.names, tombstones.filter(late))
+        self._add(self.expired, tombstones.filter(early))
+        self._keep_recent(snapshot.version)
+
+    def _keep_recent(self, version: int) -> None:
+        """What the commits of the retention added, removed or noted as changes."""
+        while version >= 0:
+            status = self.store.status(commit_name(version))
+            if status is None:
+                return
+            actions = self.log.read_commit(version)
+            stamps = [a.in_commit_timestamp for a in actions if isinstance(a, CommitInfo)]
+            time = max([status.modification_time, *(s for s in stamps if isinstance(s, int))])
+            if time <= self.cutoff:
+                break
+            self.keep(actions)
+            version -= 1
+        self.oldest_version = version
+
+    def __contains__(self, name: str) -> bool:
+        return self.inside.key(name) in self.names
+
+    def keep(self, actions: Iterable[Any]) -> None:
+        """Whatever these actions name is needed."""
+        for path, is_encoded in _paths_of(actions):
+            self.names.update(self.inside.keys_of(path, is_encoded=is_encoded))
+
+    def _add(self, names: set[str], table: pa.Table) -> None:
+        for path in table["path"].to_pylist():
+            names.update(self.inside.keys_of(path))
+        for vector in table["deletion_vector"].drop_null().to_pylist():
+            for path, is_encoded in _paths_of_vector(vector["storage_type"], vector["path_or_inline_dv"]):
+                names.update(self.inside.keys_of(path, is_encoded=is_encoded))
+
+
+def _paths_of(actions: Iterable[Any]) -> Iterator[tuple[str, bool]]:
+    """The paths that actions name, and those of their deletion vectors; whether they are encoded."""
+    for action in actions:
+        if isinstance(action, AddFile | RemoveFile | AddCDCFile):
+            yield action.path, True
+            vector = action.deletion_vector if not isinstance(action, AddCDCFile) else None
+            if vector is not None:
+                yield from _paths_of_vector(vector.storage_type, vector.path_or_inline_dv)
+
+
+def _paths_of_vector(storage: str, text: str) -> Iterator[tuple[str, bool]]:
+    if storage == "u":
+        yield relative_path(text), False
+    elif storage == "p":
+        yield text, True
+
+
+# --- what there is --------------------------------------------------------------------------------
+
+def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
+    """Files in the folder that are old enough to go, if no version needs them."""
+    hidden, key = _hidden(snapshot, needed.inside), needed.inside.key
+    return [status for status in snapshot.log.store.list_all("")
+            if not hidden(status.name)
+            and (status.modification_time <= needed.cutoff or key(status.name) in needed.expired)]
+
+
+def _hidden(snapshot: Snapshot, inside: Inside) -> Callable[[str], bool]:
+    """Whether a name is not VACUUM's to delete: one in a hidden folder, or hidden itself, but for partitions
+    and changes; one in the log, wherever a link has that; one that no log could name.
+    """
+    columns = {f.physical_name for f in (
+        snapshot.schema.field(c) for c in snapshot.partition_columns)} | {*snapshot.partition_columns}
+    open_names = tuple(f"{column}=" for column in columns if column[:1] in "_.")
+    log = tuple(f"{key}/" for key in inside.keys_of(LOG_FOLDER))
+
+    def test(name: str) -> bool:
+        if inside.key(name).startswith(log) or not can_be_named(name):
+            return True
+        *folders, _ = parts = name.split("/")
+        if parts[0] == CHANGE_FOLDER:
+            folders, parts = folders[1:], parts[1:]
+        if folders and is_temporary_vector(name):  # one with a random prefix; ``leftovers`` has the others
+            parts = folders
+        return any(part[:1] in ("_", ".") and not (part in folders and part.startswith(open_names))
+                   for part in parts)
+
+    return test
+
+
+def _removed_by_log(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
+    """Files that commits before the retention removed, and their change data files."""
+    log, store = snapshot.log, snapshot.log.store
+    last = needed.oldest_version
+    if last is not None and last < 0:
+        return []
+    done = _last_vacuumed(store)
+    start = 0 if done is None else done + 1
+    names: set[str | None] = set()
+    for version in range(start, (-1 if last is None else last) + 1):
+        if store.status(commit_name(version)) is None:
+            last = None
+            break
+        actions = log.read_commit(version)
+        names.update(needed.inside.name_of(path, is_encoded=is_encoded) for path, is_encoded in _paths_of(
+            a for a in actions if isinstance(a, RemoveFile | AddCDCFile)))
+    if last is None:
+        raise IllegalStateError(
+            f"table {log.path}: a lite vacuum reads the log from version {start} on, the end of the "
+            "last vacuum, but some of its commits were cleaned up. Vacuum without lite=True")
+    hidden = _hidden(snapshot, needed.inside)
+    found = (store.status(name) for name in sorted(filter(None, names)) if not hidden(name))
+    return [status for status in found if status is not None]
+
+
+def _last_vacuumed(store: LogStore) -> int | None:
+    try:
+        note = json.loads(store.read(LAST_VACUUM))
+        version = note["latestCommitVersionOutsideOfRetentionWindow"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return version if isinstance(version, int) else None
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+def _old_folders(snapshot: Snapshot, needed: _Needed) -> list[str]:
+    """Local folders in which nothing has happened since the cutoff, the deepest first.
+
+    In a younger one a writer may be about to begin a file.
+    """
+    root = snapshot.log.store.local_path("")
+    if root is None:
+        return []
+    hidden, found = _hidden(snapshot, needed.inside), []
+    for folder, folders, _ in os.walk(root):
+        relative = os.path.relpath(folder, root).replace(os.sep, "/")
+        inside = "" if relative == "." else relative + "/"
+        folders[:] = [name for name in folders if not hidden(f"{inside}{name}/x")]
+        with suppress(OSError):
+            if inside and os.stat(folder).st_mtime_ns // 1_000_000 <= needed.cutoff:
+                found.append(folder)
+    return found[::-1]
+
+
+def _remove_empty(folders: Iterable[str]) -> int:
+    removed = 0
+    for folder in folders:
+        with suppress(OSError):  # not empty, or gone already
+            os.rmdir(folder)
+            removed += 1
+    return removed

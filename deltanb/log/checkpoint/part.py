@@ -1,0 +1,501 @@
+"""One file of a checkpoint: its small actions, and its file rows as Arrow.
+
+Lives here: the two forms, JSON (the top level of a V2 checkpoint) and Parquet, and every check by which
+a damaged file is told from a good one. Whatever goes wrong with the content is an InvalidTable that
+names the file.
+
+Does not know: which files make up a checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltanb import actions
+from deltanb.action import camel
+from deltanb.actions import (
+    Action,
+    AddFile,
+    CheckpointMetadata,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    Sidecar,
+)
+from deltanb.damage import what_is_wrong
+from deltanb.errors import DeltaError, InvalidAction, InvalidTable
+from deltanb.log.checkpoint.parquet_file import open_parquet
+from deltanb.log.checkpoint.stats import stats_as_json
+from deltanb.log.file_set import within
+from deltanb.log.replay import (
+    DELETION_VECTOR_TYPE,
+    FILES_SCHEMA,
+    files_table,
+    tombstones_table,
+)
+
+if TYPE_CHECKING:
+    from deltanb.store.base import LogStore
+
+MAX_SLICES = 64
+"""Up to this many runs of file rows are sliced without copying; beyond, filtering is faster."""
+
+MAX_READERS = max(2, min(8, os.cpu_count() or 2))
+"""Threads that decode row groups: as many as have a processor, and no herd on large machines."""
+
+FALLBACK_BATCH = 65_536
+"""Rows a batch where a column is too large to be read in one piece (2 GB of text a row group)."""
+
+_WIRE_DV = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
+
+# The rows that become actions, and a leaf of each that is never null in such a row.
+_SMALL: dict[str, tuple[type[Action], str]] = {
+    "protocol": (Protocol, "protocol.minReaderVersion"),
+    "metaData": (Metadata, "metaData.id"),
+    "txn": (SetTransaction, "txn.appId"),
+    "domainMetadata": (DomainMetadata, "domainMetadata.domain"),
+    "checkpointMetadata": (CheckpointMetadata, "checkpointMetadata.version"),
+    "sidecar": (Sidecar, "sidecar.path"),
+}
+
+# Leaves that are NULL in the same rows, as the protocol requires all of them: where the footer counts
+# them differently, a count is damaged and all are read instead.
+_TOGETHER = (
+    ("protocol.minReaderVersion", "protocol.minWriterVersion"),
+    ("metaData.id", "metaData.schemaString"),
+    ("txn.appId", "txn.version"),
+    ("domainMetadata.domain", "domainMetadata.configuration"),
+    ("sidecar.path", "sidecar.sizeInBytes", "sidecar.modificationTime"),
+    ("add.path", "add.size", "add.modificationTime"),
+)
+
+
+Job = Callable[[], pa.Table]
+
+
+def run_all(jobs: Sequence[Job]) -> list[pa.Table]:
+    """The results in order; several jobs run in threads, whatever file each of them reads."""
+    if len(jobs) < 2:
+        return [job() for job in jobs]
+    with ThreadPoolExecutor(min(MAX_READERS, len(jobs))) as pool:
+        return list(pool.map(lambda job: job(), jobs))
+
+
+class Part:
+    """One file of a checkpoint."""
+
+    def __init__(self, store: LogStore, name: str) -> None:
+        self.root, self.name, self._store = store.root, name, store
+
+    def refuse(self, error: Exception | str, line: int | None = None) -> NoReturn:
+        """Raise the InvalidTable for this file."""
+        if isinstance(error, FileNotFoundError):
+            what = "is missing"
+        else:
+            place = "" if line is None else f" at line {line}"
+            reason = error if isinstance(error, str) else what_is_wrong(error)
+            what = f"cannot be read{place} ({reason})"
+        raise InvalidTable(
+            f"The checkpoint file {self.name} of {self.root} {what}. Restore it, or delete the "
+            "checkpoint if the commits before it are still there.",
+            path=self.root,
+            file=self.name,
+            line=line,
+            is_checkpoint=True,
+        ) from (error if isinstance(error, Exception) else None)
+
+    @contextmanager
+    def reading(self, line: int | None = None) -> Iterator[None]:
+        """Whatever goes wrong with the content, or with the store, is this file's InvalidTable."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, DeltaError) and not isinstance(error, InvalidAction):
+                raise
+            self.refuse(error, line)
+
+    def safely(self, job: Job, convert: Callable[[pa.Table], pa.Table] | None = None) -> Job:
+        """A job, and what is made of its result, as :meth:`reading`."""
+        def work() -> pa.Table:
+            with self.reading():
+                found = job()
+                return found if convert is None else convert(found)
+        return work
+
+    def small_actions(self) -> list[Action]:
+        """All but the file actions."""
+        raise NotImplementedError
+
+    def holds(self, column: str) -> bool:
+        """Whether some row has a value in the column."""
+        raise NotImplementedError
+
+    def count(self, kind: str) -> int:
+        """How many file actions of a kind (``add``, ``remove``) there are."""
+        raise NotImplementedError
+
+    def is_counted(self, kind: str) -> bool:
+        """Whether :meth:`count` reads nothing."""
+        return True
+
+    def jobs(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+    ) -> list[Job]:
+        """What there is to read, in pieces that may be read at once and follow each other."""
+        raise NotImplementedError
+
+    def read(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema
+    ) -> pa.Table:
+        """All of it, as one table."""
+        jobs = [self.safely(job) for job in self.jobs(kind, columns, schema)]
+        return concat(run_all(jobs), columns)
+
+
+class JsonPart(Part):
+    """The JSON top level of a V2 checkpoint."""
+
+    def __init__(self, store: LogStore, name: str) -> None:
+        super().__init__(store, name)
+        with self.reading():
+            lines = store.read(name).splitlines()
+        self._actions = []
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                with self.reading(number):
+                    self._actions.append(actions.from_json(line))
+
+    def small_actions(self) -> list[Action]:
+        return [a for a in self._actions if not isinstance(a, AddFile | RemoveFile)]
+
+    def holds(self, column: str) -> bool:
+        return False
+
+    def count(self, kind: str) -> int:
+        return sum(action.key == kind for action in self._actions)
+
+    def jobs(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+    ) -> list[Job]:
+        actions = [action for action in self._actions if action.key == kind]
+        table = files_table(actions) if kind == "add" else tombstones_table(actions)
+        if rows is not None:
+            table = table.take(rows)
+        found = table.select([c for c in dict.fromkeys(columns) if c in schema.names])
+        return [lambda: found]
+
+
+class ParquetPart(Part):
+    """A Parquet file: a classic checkpoint, a part, a V2 top level or a sidecar."""
+
+    def __init__(self, store: LogStore, name: str) -> None:
+        super().__init__(store, name)
+        # Pre-buffering turns the many small reads of pruned columns into few large ones. Old Spark
+        # wrote timestamps as INT96, which Arrow takes for nanoseconds unless told.
+        with self.reading():
+            self._options: dict[str, Any] = {
+                "pre_buffer": store.local_path(name) is None,
+                "coerce_int96_timestamp_unit": "us",
+                "page_checksum_verification": True,
+            }
+            self._file = open_parquet(store.open_input(name), **self._options)
+            schema = self._file.schema
+            self._leaves = {schema.column(i).path: i for i in range(len(schema))}
+            footer = self._file.footer
+            footer.check(self._file)
+        self._groups = footer.groups
+        self._doubtful = self._contradictions()
+        for kind in ("add", "remove"):
+            if f"{kind}.path" not in self._leaves and kind in self._columns:
+                self.refuse(f"its column {kind} has no path")
+
+    @cached_property
+    def _columns(self) -> frozenset[str]:
+        """Every dotted prefix of every leaf."""
+        found: set[str] = set()
+        for leaf in self._leaves:
+            words = leaf.split(".")
+            found.update(".".join(words[: i + 1]) for i in range(len(words)))
+        return frozenset(found)
+
+    def holds(self, column: str) -> bool:
+        """Whether some row has a value in the column."""
+        return column in self._columns and not self._is_empty(column)
+
+    def _contradictions(self) -> frozenset[str]:
+        """The leaves whose counts of NULL cannot all be right."""
+        found: set[str] = set()
+        for leaves in _TOGETHER:
+            present = [leaf for leaf in leaves if leaf in self._leaves]
+            at = [self._leaves[leaf] for leaf in present]
+            if any(len({chunks[i].null_count for i in at}) > 1 for _, chunks in self._groups):
+                found.update(present)
+        return frozenset(found)
+
+    def _values(self, leaf: str, group: int) -> int | None:
+        """How many non-null values a leaf has in a row group; None if the footer does not say."""
+        chunk = self._groups[group][1][self._leaves[leaf]]
+        if chunk.null_count is None or leaf in self._doubtful:
+            return None
+        return chunk.num_values - chunk.null_count
+
+    def _groups_with(self, leaf: str) -> list[int]:
+        """The row groups that may hold a value of the leaf."""
+        if leaf not in self._leaves:
+            return []
+        return [g for g in range(len(self._groups)) if self._values(leaf, g) != 0]
+
+    def _is_empty(self, column: str) -> bool:
+        """Whether the footers show that the column has no value at all."""
+        prefix = column + "."
+        leaves = [leaf for leaf in self._leaves if leaf == column or leaf.startswith(prefix)]
+        return not any(self._groups_with(leaf) for leaf in leaves)
+
+    # -- small actions
+
+    def small_actions(self) -> list[Action]:
+        by_groups: dict[tuple[int, ...], list[str]] = {}
+        for kind, (_, leaf) in _SMALL.items():
+            groups = self._groups_with(leaf)
+            if groups:
+                by_groups.setdefault(tuple(groups), []).append(kind)
+        return [
+            action
+            for groups, kinds in by_groups.items()
+            for action in self._small_actions_in(groups, kinds)
+        ]
+
+    def _small_actions_in(self, groups: Sequence[int], kinds: list[str]) -> Iterator[Action]:
+        with self.reading():
+            table = self._read_groups(self._file, kinds, groups)
+            rows = {kind: table.column(kind).drop_null().to_pylist(maps_as_pydicts="lossy")
+                    for kind in kinds}
+        for kind, values in rows.items():
+            for value in filter(None, map(_without_nulls, values)):
+                try:
+                    action = _SMALL[kind][0].from_value(value)
+                    if action.extra:
+                        action.to_json()  # what JSON lacks could not be written again
+                    yield action
+                except (InvalidAction, TypeError, ValueError) as error:
+                    self.refuse(f"a {kind} row is not valid: {error}")
+
+    def _read_group(self, columns: list[str], group: int) -> pa.Table:
+        """One row group, through a file of its own: many may be read at once, each by one thread."""
+        with self._store.open_input(self.name) as source:
+            file = pq.ParquetFile(source, metadata=self._file.metadata, **self._options)
+            return self._read_groups(file, columns, [group], use_threads=False)
+
+    def _read_groups(
+        self, file: pq.ParquetFile, columns: list[str], groups: Sequence[int],
+        use_threads: bool = True,
+    ) -> pa.Table:
+        try:
+            return file.read_row_groups(list(groups), columns=columns, use_threads=use_threads)
+        except pa.ArrowNotImplementedError:
+            batches = file.iter_batches(FALLBACK_BATCH, list(groups), columns)
+            return pa.Table.from_batches(list(batches))
+
+    # -- file actions
+
+    def is_counted(self, kind: str) -> bool:
+        leaf = f"{kind}.path"
+        return all(self._values(leaf, group) is not None for group in self._groups_with(leaf))
+
+    def count(self, kind: str) -> int:
+        leaf = f"{kind}.path"
+        values = [self._values(leaf, group) for group in self._groups_with(leaf)]
+        if None in values:
+            return self.read(kind, ["path"], FILES_SCHEMA).num_rows
+        return sum(value for value in values if value)
+
+    def jobs(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+    ) -> list[Job]:
+        groups = self._groups_with(f"{kind}.path")
+        picked: dict[int, pa.Array] = {}
+        if rows is not None:
+            found = self._rows_by_group(f"{kind}.path", groups, rows)
+            if found is None:  # the footer does not say which rows a group holds
+                return [lambda: self.read(kind, columns, schema).take(rows)]
+            groups, picked = list(found), found
+        wanted = self._stored(kind, columns, schema)
+        if not groups or not wanted:
+            num_rows = sum(map(len, picked.values())) if rows is not None else self.count(kind)
+            return [lambda: _nothing_but_nulls(kind, columns, schema, num_rows)]
+        # A row is a file's if its struct is there: some leaf must be read, the path is never null.
+        leaves = sorted({leaf for found in wanted.values() for leaf in found})
+
+        def job(group: int) -> Job:
+            def read() -> pa.Table:
+                table = self._read_group(leaves, group) if len(groups) > 1 else \
+                    self._read_groups(self._file, leaves, [group])
+                return self._file_rows(table, kind, columns, schema, wanted, picked.get(group))
+            return read
+
+        return [job(group) for group in groups]
+
+    def _rows_by_group(
+        self, leaf: str, groups: Sequence[int], rows: pa.Array
+    ) -> dict[int, pa.Array] | None:
+        """The row groups that hold some of the rows, with their positions inside each."""
+        found, start = {}, 0
+        for group in groups:
+            count = self._values(leaf, group)
+            if count is None:
+                return None
+            inside = within(rows, start, start + count)
+            if len(inside):
+                found[group] = inside
+            start += count
+        return found
+
+    def _file_rows(
+        self, read: pa.Table, kind: str, columns: Sequence[str], schema: pa.Schema,
+        wanted: dict[str, list[str]], picked: pa.Array | None,
+    ) -> pa.Table:
+        rows = [piece for chunk in read.column(kind).chunks for piece in _present(chunk)]
+        if picked is not None:
+            rows = [pa.chunked_array(rows).combine_chunks().take(picked)]
+        num_rows = sum(map(len, rows))
+        table: dict[str, pa.ChunkedArray | pa.Array] = {}
+        for column in columns:
+            if column in schema.names:
+                kind_of = schema.field(column).type
+                if column in wanted:
+                    make = self._stats_of(wanted[column])
+                    table[column] = _column(rows, column, kind_of, make)
+                else:
+                    table[column] = _absent(column, kind_of, num_rows, kind == "add")
+            elif column.split(".")[0] in wanted and "stats_parsed" not in table:
+                table["stats_parsed"] = _chunked([_child(row, "stats_parsed") for row in rows])
+        return pa.table(table)
+
+    def _stored(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema
+    ) -> dict[str, list[str]]:
+        """The columns asked for that have values here -> the Parquet columns to read for them."""
+        found: dict[str, list[str]] = {}
+        for column in columns:
+            stored = f"{kind}.{camel(column) if column in schema.names else column}"
+            if column == "stats" and not self.holds(stored):
+                stored = f"{kind}.stats_parsed"
+            # A tombstone's empty map is not its absent one; footers count both as no value.
+            if self.holds(stored) or (kind == "remove" and stored in self._columns):
+                found.setdefault(column.split(".")[0], []).append(stored)
+        return found
+
+    def _stats_of(self, stored: list[str]) -> Callable[[pa.StructArray], pa.Array] | None:
+        """How to make the stats column when it is stored as typed columns only."""
+        if stored[0].endswith(".stats_parsed"):
+            return lambda row: stats_as_json(_child(row, "stats_parsed"))
+        return None
+
+
+def _present(chunk: pa.StructArray) -> list[pa.StructArray]:
+    """The rows of a struct column that are not null, without copying where they lie together."""
+    if chunk.null_count == 0:
+        return [chunk] if len(chunk) else []
+    if chunk.null_count == len(chunk):
+        return []
+    edges = _edges(chunk)
+    if edges is None:
+        return [chunk.drop_null()]
+    return [chunk.slice(start, stop - start) for start, stop in edges if stop > start]
+
+
+def _edges(chunk: pa.StructArray) -> list[tuple[int, int]] | None:
+    """Runs of present rows as (start, stop), or None if there are too many."""
+    valid = chunk.is_valid()
+    changes = pc.indices_nonzero(pc.xor(valid.slice(0, len(valid) - 1), valid.slice(1)))
+    if len(changes) > 2 * MAX_SLICES:
+        return None
+    bounds = [0, *(i + 1 for i in changes.to_pylist()), len(chunk)]
+    first = 0 if valid[0].as_py() else 1
+    return list(zip(bounds[first:-1:2], bounds[first + 1 :: 2], strict=True))
+
+
+def _child(row: pa.StructArray, name: str) -> pa.Array:
+    return row.field(row.type.get_field_index(name))
+
+
+def _column(
+    rows: list[pa.StructArray],
+    column: str,
+    wanted: pa.DataType,
+    make: Callable[[pa.StructArray], pa.Array] | None,
+) -> pa.ChunkedArray:
+    if make is not None:
+        return _chunked([make(row) for row in rows], wanted)
+    chunks = [_child(row, camel(column)) for row in rows]
+    if column == "deletion_vector":
+        chunks = [_deletion_vector(chunk) for chunk in chunks]
+    chunks = [chunk if chunk.type == wanted else chunk.cast(wanted) for chunk in chunks]
+    return _chunked(chunks, wanted)
+
+
+def _deletion_vector(chunk: pa.StructArray) -> pa.StructArray:
+    """The descriptor with this library's names and types."""
+    children = []
+    for name, field in zip(_WIRE_DV, DELETION_VECTOR_TYPE, strict=True):
+        index = chunk.type.get_field_index(name)
+        stored = pa.nulls(len(chunk), field.type) if index < 0 else chunk.field(index)
+        children.append(stored.cast(field.type))
+    fields = list(DELETION_VECTOR_TYPE)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=chunk.is_null())
+
+
+def _absent(column: str, wanted: pa.DataType, num_rows: int, is_add: bool) -> pa.Array:
+    """A column the checkpoint has no value of; an add without partitions has an empty map."""
+    if column == "partition_values" and is_add:
+        return pa.MapArray.from_arrays(
+            pa.repeat(pa.scalar(0, pa.int32()), num_rows + 1),
+            pa.array([], pa.string()),
+            pa.array([], pa.string()),
+        )
+    if column == "data_change":
+        return pa.repeat(pa.scalar(False), num_rows)
+    return pa.nulls(num_rows, wanted)
+
+
+def _nothing_but_nulls(
+    kind: str, columns: Sequence[str], schema: pa.Schema, num_rows: int
+) -> pa.Table:
+    """The columns of rows of which a file has none, or no value; the footer knows how many."""
+    known = [column for column in columns if column in schema.names] or ["stats"]
+    return pa.table({
+        column: _absent(column, schema.field(column).type, num_rows, kind == "add")
+        for column in known
+    })
+
+
+def _chunked(chunks: list[pa.Array], wanted: pa.DataType | None = None) -> pa.ChunkedArray:
+    return pa.chunked_array(chunks, wanted if wanted is not None or chunks else pa.null())
+
+
+def concat(tables: list[pa.Table], columns: Sequence[str]) -> pa.Table:
+    """One table; typed statistics of parts written under different schemas are united."""
+    alone = len(tables) == 1
+    table = tables[0] if alone else pa.concat_tables(tables, promote_options="permissive")
+    order = dict.fromkeys(column.split(".")[0] for column in columns)
+    return table.select([name for name in order if name in table.column_names])
+
+
+def _without_nulls(value: Any) -> Any:
+    """A row of structs without its null fields; maps keep their null values."""
+    if isinstance(value, dict):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    return value
+
+

@@ -1,0 +1,380 @@
+"""Writing checkpoints: classic ones, and V2 ones with sidecars where the table wants them.
+
+Lives here: the way from a snapshot to checkpoint files and the ``_last_checkpoint`` hint, by
+PROTOCOL.md, "Checkpoints" and "Checkpoint Schema": files, tombstones that have not expired,
+transactions, domains, protocol and metadata, with statistics in the forms the table asks for.
+
+Does not know: when a checkpoint is due, or how to clean up after one. Every file becomes visible
+whole or not at all, sidecars before the file that links them, the hint last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltanb.actions import Action, CheckpointMetadata, Metadata, SetTransaction, Sidecar
+from deltanb.errors import InvalidArgument
+from deltanb.log import parquet_options
+from deltanb.log.checkpoint.files import SIDECAR_FOLDER, classic_name, sidecar_path, v2_name
+from deltanb.log.checkpoint.hint import LastCheckpoint, write_last_checkpoint
+from deltanb.log.checkpoint.stats import (
+    partition_type,
+    partition_values_as_struct,
+    stats_as_struct,
+    stats_type,
+)
+from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
+from deltanb.options import options
+from deltanb.schema import properties
+from deltanb.schema.features import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
+from deltanb.schema.protocol import check_writable, supports
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.store.base import LogStore
+
+ROWS_PER_GROUP = 131_072
+"""File rows a row group: enough to read in parallel, few enough to hold in memory twice."""
+
+MAX_SIDECAR_ROWS = 1_048_576
+"""File rows a sidecar: a reader can then skip or fetch a million files at a time."""
+
+CLASSIC_EVERY = 10
+"""Every so many V2 checkpoints one is written under the classic name too, so that clients without
+V2 checkpoints find the protocol and fail with a clear message (PROTOCOL.md, "Handling Backward
+compatibility while moving to UUID-named v2 Checkpoints")."""
+
+SMALL_ROWS = 1_000
+"""Up to so many actions are one row group, under the codec that is set up fastest: a checkpoint has
+60 columns, and of a small table's, which is written every few commits, each costs more than its rows."""
+
+SMALL_CODEC = "snappy"
+
+_TEXT = pa.string()
+_TEXTS = pa.list_(pa.field("element", _TEXT))
+_MAP = pa.map_(_TEXT, _TEXT)
+_DELETION_VECTOR = pa.struct(
+    {
+        "storageType": _TEXT,
+        "pathOrInlineDv": _TEXT,
+        "offset": pa.int32(),
+        "sizeInBytes": pa.int32(),
+        "cardinality": pa.int64(),
+    }
+)
+_SMALL: dict[str, pa.DataType] = {
+    "protocol": pa.struct(
+        {
+            "minReaderVersion": pa.int32(),
+            "minWriterVersion": pa.int32(),
+            "readerFeatures": _TEXTS,
+            "writerFeatures": _TEXTS,
+        }
+    ),
+    "metaData": pa.struct(
+        {
+            "id": _TEXT,
+            "name": _TEXT,
+            "description": _TEXT,
+            "format": pa.struct({"provider": _TEXT, "options": _MAP}),
+            "schemaString": _TEXT,
+            "partitionColumns": _TEXTS,
+            "configuration": _MAP,
+            "createdTime": pa.int64(),
+        }
+    ),
+    "txn": pa.struct({"appId": _TEXT, "version": pa.int64(), "lastUpdated": pa.int64()}),
+    "domainMetadata": pa.struct({"domain": _TEXT, "configuration": _TEXT, "removed": pa.bool_()}),
+}
+_V2_ONLY: dict[str, pa.DataType] = {
+    "checkpointMetadata": pa.struct({"version": pa.int64(), "tags": _MAP}),
+    "sidecar": pa.struct(
+        {
+            "path": _TEXT,
+            "sizeInBytes": pa.int64(),
+            "modificationTime": pa.int64(),
+            "tags": _MAP,
+        }
+    ),
+}
+# (column of the snapshot, field of the checkpoint). Tombstones carry no statistics and no tags.
+_REMOVE_FIELDS = {
+    "path": "path",
+    "deletion_timestamp": "deletionTimestamp",
+    "data_change": "dataChange",
+    "extended_file_metadata": "extendedFileMetadata",
+    "partition_values": "partitionValues",
+    "size": "size",
+    "deletion_vector": "deletionVector",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+}
+_ADD_FIELDS = {
+    "path": "path",
+    "partition_values": "partitionValues",
+    "size": "size",
+    "modification_time": "modificationTime",
+    "data_change": "dataChange",
+    "stats": "stats",
+    "tags": "tags",
+    "deletion_vector": "deletionVector",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+    "clustering_provider": "clusteringProvider",
+}
+
+
+def write_checkpoint(store: LogStore, snapshot: Snapshot) -> LastCheckpoint:
+    """Write the checkpoint of a snapshot and the hint to it; returns what the hint says.
+
+    Classic by default; a V2 checkpoint with sidecars if ``delta.checkpointPolicy`` is ``v2``.
+    Raises UnsupportedProtocol if the table has writer features that this library does not know.
+    """
+    metadata = snapshot.metadata
+    check_writable(snapshot.protocol, metadata, store.root, writes_data=False)
+    state = _State(snapshot, options.clock())
+    policy = properties.get(metadata.configuration, "delta.checkpointPolicy")
+    if policy == "v2" and supports(snapshot.protocol, "v2Checkpoint"):
+        hint = _write_v2(store, state)
+    else:
+        hint = _write_classic(store, state)
+    write_last_checkpoint(store, hint)
+    return hint
+
+
+class _State:
+    """What one checkpoint holds."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self.version = snapshot.version
+        self.metadata = snapshot.metadata
+        self.actions: list[Action] = [
+            snapshot.protocol,
+            self.metadata,
+            *_live_transactions(snapshot, now),
+            *snapshot.domain_metadata.values(),
+        ]
+        self.adds = snapshot.files
+        self.removes = _live_tombstones(snapshot, now)
+        self.num_rows = self.adds.num_rows + self.removes.num_rows
+        self.is_small = self.num_rows + len(self.actions) <= SMALL_ROWS
+        self.options = _options(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
+        self._forms = _Forms(self.metadata)
+
+    def file_rows(self, start: int = 0, stop: int | None = None) -> Iterator[pa.Table]:
+        """Tombstones, then files, as ``remove`` and ``add`` columns, a row group at a time."""
+        stop = self.num_rows if stop is None else stop
+        split = self.removes.num_rows
+        for low in range(start, min(stop, split), ROWS_PER_GROUP):
+            rows = self.removes.slice(low, min(stop, split, low + ROWS_PER_GROUP) - low)
+            yield pa.table({"remove": _structs(_fields_of(rows, _REMOVE_FIELDS))})
+        for low in range(max(start, split), stop, ROWS_PER_GROUP):
+            rows = self.adds.slice(low - split, min(stop, low + ROWS_PER_GROUP) - low)
+            yield pa.table({"add": self._forms.adds(rows)})
+
+    def file_schema(self) -> pa.Schema:
+        """The types of the file columns, with no rows at hand."""
+        remove = _structs(_fields_of(self.removes.slice(0, 0), _REMOVE_FIELDS)).type
+        return pa.schema({"remove": remove, "add": self._forms.adds(self.adds.slice(0, 0)).type})
+
+
+def _live_transactions(snapshot: Snapshot, now: int) -> list[SetTransaction]:
+    """Those within ``delta.setTransactionRetentionDuration``; an unknown age counts as young."""
+    retention = properties.get(snapshot.properties, "delta.setTransactionRetentionDuration")
+    if retention is None:
+        return list(snapshot.txns.values())
+    return [
+        txn
+        for txn in snapshot.txns.values()
+        if txn.last_updated is None or txn.last_updated > now - retention
+    ]
+
+
+def _live_tombstones(snapshot: Snapshot, now: int) -> pa.Table:
+    """Those within ``delta.deletedFileRetentionDuration``; without a time they count as old."""
+    removes = snapshot.tombstones
+    retention = properties.get(snapshot.properties, "delta.deletedFileRetentionDuration")
+    young = pc.greater(removes.column("deletion_timestamp"), now - retention)
+    return removes.filter(pc.fill_null(young, False))
+
+
+def _options(metadata: Metadata, default: str) -> ParquetOptions:
+    """As the table asks; one that asks for what cannot be written still gets its checkpoints."""
+    try:
+        return parquet_options.of(metadata.configuration, default)
+    except InvalidArgument:
+        return ParquetOptions(default)
+
+
+# -- the two kinds -----------------------------------------------------------------------------
+
+
+def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
+    types = {**_SMALL, **_types(state.file_schema())}
+    pieces = [_small_table(state.actions), *state.file_rows()]
+    if state.is_small:
+        pieces = [pa.concat_tables(pieces, promote_options="default")]
+    size = _write(store, classic_name(state.version), types, iter(pieces), state.options)
+    return LastCheckpoint(
+        version=state.version,
+        size=len(state.actions) + state.num_rows,
+        size_in_bytes=size,
+        num_of_add_files=state.adds.num_rows,
+    )
+
+
+def _write_v2(store: LogStore, state: _State) -> LastCheckpoint:
+    sidecars = [
+        _write_sidecar(store, state, start)
+        for start in range(0, state.num_rows, MAX_SIDECAR_ROWS)
+    ]
+    in_sidecars = sum(sidecar.size_in_bytes for sidecar in sidecars)
+    tags = {
+        "sidecarNumActions": str(state.num_rows),
+        "sidecarSizeInBytes": str(in_sidecars),
+        "numOfAddFiles": str(state.adds.num_rows),
+    }
+    top = [CheckpointMetadata(state.version, tags), *sidecars, *state.actions]
+    text = "".join(action.to_json() + "\n" for action in top).encode()
+    store.put(v2_name(state.version, options.new_id()), text)
+    interval = properties.get(state.metadata.configuration, "delta.checkpointInterval")
+    if state.version // interval % CLASSIC_EVERY == 0:
+        types = {**_SMALL, **_V2_ONLY, **_types(state.file_schema())}
+        name = classic_name(state.version)
+        _write(store, name, types, iter([_small_table(top)]), state.options)
+    return LastCheckpoint(
+        version=state.version,
+        size=len(top) + state.num_rows,
+        size_in_bytes=len(text) + in_sidecars,
+        num_of_add_files=state.adds.num_rows,
+    )
+
+
+def _write_sidecar(store: LogStore, state: _State, start: int) -> Sidecar:
+    name = f"{SIDECAR_FOLDER}{options.new_id()}.parquet"
+    rows = state.file_rows(start, min(state.num_rows, start + MAX_SIDECAR_ROWS))
+    size = _write(store, name, _types(state.file_schema()), rows, state.options)
+    return Sidecar(sidecar_path(name), size, options.clock())
+
+
+# -- Parquet -----------------------------------------------------------------------------------
+
+
+def _write(
+    store: LogStore,
+    name: str,
+    types: dict[str, pa.DataType],
+    pieces: Iterator[pa.Table],
+    form: ParquetOptions,
+) -> int:
+    """Write the pieces as row groups, columns they lack as nulls; returns the size in bytes."""
+    sink = pa.BufferOutputStream()
+    schema = pa.schema(list(types.items()))
+    with pq.ParquetWriter(
+        sink, schema, store_schema=False, use_dictionary=_repetitive(schema), **form.for_arrow
+    ) as writer:
+        for piece in pieces:
+            columns = [
+                piece.column(field.name)
+                if field.name in piece.column_names
+                else pa.nulls(piece.num_rows, field.type)
+                for field in schema
+            ]
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
+    data = sink.getvalue().to_pybytes()
+    store.put(name, data)
+    return len(data)
+
+
+def _repetitive(schema: pa.Schema) -> list[str]:
+    """Columns worth a dictionary: paths and statistics differ in every row."""
+    return [
+        f"{field.name}.{child.name}.key_value.{part}"
+        for field in schema
+        for child in field.type
+        if pa.types.is_map(child.type)
+        for part in ("key", "value")
+    ]
+
+
+def _types(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in schema}
+
+
+def _small_table(rows: Sequence[Action]) -> pa.Table:
+    """Actions other than files, one row each."""
+    table = {}
+    for key, kind in {**_SMALL, **_V2_ONLY}.items():
+        values = [_storable(action.to_value()) if action.key == key else None for action in rows]
+        table[key] = pa.array(values, kind)
+    return pa.table(table)
+
+
+def _storable(value: Any) -> Any:
+    """The form in which Arrow takes maps: fields of structs stay a dict, maps become pairs."""
+    stored = {name: _pairs(name, item) for name, item in value.items()}
+    # Versions that list features must have a list in the checkpoint, be it empty.
+    if stored.get("minReaderVersion", 0) >= TABLE_FEATURES_READER:
+        stored.setdefault("readerFeatures", [])
+    if stored.get("minWriterVersion", 0) >= TABLE_FEATURES_WRITER:
+        stored.setdefault("writerFeatures", [])
+    return stored
+
+
+def _pairs(name: str, item: Any) -> Any:
+    if name == "format":
+        return {**item, "options": list((item.get("options") or {}).items())}
+    return list(item.items()) if isinstance(item, dict) else item
+
+
+# -- file actions ------------------------------------------------------------------------------
+
+
+def _fields_of(rows: pa.Table, fields: dict[str, str]) -> dict[str, pa.Array]:
+    """The columns under their names in a checkpoint."""
+    found = {}
+    for column, field in fields.items():
+        values = rows.column(column).combine_chunks()
+        if column == "data_change":
+            # A checkpoint is a state: nothing in it is a change.
+            values = pa.repeat(pa.scalar(False), len(rows))
+        elif column == "deletion_vector":
+            values = _renamed(values, _DELETION_VECTOR)
+        found[field] = values
+    return found
+
+
+def _renamed(values: pa.StructArray, kind: pa.DataType) -> pa.StructArray:
+    children = [values.field(i) for i in range(values.type.num_fields)]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
+
+
+def _structs(fields: dict[str, pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
+
+
+class _Forms:
+    """The forms in which a table wants its statistics and partition values stored."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        configuration = metadata.configuration
+        self._json = properties.get(configuration, "delta.checkpoint.writeStatsAsJson")
+        typed = properties.get(configuration, "delta.checkpoint.writeStatsAsStruct")
+        self._stats = stats_type(metadata) if typed else None
+        self._partitions = partition_type(metadata) if typed else None
+
+    def adds(self, rows: pa.Table) -> pa.StructArray:
+        fields = _fields_of(rows, _ADD_FIELDS)
+        if not self._json:
+            del fields["stats"]
+        if self._partitions is not None:
+            values = rows.column("partition_values")
+            fields["partitionValues_parsed"] = partition_values_as_struct(values, self._partitions)
+        if self._stats is not None:
+            fields["stats_parsed"] = stats_as_struct(rows.column("stats"), self._stats)
+        return _structs(fields)

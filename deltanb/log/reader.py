@@ -1,0 +1,376 @@
+"""The log of one table: opens it, follows it, reads its commits.
+
+What lives here: :class:`LogReader`, which holds the newest snapshot known and brings it up to date by the
+new commits alone.
+What it does not know: what a commit may contain, conflicts, transactions, data.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import Action, AddFile
+from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
+from deltanb.log import segment as segments
+from deltanb.log.replay import Delta, feed, feed_actions, parse_commit
+from deltanb.log.segment import MAX_VERSION, LogSegment, commit_name
+from deltanb.log.snapshot import EMPTY, Snapshot, State
+from deltanb.safe_text import shown
+from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.guard import guarded
+
+if TYPE_CHECKING:
+    from deltanb.log.history import History
+
+__all__ = ["LogReader"]
+
+MAX_VANISHED = 3
+"""Listings begun anew because a commit was cleaned up between listing and reading."""
+
+class LogReader:
+    """The log of one table, read and kept up to date.
+
+    A place without a table has a log too, whose snapshot has version -1: so tables are created.
+
+    >>> from deltanb.testing import MemoryStore
+    >>> log = LogReader(MemoryStore())
+    >>> log.exists, log.snapshot.version
+    (False, -1)
+    """
+
+    def __init__(self, store: LogStore) -> None:
+        self.store = guarded(store)
+        self._lock = threading.Lock()
+        self.commit_lock = threading.RLock()
+        """Held during a commit where a reader could see it half written."""
+        # The newest snapshot, and the status of its commit: as long as the store shows the same
+        # one, the log behind the snapshot is still the one that was read.
+        self._held: tuple[Snapshot, FileStatus | None] | None = None
+        self._versions: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
+
+    @property
+    def path(self) -> str:
+        """The table's root as the store names it."""
+        return self.store.root
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a table; looks at the store."""
+        return self.update().version >= 0
+
+    # -- snapshots ------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot this process knows; read at first use, moved by :meth:`update`.
+
+        Raises:
+            InvalidTable: the log contradicts the protocol.
+            UnsupportedProtocol: the table needs a newer reader.
+        """
+        held = self._held
+        return self.update() if held is None else held[0]
+
+    def update(self) -> Snapshot:
+        """The newest snapshot there is, from the one held and the commits after it.
+
+        Raises:
+            InvalidTable: the log contradicts the protocol.
+            UnsupportedProtocol: the table needs a newer reader.
+        """
+        held = self._held
+        if held is None or not self._is_current(held):
+            return self._install(self._load(None), replacing=held)
+        snapshot = held[0]
+        state = self._follow(snapshot._state)
+        return snapshot if state is snapshot._state else self._install(state)
+
+    def advance(
+        self, version: int, actions: Sequence[Action], written: Iterable[AddFile] = ()
+    ) -> Snapshot:
+        """Install the snapshot after a commit of our own, without reading it back.
+
+        Falls back to :meth:`update` where the commit does not follow the snapshot held. ``written``
+        are files made for this commit: no version before it has them.
+        """
+        held = self._held
+        if held is None or held[0].version != version - 1:
+            return self.update() if held is None or held[0].version < version else held[0]
+        delta = Delta()
+        feed_actions(delta, actions)
+        all_new = not delta.removes and delta.adds.keys() <= {file.path for file in written}
+        return self._install(held[0]._state.after(delta, version, all_new))
+
+    def snapshot_at(self, version: int) -> Snapshot:
+        """The table as it was at a version.
+
+        Raises:
+            VersionNotFound: before the first or after the last version that can be read.
+            InvalidArgument: no version.
+            InvalidTable: the log contradicts the protocol.
+        """
+        version = as_version(version, "snapshot_at")
+        held = self._held
+        if held is not None and self._is_current(held):
+            known = held[0] if held[0].version == version else self._versions.get(version)
+            if known is not None:
+                return known
+        state = self._load(version)
+        if state.version < 0:
+            raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
+        found = Snapshot(self, state)
+        self._versions[version] = found
+        return found
+
+    def snapshot_as_of(self, timestamp: int | str | dt.datetime) -> Snapshot:
+        """The last version committed at or before a time: epoch ms, a datetime, or ISO 8601 text.
+
+        Text and datetimes without a zone are taken as UTC.
+
+        Raises:
+            VersionNotFound: before the first or after the last commit that can be read.
+            InvalidArgument: a time that cannot be understood.
+        """
+        from deltanb.log import history
+
+        return self.snapshot_at(history.version_as_of(self, timestamp))
+
+    def earliest_version(self) -> int:
+        """The first version that can be read: 0, or that of the oldest checkpoint.
+
+        Raises:
+            TableNotFound: there is no table.
+        """
+        names = self.store.list_names(segments.LOG_FOLDER + "/")
+        found = segments.earliest_version(names)
+        if found is None:
+            raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
+        return found
+
+    # -- commits --------------------------------------------------------------------------------
+
+    def read_commit(self, version: int) -> list[Action]:
+        """The actions of one commit, in their order.
+
+        Raises:
+            VersionNotFound: no such commit in the log.
+            InvalidArgument: no version.
+            InvalidTable: a line that is not an action, naming file and line.
+        """
+        version = as_version(version, "read_commit")
+        name = commit_name(version)
+        try:
+            data = self.store.read(name)
+        except FileNotFoundError:
+            raise VersionNotFound(
+                f"{self.path} has no commit {name}: version {version} was never written, or its "
+                "file was cleaned up",
+                version=version, earliest=None, latest=None,
+            ) from None
+        return parse_commit(data, name, self.path)
+
+    def history(self, limit: int | None = None) -> History:
+        """The commits, newest first: who did what when; at most ``limit`` of them.
+
+        Raises:
+            TableNotFound: there is no table.
+        """
+        from deltanb.log import history
+
+        return history.read(self, limit)
+
+    # -- upkeep ----------------------------------------------------------------------------------
+
+    def checkpoint(self, version: int | None = None) -> Any:
+        """Write a checkpoint of a version, the newest one by default.
+
+        Raises:
+            TableNotFound: there is no table.
+            VersionNotFound, InvalidArgument: no such version, or none at all.
+        """
+        from deltanb.log.checkpoint.write import write_checkpoint
+
+        snapshot = self.update() if version is None else self.snapshot_at(as_version(version, "checkpoint"))
+        if snapshot.version < 0:
+            raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
+        return write_checkpoint(self.store, snapshot)
+
+    def clean_up(self) -> Any:
+        """Delete log files older than ``delta.logRetentionDuration`` that no kept version needs."""
+        from deltanb.log import cleanup
+
+        return cleanup.clean_up(self)
+
+    # -- loading --------------------------------------------------------------------------------
+
+    def _install(
+        self, state: State, replacing: tuple[Snapshot, FileStatus | None] | None = None
+    ) -> Snapshot:
+        """Make a state the newest one, unless another thread brought a newer one meanwhile.
+
+        ``replacing`` is what turned out to be of another log: it is replaced by any version.
+        """
+        seen = None
+        if state.version >= 0:
+            with suppress(OSError):  # what was read stands; not knowing the file costs reading it anew
+                seen = self._status(state.version)
+        found = Snapshot(self, state, seen)
+        with self._lock:
+            held = self._held
+            if held is not None and held is not replacing and held[0].version >= state.version:
+                return held[0]
+            if replacing is not None:
+                self._versions.clear()
+            self._held = found, seen
+            self._versions[state.version] = found
+            return found
+
+    def _is_current(self, held: tuple[Snapshot, FileStatus | None]) -> bool:
+        """Whether the log a snapshot was read from is still there, perhaps longer by now."""
+        snapshot, seen = held
+        return snapshot.version >= 0 and seen is not None and self._status(snapshot.version) == seen
+
+    def _status(self, version: int) -> FileStatus | None:
+        return self.store.status(commit_name(version))
+
+    def _follow(self, state: State) -> State:
+        """The state after the commits that came since; one missing read ends the search.
+
+        Versions have no gaps (PROTOCOL.md, "Delta Log Entries"), so there is nothing to list.
+        """
+        delta: Delta | None = None
+        version = state.version
+        while True:
+            name = commit_name(version + 1)
+            try:
+                data = self.store.read(name)
+            except FileNotFoundError:
+                return state if delta is None else state.after(delta, version)
+            delta = delta or Delta()
+            feed(delta, data, name, self.path)
+            version += 1
+
+    def state_without(self, version: int, checkpoint: Iterable[str]) -> State:
+        """The state of a version, read without the files of a checkpoint that turned out to be damaged.
+
+        Raises:
+            InvalidTable, VersionNotFound: nothing else tells it.
+        """
+        return self._load(version, frozenset(checkpoint))
+
+    def _load(self, version: int | None, skip: frozenset[str] = frozenset()) -> State:
+        """The state of a version from the files alone."""
+        failure: DeltaError | None = None
+        vanished = 0
+        while True:
+            try:
+                found = segments.find(self.store, version, self._hint() if not skip else None, skip)
+            except (InvalidTable, VersionNotFound):
+                if failure is not None:
+                    raise failure from None
+                raise
+            if found is None:
+                if failure is not None:
+                    raise failure
+                return EMPTY
+            try:
+                base = self._read_checkpoint(found)
+            except InvalidTable as error:  # damaged: an older one, or all commits, may serve
+                failure, skip = failure or error, skip | frozenset(found.checkpoint)
+                continue
+            try:
+                return self._compared(self._replay(base, found), found)
+            except FileNotFoundError:  # cleaned up since it was listed
+                vanished += 1
+                if vanished > MAX_VANISHED:
+                    raise
+
+    def _compared(self, state: State, found: LogSegment) -> State:
+        """The state with what the checksum of its version says of it."""
+        if not found.has_checksum:
+            return state
+        from deltanb.log import verification
+
+        return replace(state, recorded=verification.read(self.store, state))
+
+    def _hint(self) -> int | None:
+        from deltanb.log.checkpoint.hint import read_last_checkpoint
+
+        last = read_last_checkpoint(self.store)
+        return None if last is None else last.version
+
+    def _read_checkpoint(self, found: LogSegment) -> State:
+        if found.checkpoint_version is None:
+            return EMPTY
+        from deltanb.log.checkpoint.read import open_checkpoint
+
+        parts = open_checkpoint(self.store, list(found.checkpoint))
+        return State.of_checkpoint(found.checkpoint_version, parts)
+
+    def _replay(self, base: State, found: LogSegment) -> State:
+        delta = Delta()
+        read, root = self.store.read, self.path
+        with _gc_paused():
+            for first, last, name in found.files:
+                if first == last:
+                    feed(delta, read(name), name, root)
+                else:
+                    self._replay_compaction(delta, found, first, last, name)
+        return base.after(delta, found.version)
+
+    def _replay_compaction(
+        self, delta: Delta, found: LogSegment, first: int, last: int, name: str
+    ) -> None:
+        """A compaction, or the commits it stands for where it is damaged and they are all there."""
+        data = self.store.read(name)
+        one = Delta()
+        try:
+            feed(one, data, name, self.path, newest_first=True)
+        except InvalidTable:
+            commits = [found.commits.get(v) for v in range(first, last + 1)]
+            if None in commits:
+                raise
+            one = Delta()
+            for commit in commits:
+                assert commit is not None
+                feed(one, self.store.read(commit), commit, self.path)
+        delta.extend(one)
+
+
+def as_version(value: Any, where: str) -> int:
+    """A version as an integer; NumPy's are some, too.
+
+    Raises:
+        InvalidArgument: naming what is called and what it was given.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidArgument(
+            f"{where} takes a version (an integer), found {type(value).__name__}: {value!r:.80}")
+    version = index(value)
+    if not -MAX_VERSION <= version <= MAX_VERSION:  # before the first is VersionNotFound, which says more
+        raise InvalidArgument(
+            f"{where} takes a version from 0 to {MAX_VERSION}, found {shown(version)}")
+    return version
+
+
+@contextmanager
+def _gc_paused() -> Iterator[None]:
+    """Spare the collector the rows of a long log: they hold no cycles, and its walks over a growing
+    heap take as long as the parsing.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,484 @@
+"""Which files may hold a row that a predicate wants.
+
+What lives here: :func:`prune`, and the rewriting of a predicate over rows into one over files, which is
+TRUE or NULL wherever a row *could* make the original TRUE. A file is dropped only when it is FALSE.
+What it does not know: how statistics are stored (``file_stats``), how rows are read.
+
+Partition columns are exact: a file has one value. Of a data column only bounds, the number of NULLs
+and the number of rows are known, each of them perhaps missing. Statistics of a file with a deletion
+vector still bound its rows (PROTOCOL.md, "Per-file Statistics"), and a null count is used only where
+it is 0 or the number of rows, which holds for such files too. NaN is greater than any maximum, as
+writers differ in whether they count it: a maximum of a floating point column says something only
+where another conjunct excludes NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
+from deltanb.log.skipping import partitions
+from deltanb.log.skipping.generated import implied
+from deltanb.log.skipping.stats import NUM_RECORDS, Stat, has_bounds, parse_stats, parsed_names, typed_stats
+from deltanb.sql import expressions as ex
+from deltanb.sql import failures
+from deltanb.sql.coercion import arrow_scalar, is_number
+from deltanb.sql.expressions import Call, Column, Expression, boolean
+from deltanb.sql.expressions import Literal as Constant
+
+if TYPE_CHECKING:
+    from deltanb.log.file_set import FileSet
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.schema.types import StructType
+    from deltanb.sql.predicates import Predicate
+
+__all__ = [
+    "evaluate", "matching_rows", "may_match", "parse_stats", "prune", "read_stats", "stats_in",
+    "typed_stats",
+]
+
+MAX_LISTED = 64  # members of an IN compared one by one; a longer list is met by its range
+UNKNOWN = Constant(None, pa.bool_())
+_ROW = "\0row"
+_STAT = "\0stat"  # the first name in the path of a column that stands for a statistic
+
+_OF_ONE = frozenset({"not", "prefix", "suffix", "contains", "regex", "upper", "lower", "length",
+                     "trim", "ltrim", "rtrim", "substring", "year", "quarter",
+                     "month", "day", "hour", "minute", "second", "date_trunc"})
+# Operations whose result is NULL only where an operand is, ...
+_NO_NEW_NULLS = _OF_ONE | frozenset(ex.NEGATED) | {"and", "or"}
+# ... and those whose result is NULL wherever an operand is.
+_NULLS_STAY = _OF_ONE | frozenset(ex.NEGATED) | {"cast", "neg", "abs", "add", "sub", "mul", "div", "mod",
+                                                 "concat"}
+_Paths = frozenset[tuple[str, ...]]
+_Range = tuple[Expression | None, Expression | None]
+
+
+def prune(
+    snapshot: Snapshot, predicates: Sequence[Predicate], columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The files that may hold rows for which all predicates are TRUE; never fewer.
+
+    ``columns`` are those of FILES_SCHEMA that are wanted; all where it is not given.
+
+    Raises:
+        InvalidTable: a partition value is none of its column's type.
+    """
+    from deltanb.log.replay import FILES_SCHEMA
+
+    rows = matching_rows(snapshot, predicates)
+    wanted = FILES_SCHEMA.names if columns is None else list(columns)
+    if rows is None:
+        return snapshot.select_files(wanted)
+    return snapshot.standing(wanted, rows)
+
+
+def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array | None:
+    """Positions in ``snapshot.candidates`` of the files that may match, ascending; None for all.
+
+    Partition values decide first, then bounds, then null counts where bounds leave it open: each
+    step reads only what it needs, for the files that are left.
+    """
+    names = [snapshot.schema.field(name).name for name in snapshot.partition_columns]
+    conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
+    if not conditions:
+        return None
+    conditions += implied(snapshot, conditions)
+    whole = boolean("and", *conditions)
+    left = _partition_table(snapshot, [name for name in names if (name,) in _paths(whole)])
+    everything = left.num_rows
+    exact = [c for c in conditions if _is_decided(c, names)]
+    if exact:
+        left = left.filter(evaluate(left, may_match(boolean("and", *exact), names)))
+    sure: list[pa.Array] = []
+    if len(exact) < len(conditions):
+        for counts in (False, True):
+            condition = may_match(whole, names, counts=counts)
+            if condition not in (ex.TRUE, UNKNOWN):
+                decided, left = _judged(snapshot, left, condition)
+                sure += decided.chunks
+    rows = pa.chunked_array([*sure, *left[_ROW].chunks], pa.int64()).combine_chunks()
+    if len(rows) == everything:
+        return None
+    return rows.take(pc.sort_indices(rows)) if sure else rows
+
+
+# ---------------------------------------------------------------------------- running
+
+
+def _partition_table(snapshot: Snapshot, used: list[str]) -> pa.Table:
+    """Row positions, and the partition columns that are needed."""
+    if not used:
+        return pa.table({_ROW: _positions(snapshot.candidates.num_files)})
+    files = snapshot.candidates.read(["partition_values"])
+    values = partitions.typed_partition_values(files, snapshot.schema, used)
+    return values.append_column(_ROW, _positions(files.num_rows))
+
+
+def _positions(count: int) -> pa.Array:
+    one = arrow_scalar(1, pa.int64())
+    return pc.subtract(pc.cumulative_sum(pa.repeat(one, count)), one)
+
+
+def _judged(
+    snapshot: Snapshot, left: pa.Table, condition: Expression
+) -> tuple[pa.ChunkedArray, pa.Table]:
+    """The positions that meet the condition, and the rows where that is not known.
+
+    Conjuncts go one by one: the statistics of a later one are read for what the earlier ones left.
+    """
+    unknown = pa.chunked_array([pa.repeat(arrow_scalar(False, pa.bool_()), left.num_rows)])
+    if left.num_rows and not snapshot.candidates.has_typed_stats:  # each text is read but once
+        left = _with_stats(snapshot, left, stats_in(condition))
+    for part in ex.conjuncts(condition):
+        if not left.num_rows:
+            break
+        verdict = evaluate(_with_stats(snapshot, left, stats_in(part)), part)
+        kept = pc.coalesce(verdict, arrow_scalar(True, pa.bool_()))
+        unknown = pc.or_(unknown, pc.is_null(verdict)).filter(kept)
+        left = left.filter(kept)
+    return left.filter(pc.invert(unknown))[_ROW], left.filter(unknown)
+
+
+def _with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Table:
+    """The rows with their statistics beside them."""
+    wanted = [stat for stat in wanted if stat.name not in left.column_names]
+    if not wanted:
+        return left
+    whole = left.num_rows == snapshot.candidates.num_files
+    rows = None if whole else left[_ROW].combine_chunks()
+    stats = snapshot.stats_for(wanted, rows)
+    for name in stats.column_names:
+        left = left.append_column(name, stats[name])
+    return left
+
+
+def read_stats(
+    files: FileSet,
+    schema: StructType,
+    wanted: Sequence[Stat],
+    rows: pa.Array | None = None,
+) -> pa.Table:
+    """Typed statistics of the files, or of those at ascending positions among them."""
+    def typed(table: pa.Table) -> pa.Table:
+        if "stats_parsed" in table.column_names:
+            return typed_stats(table["stats_parsed"], schema, wanted=wanted)
+        return parse_stats(table["stats"], schema, wanted=wanted)
+
+    tables = files.stats(parsed_names(wanted, schema), rows, typed)
+    return pa.concat_tables(tables) if tables else \
+        parse_stats(pa.chunked_array([], pa.string()), schema, wanted=wanted)
+
+
+def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
+    """TRUE, FALSE or NULL for each row of statistics, columns named by ``Stat.name``."""
+    simple = _Simple(table)
+    if simple.handles(condition):
+        verdict = simple.run(condition)
+        return verdict if isinstance(verdict, pa.ChunkedArray) else \
+            pa.chunked_array([pa.repeat(verdict, table.num_rows)])
+
+    def column(node: Column) -> pc.Expression:
+        return pc.field(_column_name(node))
+
+    from pyarrow import acero  # here: it imports pandas
+
+    plan = acero.Declaration.from_sequence([
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+        acero.Declaration("project", acero.ProjectNodeOptions(
+            [ex.compile_expression(condition, column)], ["verdict"])),
+    ])
+    return plan.to_table(use_threads=False)["verdict"]  # threads would not keep the order
+
+
+class _Simple:
+    """Runs what most conditions over files are made of; Acero, for the rest, imports pandas."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def handles(self, node: Expression) -> bool:
+        if not isinstance(node, Call):
+            return True
+        known = node.op in _SIMPLE and not t.is_floating(node.args[0].type)
+        return known and all(map(self.handles, node.args))
+
+    def run(self, node: Expression) -> Any:
+        if isinstance(node, Column):
+            return self._table[_column_name(node)]
+        if isinstance(node, Constant):
+            return arrow_scalar(node.value, node.type)
+        if node.op == "prefix":
+            return pc.starts_with(self.run(node.args[0]), node.extra)
+        if node.op == "is_null":
+            return pc.is_null(self.run(node.args[0]))
+        if node.op == "is_true":
+            return pc.coalesce(self.run(node.args[0]), arrow_scalar(False, pa.bool_()))
+        return reduce(_SIMPLE[node.op], map(self.run, node.args))
+
+
+_SIMPLE: dict[str, Any] = {
+    "eq": pc.equal, "ne": pc.not_equal, "lt": pc.less, "le": pc.less_equal, "gt": pc.greater,
+    "ge": pc.greater_equal, "and": pc.and_kleene, "or": pc.or_kleene, "prefix": None,
+    "is_null": None, "is_true": None,
+}
+
+
+def _column_name(node: Column) -> str:
+    return _stat(node).name if node.path[0] == _STAT else node.path[0]
+
+
+def _paths(node: Expression) -> set[tuple[str, ...]]:
+    return {below.path for below in ex.walk(node) if isinstance(below, Column)}
+
+
+def _stat(node: Column) -> Stat:
+    kind: Any = node.path[1]
+    return Stat(kind, node.path[2:])
+
+
+def stats_in(condition: Expression) -> list[Stat]:
+    """The statistics that a condition over files asks for."""
+    found = {_stat(node): None for node in ex.walk(condition)
+             if isinstance(node, Column) and node.path[0] == _STAT}
+    return list(found)
+
+
+# ---------------------------------------------------------------------------- rewriting
+
+
+def may_match(
+    condition: Expression, partition_columns: Sequence[str], *, counts: bool = True
+) -> Expression:
+    """The condition over files: FALSE only where no row of the file makes ``condition`` TRUE.
+
+    Its columns are partition columns and statistics. Without ``counts`` null counts are left out.
+    """
+    return _Rewriter(frozenset(partition_columns), counts).may(condition, frozenset())
+
+
+class _Rewriter:
+    """``no_nan``: the paths of columns whose NaN rows another conjunct excludes."""
+
+    def __init__(self, partition_columns: frozenset[str], counts: bool) -> None:
+        self._partitions = partition_columns
+        self._counts = counts
+
+    def may(self, node: Expression, no_nan: _Paths) -> Expression:
+        """Whether a row may make the node TRUE."""
+        if self._is_exact(node):
+            return _runnable(boolean("is_true", node))
+        if isinstance(node, Column):
+            return self._compare("eq", node, ex.TRUE, no_nan)
+        assert isinstance(node, Call)
+        op, args = node.op, node.args
+        no_nan = no_nan.union(*map(_excludes_nan, args if op == "and" else [node]))
+        if op == "and":
+            return _all_of(self.may(arg, no_nan) for arg in args)
+        if op == "or":
+            return _any_of(self.may(arg, no_nan) for arg in args)
+        if op == "not":
+            return self._may_not(args[0], no_nan)
+        if op == "is_true":
+            return self.may(args[0], no_nan)
+        if op in ex.NEGATED:
+            return self._compare(op, args[0], args[1], no_nan)
+        if op == "in":
+            return self._member(node, no_nan)
+        if op == "null_safe_eq":
+            both = _all_of(map(self._may_be_null, args))
+            return _any_of([self._compare("eq", args[0], args[1], no_nan), both])
+        if op == "is_null":
+            return self._may_be_null(args[0])
+        if op == "prefix":
+            return self._prefix(node, no_nan)
+        if op in ("suffix", "contains", "regex"):
+            return _all_of([UNKNOWN, *self._not_all_null(args)])
+        return UNKNOWN
+
+    def _may_not(self, node: Expression, no_nan: _Paths) -> Expression:
+        """Whether a row may make the node FALSE."""
+        if isinstance(node, Column):
+            return self._compare("eq", node, ex.FALSE, no_nan)
+        assert isinstance(node, Call)
+        op, args = node.op, node.args
+        if op in ("and", "or", "not") or op in ex.NEGATED:
+            return self.may(ex.negate(node), no_nan)
+        if op == "is_null":
+            return _all_of([UNKNOWN, *self._not_all_null(args)])
+        if op == "is_true":
+            return _any_of([self.may(ex.negate(args[0]), no_nan), self._may_be_null(args[0])])
+        if op == "in" and len(args) <= MAX_LISTED:
+            others = (boolean("ne", args[0], item) for item in args[1:])
+            return _all_of(self.may(other, no_nan) for other in others)
+        if op == "null_safe_eq":
+            return _any_of([self._compare("ne", args[0], args[1], no_nan),
+                            *map(self._may_be_null, args)])
+        if op == "prefix":  # whatever lies between two texts with a prefix has it too
+            ends = self._range(args[0], no_nan)
+            outside = (UNKNOWN if end is None else
+                       ex.negate(boolean("prefix", end, extra=node.extra)) for end in ends)
+            return _all_of([_any_of(outside), *self._not_all_null(args)])
+        if op in ("suffix", "contains", "regex", "in"):
+            return _all_of([UNKNOWN, *self._not_all_null(args[:1])])
+        return UNKNOWN
+
+    def _compare(
+        self, op: str, left: Expression, right: Expression, no_nan: _Paths
+    ) -> Expression:
+        if any(isinstance(side, Constant) and side.value is None for side in (left, right)):
+            return ex.FALSE
+        if op in ("gt", "ge"):
+            return self._compare(ex.MIRRORED[op], right, left, no_nan)
+        low, high = self._range(left, no_nan)
+        other_low, other_high = self._range(right, no_nan)
+        if op in ("lt", "le"):
+            found = _ordered(op, low, other_high)
+        elif op == "eq":
+            found = _all_of([_ordered("le", low, other_high), _ordered("le", other_low, high)])
+        else:
+            found = _any_of([_ordered("lt", low, other_high), _ordered("lt", other_low, high)])
+        return _all_of([found, *self._not_all_null([left, right])])
+
+    def _member(self, node: Call, no_nan: _Paths) -> Expression:
+        operand = node.args[0]
+        listed = [i for i in node.args[1:] if isinstance(i, Constant) and i.value is not None]
+        if len(listed) <= MAX_LISTED:
+            return _any_of(self._compare("eq", operand, item, no_nan) for item in listed)
+        if any(isinstance(i.value, float) and math.isnan(i.value) for i in listed):
+            return UNKNOWN
+        least, greatest = (Constant(end(i.value for i in listed), operand.type)
+                           for end in (min, max))
+        return _all_of([self._compare("ge", operand, least, no_nan),
+                        self._compare("le", operand, greatest, no_nan)])
+
+    def _prefix(self, node: Call, no_nan: _Paths) -> Expression:
+        start = Constant(node.extra, pa.string())
+        low, high = self._range(node.args[0], no_nan)
+        below = UNKNOWN if low is None else _any_of(
+            [boolean("le", low, start), boolean("prefix", low, extra=node.extra)])
+        return _all_of([below, _ordered("le", start, high), *self._not_all_null(node.args)])
+
+    # ------------------------------------------------------------------ what operands may be
+
+    def _range(self, node: Expression, no_nan: _Paths) -> _Range:
+        """Expressions below and above all values of the node in a file; None: not known."""
+        if self._is_exact(node):
+            known = None if _runnable(node) is UNKNOWN else node
+            return known, known
+        if isinstance(node, Column):
+            if not has_bounds(node.type):
+                return None, None
+            low, high = (Column((_STAT, kind, *node.path), node.type) for kind in ("min", "max"))
+            nan = t.is_floating(node.type) and node.path not in no_nan
+            return low, None if nan else high
+        if isinstance(node, Call) and _is_monotone(node):
+            low_end, high_end = self._range(node.args[0], no_nan)
+            return _applied(node, low_end), _applied(node, high_end)
+        return None, None
+
+    def _may_be_null(self, node: Expression) -> Expression:
+        if self._is_exact(node):
+            return _runnable(boolean("is_null", node))
+        if isinstance(node, Column):
+            if t.is_nested(node.type) or not self._counts:
+                return UNKNOWN
+            return boolean("gt", _count(node), Constant(0, pa.int64()))
+        if isinstance(node, Call) and node.op in _NO_NEW_NULLS:
+            return _any_of(map(self._may_be_null, node.args))
+        return UNKNOWN
+
+    def _not_all_null(self, nodes: Iterable[Expression]) -> list[Expression]:
+        """That every column among the operands has a value in some row."""
+        nodes = list(nodes)
+        known = [ex.negate(boolean("is_null", node)) for node in nodes
+                 if _paths(node) and self._is_exact(node) and _runnable(node) is not UNKNOWN]
+        if not self._counts:
+            return known
+        columns = {below.path: below for node in nodes if _nulls_stay(node)
+                   for below in ex.walk(node) if isinstance(below, Column)}
+        records = Column((_STAT, NUM_RECORDS.kind), pa.int64())
+        return known + [boolean("lt", _count(column), records) for column in columns.values()
+                        if not self._is_exact(column) and not t.is_nested(column.type)]
+
+    def _is_exact(self, node: Expression) -> bool:
+        return _is_decided(node, self._partitions)
+
+
+def _is_decided(node: Expression, partition_columns: Collection[str]) -> bool:
+    """Whether partition values alone say what the node is; what may fail is left to the rows."""
+    return all(path[0] in partition_columns for path in _paths(node)) and not failures.can_fail(node)
+
+
+def _count(column: Column) -> Column:
+    return Column((_STAT, "null_count", *column.path), pa.int64())
+
+
+def _ordered(op: str, low: Expression | None, high: Expression | None) -> Expression:
+    return UNKNOWN if low is None or high is None else boolean(op, low, high)
+
+
+def _applied(call: Call, end: Expression | None) -> Expression | None:
+    if end is None:
+        return None
+    applied = Call(call.op, (end,), call.type, call.extra)
+    return None if _runnable(applied) is UNKNOWN else applied
+
+
+def _runnable(node: Expression) -> Expression:
+    """The node, or UNKNOWN if Arrow cannot run it."""
+    try:
+        ex.compile_expression(node)
+    except (ex.Unsupported, pa.ArrowException):
+        return UNKNOWN
+    return node
+
+
+def _nulls_stay(node: Expression) -> bool:
+    return all(not isinstance(below, Call) or below.op in _NULLS_STAY for below in ex.walk(node))
+
+
+def _is_monotone(node: Call) -> bool:
+    """Whether a greater operand never gives a smaller result."""
+    if node.op == "cast":
+        source, target = node.args[0].type, node.type
+        return (is_number(source) and is_number(target)) or \
+            bool(t.is_temporal(source) and t.is_temporal(target))
+    return node.op in ("year", "date_trunc")
+
+
+def _excludes_nan(node: Expression) -> _Paths:
+    """Columns that are not NaN where the conjunct is TRUE: ``x < 5``, ``x = 5``, ``x IN (…)``."""
+    if isinstance(node, Call) and node.op == "and":
+        return frozenset().union(*map(_excludes_nan, node.args))
+    if not isinstance(node, Call) or node.op not in ("eq", "lt", "le", "in"):
+        return frozenset()
+    operand, *others = node.args
+    while isinstance(operand, Call) and operand.op == "cast":
+        operand = operand.args[0]
+    plain = all(isinstance(o, Constant) and not (isinstance(o.value, float) and math.isnan(o.value))
+                for o in others)
+    return frozenset([operand.path] if isinstance(operand, Column) and plain else [])
+
+
+def _all_of(nodes: Iterable[Expression]) -> Expression:
+    parts = [node for node in nodes if node != ex.TRUE]
+    if ex.FALSE in parts:
+        return ex.FALSE
+    known = [node for node in parts if node != UNKNOWN]
+    kept = known if len(known) == len(parts) else [*known, UNKNOWN]
+    return ex.TRUE if not kept else kept[0] if len(kept) == 1 else boolean("and", *kept)
+
+
+def _any_of(nodes: Iterable[Expression]) -> Expression:
+    parts = [node for node in nodes if node != ex.FALSE]
+    for decisive in (ex.TRUE, UNKNOWN):
+        if decisive in parts:
+            return decisive
+    return ex.FALSE if not parts else parts[0] if len(parts) == 1 else boolean("or", *parts)

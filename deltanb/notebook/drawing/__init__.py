@@ -1,0 +1,1 @@
+"""Views drawn: as text, HTML, SVG and Vega-Lite."""

@@ -1,0 +1,183 @@
+"""Charts as notebooks take them: Vega-Lite as JupyterLab draws it offline, a drawing of our own, text.
+
+What lives here: the forms a chart goes out in, the colours it is drawn in, and the few marks an SVG needs.
+What it does not know: what a chart shows.
+
+There is no HTML among the forms: hosts prefer it to the chart. Altair's own output needs the network
+or a version of Vega-Lite that JupyterLab does not have. Where the chart is not drawn, as on static
+pages, the SVG is; where that is not, the text is, and it has the whole meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from html import escape
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.notebook.drawing import html
+from deltanb.options import options
+
+VEGALITE = "application/vnd.vegalite.v5+json"
+SVG = "image/svg+xml"
+TEXT = "text/plain"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.20.1.json"  # what JupyterLab 4 bundles
+NEUTRAL = "#7a7a7a"  # 4.3:1 on white and 4.4:1 on #111: lines and signs, no text
+MAX_BYTES = 250_000  # a chart's JSON is saved in the notebook and parsed at every opening
+
+Form = Any | Callable[[], Any]
+"""A form, or what makes it when it is asked for."""
+
+
+def chart_bundle(
+    spec: Form, svg: Form, text: str, include: Any = None, exclude: Any = None
+) -> dict[str, Any]:
+    """The forms of a chart by MIME type, as IPython asks for them; never raises.
+
+    Args:
+        spec: a Vega-Lite specification as a dict, an Altair chart, a function that makes either,
+            or None.
+        svg: the same picture as SVG, a function that makes it, or None.
+        text: the same in words.
+        include, exclude: MIME types wanted, or not.
+
+    >>> sorted(chart_bundle({"mark": "bar"}, "<svg/>", "one bar"))
+    ['application/vnd.vegalite.v5+json', 'image/svg+xml', 'text/plain']
+    """
+    wanted = {TEXT: text, SVG: svg, VEGALITE: spec} if options.display != "text" else {TEXT: text}
+    forms = {}
+    for kind, form in wanted.items():
+        if (include and kind not in include) or kind in (exclude or ()):
+            continue
+        try:
+            made = form() if callable(form) else form
+            if kind == VEGALITE and made is not None:
+                made = offline(made)
+        except Exception:
+            continue  # the other forms show it
+        if made is not None:
+            forms[kind] = made
+    return forms
+
+
+def offline(chart: Any) -> dict[str, Any]:
+    """The specification of a chart, in the version that JupyterLab draws by itself, on its own ground.
+
+    >>> offline({"mark": "bar"})["config"]
+    {'background': 'transparent'}
+    """
+    spec = dict(chart) if isinstance(chart, Mapping) else chart.to_dict()
+    config = {**spec.get("config", {}), "background": "transparent"}
+    return {**spec, "$schema": SCHEMA, "config": config}
+
+
+class Chart:
+    """A chart that shows wherever notebooks are shown.
+
+    Args:
+        chart: an Altair chart, or a Vega-Lite specification as a dict.
+        text: what the chart shows, in words.
+        svg: the same picture for pages where no chart is drawn.
+
+    >>> Chart({"mark": "bar"}, "one bar")
+    one bar
+    """
+
+    def __init__(self, chart: Any, text: str, svg: str | None = None) -> None:
+        self.chart = chart
+        self.text = text
+        self.svg = svg
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return chart_bundle(self.chart, self.svg, self.text, include, exclude)
+
+
+# -- colours -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _palette() -> dict[str, str]:
+    found = re.findall(r"--dnb-(\w+):(#[0-9a-f]{6})", html.stylesheet())
+    return {**dict(found), "schema": NEUTRAL}
+
+
+def color(name: str) -> str:
+    """A colour of the stylesheet that stands out on white and on black, or grey if none are wanted.
+
+    >>> color("append"), color("lost") != color("delete")
+    ('#2b51fb', True)
+    """
+    return NEUTRAL if options.colors == "plain" else _palette()[name]
+
+
+# -- SVG ---------------------------------------------------------------------------------------
+
+# No grey has 4.5:1 on white and on black, and a picture cannot know what it is laid on: it brings its
+# ground. Attributes give the light scheme where styles are taken away; the sheet gives the dark one, as
+# an image of its own by the system's scheme, inside of a page by the page's.
+_DARK = "--g:#111;--t:#e6e6e6;--m:#a0a0a0;--l:#444"
+_LIGHT = "--g:#fff;--t:#1f2328;--m:#57606a;--l:#d0d7de"
+_STYLE = (
+    f".dnb-svg{{{_LIGHT};font:12px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}"
+    f"@media (prefers-color-scheme:dark){{.dnb-svg:root,html:not([theme],[data-theme]) "
+    f"body:not([data-jp-theme-light],[data-theme],[class*=vscode-]) .dnb-svg{{{_DARK}}}}}"
+    ":is(html[theme=dark],html[data-theme=dark],[data-jp-theme-light=false],body[data-theme=dark],"
+    f"body.vscode-dark) .dnb-svg{{{_DARK}}}"
+    ".dnb-svg .g{fill:var(--g)}.dnb-svg text{fill:var(--t)}.dnb-svg .m{fill:var(--m)}"
+    ".dnb-svg .l{stroke:var(--l)}"
+)
+_LIGHT_FILL = {"g": "#ffffff", "m": "#57606a"}
+
+
+def element(name: str, content: str = "", **attributes: Any) -> str:
+    """An SVG element; ``_`` in a name stands for ``-``, ``cls`` for ``class``, numbers are rounded.
+
+    >>> element("path", d="M0 0", stroke_width=1.25)
+    '<path d="M0 0" stroke-width="1.2"/>'
+    """
+    attributes = {"class" if key == "cls" else key: value for key, value in attributes.items()}
+    pairs = "".join(
+        f' {key.replace("_", "-") if key != "viewBox" else key}="{escape(_short(value))}"'
+        for key, value in attributes.items() if value is not None
+    )
+    return f"<{name}{pairs}>{content}</{name}>" if content else f"<{name}{pairs}/>"
+
+
+def label(text: Any, x: float, y: float, muted: bool = False, **attributes: Any) -> str:
+    """Words in a picture, legible on its ground in either scheme.
+
+    >>> label("a < b", 1, 2)
+    '<text x="1" y="2" fill="#1f2328">a &lt; b</text>'
+    """
+    tone = {"cls": "m", "fill": _LIGHT_FILL["m"]} if muted else {"fill": "#1f2328"}
+    return element("text", escape(units.clean(text), quote=False), x=x, y=y, **tone, **attributes)
+
+
+def line(points: str, **attributes: Any) -> str:
+    """A thin line of the frame: axes, separators."""
+    return element("path", d=points, cls="l", stroke="#d0d7de", fill="none", **attributes)
+
+
+def picture(width: float, height: float, sentence: str, parts: Iterable[str]) -> str:
+    """A whole SVG on its own ground; the sentence is its name for those who cannot see it.
+
+    Whoever calls this shows the sentence as well.
+    """
+    ground = element("rect", x=.5, y=.5, width=width - 1, height=height - 1, rx=6, cls="g l",
+                     fill=_LIGHT_FILL["g"], stroke="#d0d7de")
+    said = escape(units.clean(sentence))
+    return element(
+        "svg", f"<title>{said}</title><style>{_STYLE}</style>{ground}{''.join(parts)}",
+        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_short(width)} {_short(height)}",
+        width=width, height=height, role="img", aria_label=units.clean(sentence), cls="dnb-svg",
+        font_size=12, font_family="system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)

@@ -1,0 +1,203 @@
+"""Views as HTML: a builder that escapes, the stylesheet, and what untrusted notebooks show.
+
+What lives here: markup. No ids, no script, nothing from the network; every output carries the same
+small stylesheet, so it looks the same alone, in a saved file and after a restart.
+What it does not know: the objects shown (``views``), the two-sided conflict (``conflict``).
+
+A notebook that is not trusted loses ``<style>`` but keeps ``style=``: the rich part is hidden by
+its attribute and shown by the sheet, the plain text the other way round.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from html import escape
+from importlib.resources import files
+
+from deltanb.formatting import clean, count, number
+from deltanb.notebook.views.model import Inline, Section, Table, View, spans
+from deltanb.options import options
+from deltanb.safe_text import safe
+
+MAX_BYTES = 60_000  # an output is saved in the notebook and parsed at every opening
+LEAST_SHARE = 0.005  # below it, tables are left out: headings and summaries are what counts
+MAX_SPAN = 400  # characters of one run of text: the width of a cell, several times over
+GAP = "\u2002 "  # two spaces set things apart in text; HTML would make them one
+MAX_SOURCE = 8_000  # characters of raw JSON: statistics of some 200 columns
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Child = str | Markup | None
+
+
+def tag(name: str, *children: Child | Iterable[Child], cls: str = "", **attributes: str) -> Markup:
+    """An element; text is escaped, markup is not, ``None`` is left out.
+
+    >>> tag("b", "<x>", cls="dnb-ok")
+    '<b class="dnb-ok">&lt;x&gt;</b>'
+    """
+    if cls:
+        attributes = {"class": cls, **attributes}
+    start = "".join(
+        f" {key}" if value == key else f' {key}="{escape(value)}"'
+        for key, value in attributes.items()
+    )
+    return Markup(f"<{name}{start}>{join(*children)}</{name}>")
+
+
+def join(*children: Child | Iterable[Child]) -> Markup:
+    """Children one after the other, escaped unless they are markup.
+
+    >>> join("a&b", None, tag("i", "c"))
+    'a&amp;b<i>c</i>'
+    """
+    parts: list[str] = []
+    for child in children:
+        if isinstance(child, Markup):
+            parts.append(child)
+        elif isinstance(child, str):
+            parts.append(escape(child, quote=False))
+        elif child is not None:
+            parts.append(join(*child))
+    return Markup("".join(parts))
+
+
+def inline(line: Inline) -> Markup:
+    """A line of runs: tones as classes, code as ``<code>``.
+
+    >>> inline("a < b")
+    'a &lt; b'
+    """
+    parts = []
+    for span in spans(line):
+        text = clean(span.text)
+        text = text if len(text) <= MAX_SPAN else text[: MAX_SPAN - 1] + "…"
+        text = text if span.code else text.replace("  ", GAP)
+        part: Child = text
+        if span.code:
+            part = tag("code", part)
+        if span.strong:
+            part = tag("b", part)
+        if span.tone:
+            part = tag("span", part, cls=f"dnb-{span.tone}")
+        parts.append(part)
+    return join(parts)
+
+
+def part(*children: Child | Iterable[Child], cls: str = "") -> Markup:
+    """A block of an output, set apart by a line."""
+    return tag("div", *children, cls=f"dnb-part {cls}".rstrip())
+
+
+def document(rich: Markup, text: str) -> str:
+    """One output: stylesheet, the text for those who see no stylesheet, the rich form."""
+    plain = " dnb-plain" if options.colors == "plain" else ""
+    return tag(
+        "div",
+        tag("style", Markup(stylesheet())),
+        tag("pre", text, cls="dnb-text"),
+        tag("div", rich, cls="dnb-rich", style="display:none"),
+        cls="dnb" + plain,
+    )
+
+
+def render(view: View, text: str) -> str:
+    """The view as HTML of at most ``MAX_BYTES``: tables give up rows, and say so, until it fits."""
+    return within_limit(lambda share: document(body(view, share), text))
+
+
+def within_limit(draw: Callable[[float], str]) -> str:
+    """``draw(share)`` with the share of its rows, 1 or less, that fits into ``MAX_BYTES``."""
+    share = 1.0
+    while True:
+        drawn = draw(share)
+        if len(drawn.encode("utf-8", "replace")) <= MAX_BYTES or share == 0:
+            return drawn
+        share = share / 2 if share > LEAST_SHARE else 0
+
+
+def limit_of(share: float, limit: int | None = None) -> int:
+    """How many rows are a share of the limit, by default of ``options.max_rows``."""
+    return int((options.max_rows if limit is None else limit) * share)
+
+
+def body(view: View, share: float) -> Markup:
+    """The rich form of a view: its heading, its lines, its sections."""
+    head = [
+        inline(view.title) if view.title else tag("span", view.kind, cls="dnb-muted"),
+        [" ", tag("b", clean(view.name), cls="dnb-name")] if view.name else None,
+        [tag("span", inline(mark), cls="dnb-chip") for mark in view.marks],
+    ]
+    return join(
+        part(tag("p", *head), [tag("p", inline(line)) for line in view.lines]),
+        [part(_section(section, share)) for section in view.sections],
+    )
+
+
+def _section(section: Section, share: float) -> Markup:
+    title = [tag("span", section.heading, cls="dnb-head"), inline(section.summary)]
+    has_rows = section.table is not None and section.table.total > 0 and share > 0
+    if not has_rows and not section.source:
+        return tag("p", title[0], tag("span", title[1]), cls="dnb-nofold")
+    unfolded = {"open": "open"} if section.is_open else {}
+    return tag(
+        "details",
+        tag("summary", *title),
+        table(section.table, section.heading, share) if has_rows and section.table else None,
+        _source(section.source) if section.source else None,
+        **unfolded,
+    )
+
+
+def _source(source: str) -> Markup:
+    shown = safe(source)
+    return tag("pre", shown if len(shown) <= MAX_SOURCE else shown[:MAX_SOURCE] + "…")
+
+
+def shown_of(shown: int, total: int, noun: str) -> str:
+    """How much of a table is there.
+
+    >>> shown_of(2, 2, "file"), shown_of(20, 41, "file")
+    ('2 files', 'showing 20 of 41 files')
+    """
+    if shown == total:
+        return count(total, noun)
+    return f"showing {number(shown)} of {count(total, noun)}"
+
+
+def table(table: Table, name: str, share: float) -> Markup:
+    """A table with its name in the caption: assistive names must be text, the rest is stripped."""
+    rows = table.rows[: limit_of(share, table.limit)]
+    caption = f"{name}: {shown_of(len(rows), table.total, table.noun)}"
+    return tag(
+        "div",
+        tag(
+            "table",
+            tag("caption", caption),
+            tag("thead", tag("tr", [tag("th", clean(name), scope="col") for name in table.columns])),
+            tag("tbody", [_row(row, at in table.marked) for at, row in enumerate(rows)]),
+        ),
+        cls="dnb-scroll",
+    )
+
+
+def _row(row: Iterable[Inline], is_marked: bool) -> Markup:
+    return tag("tr", [tag("td", inline(cell)) for cell in row], cls="dnb-mark" if is_marked else "")
+
+
+@lru_cache(maxsize=1)
+def stylesheet() -> str:
+    """``style.css`` without its comments and spare spaces: every output carries it."""
+    css = files("deltanb.notebook").joinpath("style.css").read_text(encoding="utf-8")
+    css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
+    css = re.sub(r"\s+", " ", css)
+    css = re.sub(r" ?([{};,]) ?", r"\1", css)
+    css = re.sub(r"([\w-]): ", r"\1:", css)
+    return css.replace(";}", "}").strip()

@@ -1,0 +1,286 @@
+"""What a timeline shows, and where: the same for the chart, the SVG and the text.
+
+What lives here: the strip, the lanes, the window, and every word of them.
+What it does not know: Vega-Lite, SVG, logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from deltanb import formatting as units
+from deltanb.notebook.drawing import layout, text
+from deltanb.observe.tracks import KINDS, Mark, Track
+
+SESSION = "attempts seen in this session"
+MAX_TEXT_ROWS = 10  # transactions named in the text form
+MAX_OPERATION = 22  # characters of an operation beside a line
+LOG_FROM = 50  # times the usual bar that the tallest one is: beside it the usual ones would vanish
+MAX_LABELLED = 12  # transactions up to which each one's doing stands beside its line
+MAX_LOST = 3  # versions of lost races named one by one on a line of text
+MAX_CROSSES = 600  # ✕ in the lanes: where everyone loses all the time, each line has its last ones
+MAX_WRITER = 18  # characters of a writer's name at its lane, or on a line of text
+MAX_MARGIN = 0.4  # of the window's width: what the words of remarks get at its end
+CLEARANCE = 0.1
+LABEL_SHARE = 1 / 84  # of the window's width a capital letter of a label takes: 7.6 of 640 pixels
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything drawn of some transactions of a table."""
+
+    table: str
+    tracks: Sequence[Track]
+    marks: Mapping[int | str | None, Mark] = field(default_factory=dict)
+    title: str = ""
+    writers: Sequence[str] = ()
+    """Whose lanes come first, from top to bottom; by default those with most transactions."""
+
+    # -- words -----------------------------------------------------------------------------------
+
+    @cached_property
+    def commits(self) -> list[Track]:
+        """The commits, oldest first."""
+        return [track for track in self.tracks if track.is_committed]
+
+    @cached_property
+    def failed(self) -> list[Track]:
+        """The transactions that came to nothing."""
+        return [track for track in self.tracks if not track.is_committed]
+
+    @cached_property
+    def races(self) -> list[int]:
+        """The versions that someone wanted and did not get."""
+        return [version for track in self.tracks for version in track.lost or ()]
+
+    @property
+    def versions(self) -> str:
+        """The versions shown, in words."""
+        known = [track.version for track in self.commits]
+        if not known:
+            return "no commits"
+        return f"v{known[0]}" if len(known) == 1 else f"v{known[0]} to v{known[-1]}"
+
+    @property
+    def headline(self) -> str:
+        """How many commits, of whom."""
+        writers = {track.writer for track in self.commits}
+        by = f"by {next(iter(writers))}" if len(writers) == 1 else f"by {len(writers)} writers"
+        return f"{units.count(len(self.commits), 'commit')} {by}, {self.versions}"
+
+    @property
+    def losses(self) -> str:
+        """What went wrong on the way, as far as this process knows; empty if nothing did."""
+        parts = []
+        if self.races:
+            parts.append(units.count(len(self.races), "race") + " lost")
+        if self.failed:
+            parts.append(units.count(len(self.failed), "transaction") + " failed")
+        return f"{', '.join(parts)} ({SESSION})" if parts else ""
+
+    @property
+    def sentence(self) -> str:
+        """The picture in one sentence."""
+        return "; ".join(filter(None, (f"{self.table}: {self.headline}", self.losses, self.title)))
+
+    @property
+    def rows(self) -> list[str]:
+        """The newest transactions, one a line, the newest first; then how many came earlier."""
+        shown = self.tracks[: -MAX_TEXT_ROWS - 1 : -1]
+        head = 1 + bool(self.losses) + bool(self.title)
+        room = text.MAX_LINES - head
+        if len(self.tracks) > len(shown) or len(shown) > room:
+            shown = shown[: room - 1]
+        lines = text.columns([self.cells(track) for track in shown])
+        earlier = len(self.tracks) - len(shown)
+        return [*lines, f"… {units.number(earlier)} earlier"] if earlier else lines
+
+    def cells(self, track: Track) -> list[str]:
+        """One transaction as the cells of a line: sign and versions, operation, writer, files, …"""
+        read = "" if track.read_version is None else f" ← v{track.read_version}"
+        sign = "*" if track.is_committed else "✕"
+        note = self.note(track)
+        mark = self.mark(track)
+        if mark is not None:
+            note = "; ".join(filter(None, (f"{mark.sign} {mark.words}", note)))
+        return [f"{sign} v{track.version}{read}", track.operation, units.fit(track.writer, MAX_WRITER),
+                files(track), units.size(track.written) if track.is_counted else "", note]
+
+    def note(self, track: Track) -> str:
+        """What became of it, where that is more than a commit."""
+        races = track.lost or ()
+        lost = ", ".join(f"v{version}" for version in races)
+        if len(races) > MAX_LOST:
+            lost = f"{units.count(len(races), 'race')}, v{races[0]} to v{races[-1]}"
+        if track.is_committed:
+            return f"after losing {lost}" if lost else ""
+        end = reason(track) or track.outcome
+        return f"{end}, lost {lost}" if lost else end
+
+    # -- places ----------------------------------------------------------------------------------
+
+    @cached_property
+    def first(self) -> int:
+        """The first version of the strip."""
+        return min(track.version for track in self.tracks)
+
+    @cached_property
+    def last(self) -> int:
+        """The last version of the strip."""
+        return max(track.version for track in self.tracks)
+
+    @cached_property
+    def bin(self) -> int:
+        """Versions a bar of the strip stands for."""
+        width = layout.bin_width(self.first, self.last)
+        if width == 1:
+            return width
+        each = 2 * len(self.kinds)  # bars a bin may have: of each kind one up, one down
+        return layout.bin_width(self.first, self.last, min(layout.MAX_BINS, layout.MAX_BARS // max(1, each)))
+
+    @cached_property
+    def bars(self) -> list[layout.Bar]:
+        """The strip's bars: files added upwards, files removed downwards."""
+        counts = (layout.Count(t.version, t.kind, t.added, t.removed) for t in self.commits)
+        return layout.bars(counts, self.first, self.bin, KINDS)
+
+    @cached_property
+    def is_log(self) -> bool:
+        """Whether the strip's bars grow by the order of their size."""
+        ends = sorted(max(bar.high, -bar.low) for bar in self.bars if bar.low != bar.high)
+        return bool(ends) and ends[-1] > LOG_FROM * ends[len(ends) // 2]
+
+    @cached_property
+    def lost(self) -> list[tuple[int, int, int]]:
+        """The strip's ✕: (first version, last version, races lost there)."""
+        places = [at for track in self.tracks for at in track.crosses]
+        places += [at for at, mark in self.marks.items() if mark.sign == "✕" and isinstance(at, int)]
+        return layout.bins((at for at in places if self.first <= at <= self.last), self.first, self.bin)
+
+    @cached_property
+    def shown(self) -> list[Track]:
+        """The transactions in the lanes: the newest ones."""
+        return list(self.tracks[-layout.MAX_IN_LANES :])
+
+    @cached_property
+    def domain(self) -> tuple[float, float]:
+        """From the first version any line starts at to the last one, with half a version around, and as
+        much more at the end as the words of remarks take."""
+        low = min(self.first, *(track.start for track in self.shown)) - 0.5
+        high = self.last + 0.5
+        for track in self.shown:
+            mark = self.mark(track)
+            if mark is not None:
+                share = min(MAX_MARGIN, (len(self.remark(mark)) + 2) * LABEL_SHARE)
+                whole = (track.version - share * low) / (1 - share)  # at its end where all is in view
+                high = max(high, min(whole, track.version + share * (layout.WINDOW + 1)))
+        return low, high
+
+    @cached_property
+    def window(self) -> tuple[float, float]:
+        """The versions in view at first."""
+        low, high = self.domain
+        return (low, high) if high - low <= layout.WINDOW + 1 else (high - layout.WINDOW, high)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether not all versions are in view at first."""
+        return self.window != self.domain
+
+    @property
+    def older(self) -> str:
+        """Which versions have no lanes, and how to see theirs; empty if all have."""
+        if len(self.shown) == len(self.tracks):
+            return ""
+        return (f"lanes hold the newest {len(self.shown)} transactions, from v{self.shown[0].version}; "
+                "timeline(start, end) shows others")
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether each transaction's doing stands beside its line."""
+        return len(self.shown) <= MAX_LABELLED
+
+    @property
+    def clearance(self) -> float:
+        """Of a row's height, how far a line between lanes keeps off the words above the row below it."""
+        return CLEARANCE if self.has_labels else 0.0
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the words of remarks stand beside their signs, and not in the text alone."""
+        return len(self.marks) <= MAX_LABELLED
+
+    @cached_property
+    def lanes(self) -> layout.Lanes:
+        """Where the transactions stand in the lanes."""
+        return layout.lanes([self.span(track) for track in self.shown], owners=self.writers)
+
+    def span(self, track: Track) -> layout.Span:
+        """What a transaction takes of its row: its line, and the words beside it."""
+        low, high = self.window
+        unit = (high - low) * LABEL_SHARE
+        start, end = float(track.start), float(track.version)
+        if self.has_labels:
+            length = len(self.label(track)) * unit
+            if self.is_label_right(track):
+                end += length
+            else:
+                start = min(start, end - length)
+        mark = self.mark(track)
+        if mark is not None:
+            end = max(end, track.version + (len(self.remark(mark)) + 2) * unit)
+        return layout.Span(track.writer, start, end)
+
+    def is_label_right(self, track: Track) -> bool:
+        """Whether the words above its line have room only to the right of its end."""
+        low, high = self.window
+        return track.version - len(self.label(track)) * (high - low) * LABEL_SHARE < low
+
+    @cached_property
+    def _most_crosses(self) -> int:
+        return max(1, MAX_CROSSES // max(1, sum(bool(track.crosses) for track in self.shown)))
+
+    def crosses(self, track: Track) -> tuple[int, ...]:
+        """The versions of a line that bear a ✕."""
+        return track.crosses[-self._most_crosses :]
+
+    def remark(self, mark: Mark) -> str:
+        """What stands beside a commit: the sign of the remark, and its words where there is room."""
+        return f"{mark.sign} {mark.words}" if self.has_words else mark.sign
+
+    def mark(self, track: Track) -> Mark | None:
+        """The remark on a commit, or on one that failed."""
+        return self.marks.get(track.version if track.is_committed else track.txn_id)
+
+    def label(self, track: Track) -> str:
+        """What stands beside its line, where there is room."""
+        operation = units.fit(track.operation, MAX_OPERATION)
+        return f"{operation} {files(track)}" if track.added or track.removed else operation
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kinds there are, in the order of the legend."""
+        there = {track.kind for track in self.commits}
+        return [kind for kind in KINDS if kind in there]
+
+
+def files(track: Track) -> str:
+    """Files added and removed.
+
+    >>> files(Track(1, 0, "DELETE", "analyst", "delete", added=1, removed=2))
+    '+1 −2'
+    """
+    if not track.is_counted:
+        return "not kept"
+    return f"+{units.number(track.added)} −{units.number(track.removed)}"
+
+
+def reason(track: Track) -> str:
+    """The error's name as people read it.
+
+    >>> reason(Track(1, 0, "DELETE", "analyst", "delete", reason="CONCURRENT_APPEND"))
+    'ConcurrentAppend'
+    """
+    return "".join(word.capitalize() for word in (track.reason or "").split("_"))

@@ -1,0 +1,233 @@
+"""The timeline as Vega-Lite.
+
+What lives here: the specification of the chart, as a value. Building it from Altair's objects would take
+more than the 50 ms a picture may take, and Altair itself; it is a valid chart of Altair all the same.
+What it does not know: where anything stands, which words are said (``timeline_scene``).
+
+All layers of the lanes have the same scale on x, whose domain is the window: a single one without it,
+and Vega-Lite drops the window for all.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.notebook.drawing.chart import NEUTRAL, color
+from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene, files, reason
+from deltanb.observe.tracks import KINDS, Track
+
+WIDTH = 640  # pixels; with the writers' names, what a cell of JupyterLab has beside an open side bar
+STRIP = 64
+ROW = 17
+SHAPES = {"append": "circle", "rewrite": "square", "delete": "triangle-down",
+          "optimize": "triangle-up", "schema": "diamond"}  # fmt: skip
+CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
+WORDS = {"type": "text", "style": "guide-label", "filled": False, "strokeWidth": 0, "baseline": "middle"}
+"""Words in the colour of the host's theme: an unfilled text is given none of its own."""
+BAR = 40  # pixels a bar is wide at most
+WHOLE: dict[str, Any] = {
+    "format": "d", "tickMinStep": 1, "labelExpr": "datum.value % 1 ? '' : datum.label",
+    "tickOpacity": {"condition": {"test": "datum.value % 1 === 0", "value": 1}, "value": 0}}
+"""Versions and files are whole numbers: on an axis of one or two, the smallest step alone leaves halves."""
+X = {"type": "quantitative", "scale": {"domain": {"param": "window"}, "nice": False, "zero": False}}
+
+
+def draw(scene: Scene) -> dict[str, Any]:
+    """The chart: strip and lanes, one above the other."""
+    return {
+        "title": {"text": f"{scene.table}: {scene.headline}", "anchor": "start", "fontSize": 14,
+                  "subtitle": [*filter(None, (scene.losses, scene.title)),
+                               "; ".join(filter(None, ("drag across the strip to choose versions",
+                                                       scene.older)))]},
+        "datasets": _data(scene),
+        "vconcat": [_strip(scene), _lanes(scene)],
+        "spacing": 12,
+        "resolve": {"scale": {"color": "shared", "shape": "shared"}},
+        "config": {"view": {"stroke": None}, "axis": {"grid": False, "titleFontWeight": "normal"},
+                   "legend": {"orient": "top", "title": None, "symbolOpacity": 1}},
+    }
+
+
+def _color(scene: Scene) -> dict[str, Any]:
+    scale = {"domain": scene.kinds, "range": [color(kind) for kind in scene.kinds]}
+    return {"field": "kind", "type": "nominal", "scale": scale, "title": None}
+
+
+def _versions(scene: Scene) -> dict[str, Any]:
+    """The axis of versions: what is beyond the last one is room for words, and no version."""
+    if scene.domain[1] < scene.last + 1:
+        return WHOLE
+    none = f"datum.value % 1 || datum.value > {scene.last}"
+    return {**WHOLE, "labelExpr": f"{none} ? '' : datum.label",
+            "tickOpacity": {"condition": {"test": none, "value": 0}, "value": 1}}
+
+
+# -- the strip ---------------------------------------------------------------------------------
+
+
+def _strip(scene: Scene) -> dict[str, Any]:
+    x = {"field": "a", "type": "quantitative", "title": None,
+         "axis": _versions(scene),
+         "scale": {"domain": list(scene.domain), "nice": False, "zero": False}}
+    y = {"field": "y", "type": "quantitative", "title": "files + −",
+         "scale": {"type": "symlog" if scene.is_log else "linear"},
+         "axis": {**WHOLE, "tickCount": 3}}
+    told = [{"field": "first", "title": "from version"}, {"field": "last", "title": "to version"},
+            {"field": "kind"}, {"field": "files"}]
+    select = {"type": "interval", "encodings": ["x"],
+              "mark": {"fill": NEUTRAL, "fillOpacity": 0.25, "stroke": NEUTRAL}}
+    window = {"name": "window", "select": select}
+    if scene.is_cut:
+        window["value"] = {"x": list(scene.window)}
+    cross = {"type": "point", "shape": CROSS, "size": 40, "stroke": color("lost"), "strokeWidth": 1.5,
+             "opacity": 1}
+    dot = {"type": "point", "size": 14, "filled": True, "shape": "diamond"}
+    return {
+        "width": WIDTH, "height": STRIP,
+        "encoding": {"x": x},
+        "layer": [
+            {"data": {"name": "bars"}, "params": [window],
+             "transform": [{"filter": "datum.y != datum.z"}, *_unpacked(scene)],
+             "mark": {"type": "bar"},
+             "encoding": {"x2": {"field": "b"}, "y": y, "y2": {"field": "z"}, "color": _color(scene),
+                          "tooltip": told}},
+            {"data": {"name": "bars"},
+             "transform": [{"filter": "datum.y == datum.z"}, *_unpacked(scene),
+                           {"calculate": "(datum.a + datum.b) / 2", "as": "a"}],
+             "mark": dot, "encoding": {"y": y, "color": _color(scene)}},
+            {"data": {"name": "lost"}, "mark": cross,
+             "encoding": {"y": {"value": -6},
+                          "tooltip": [{"field": "text", "title": "lost"}]}},
+        ],
+    }
+
+
+def _unpacked(scene: Scene) -> list[dict[str, str]]:
+    """From where to where a bar reaches: with a gap where there is room for one, and never very wide."""
+    low, high = scene.domain
+    pixel = (high - low) / WIDTH
+    wide = min(scene.bin * (0.8 if scene.bin > 2 * pixel else 1), BAR * pixel)
+    start = (scene.bin - wide) / 2 - 0.5
+    made = {"a": f"datum.v + {start:.4g}", "b": f"datum.a + {wide:.4g}", "first": "datum.v",
+            "last": f"datum.v + {scene.bin - 1}", "kind": f"{json.dumps(KINDS)}[datum.k]",
+            "files": "abs(datum.z - datum.y)"}
+    return [{"calculate": how, "as": name} for name, how in made.items()]
+
+
+# -- the lanes ---------------------------------------------------------------------------------
+
+
+def _lanes(scene: Scene) -> dict[str, Any]:
+    lanes = scene.lanes
+    height = ROW * lanes.height * (2 if scene.has_labels else 1)
+    title = "version: a line leads from the version read to the version committed"
+    if scene.losses:
+        title += "; dashed up to ✕, a race lost"
+    x: dict[str, Any] = {**X, "field": "v", "title": title, "axis": _versions(scene)}
+    y = {"field": "y", "type": "quantitative", "axis": None,
+         "scale": {"domain": [-0.6, lanes.height - 0.4], "reverse": True, "nice": False, "zero": False}}
+    told = [{"field": name} for name in
+            ("version", "read version", "operation", "writer", "files", "bytes", "retries")]
+    color_of = _color(scene)
+
+    def layer(data: str, mark: dict[str, Any], **encoding: Any) -> dict[str, Any]:
+        return {"data": {"name": data}, "mark": {"clip": True, **mark}, "encoding": encoding}
+
+    cross = {"type": "point", "shape": CROSS, "size": 90, "stroke": color("lost"), "strokeWidth": 2,
+             "opacity": 1}
+    layers = [
+        layer("ends", {"type": "rule", "opacity": 0}, x=x),  # what is in view where nothing is chosen
+        layer("edges", {"type": "rule", "color": NEUTRAL, "opacity": 0.3, "clip": False}),
+        layer("tracks", {"type": "rule", "strokeWidth": 2.5}, x={**x, "field": "from"},
+              x2={"field": "v"}, color=color_of, tooltip=told),
+        layer("dashed", {"type": "rule", "strokeWidth": 2, "strokeDash": [4, 3], "color": color("lost")},
+              x={**x, "field": "s"}, x2={"field": "v"}),
+        layer("tracks", {"type": "point", "filled": True, "size": 80, "opacity": 1}, x=x, color=color_of,
+              shape={"field": "kind", "type": "nominal", "title": None,
+                     "scale": {"domain": scene.kinds, "range": [SHAPES[kind] for kind in scene.kinds]}},
+              tooltip=told),
+        layer("crosses", cross, x=x, tooltip=[{"field": "text", "title": "lost"}]),
+        layer("names", {**WORDS, "align": "right", "clip": False}, x={"value": -8}, text={"field": "name"}),
+    ]
+    if scene.marks:
+        ring = {"type": "point", "shape": "circle", "size": 240, "stroke": color("lost"), "strokeWidth": 2,
+                "opacity": 1, "fill": "transparent"}
+        layers.append({**layer("marks", ring, x=x), "transform": [{"filter": "datum.ring"}]})
+        layers.append(layer("marks", {**WORDS, "align": "left", "dx": 11}, x=x, text={"field": "words"},
+                            tooltip=[{"field": "version"}, {"field": "text", "title": "remark"}]))
+    if scene.older:
+        opacity = {"expr": f"window.a && window.a[1] < {scene.shown[0].version} ? 1 : 0"}
+        layers.insert(0, layer("older", {"type": "rect", "color": NEUTRAL, "opacity": 0.15}, x=x,
+                               x2={"field": "to"}, y={"value": 0}, y2={"value": height}))
+        layers.append(layer("older", {**WORDS, "opacity": opacity, "align": "center"},
+                            x={"value": WIDTH / 2}, text={"field": "text"}))
+    if scene.has_labels:
+        align = {"expr": "datum.right ? 'left' : 'right'"}
+        # Outside the window with its dot: a label that lay over the names would move the whole chart.
+        opacity = {"expr": "window.a && (datum.v < window.a[0] || datum.v > window.a[1]) ? 0 : 1"}
+        layers.append(layer("labels", {**WORDS, "align": align, "dy": -12, "opacity": opacity}, x=x,
+                            text={"field": "label"}))
+    return {"width": WIDTH, "height": height, "encoding": {"y": y}, "layer": layers}
+
+
+# -- the data ----------------------------------------------------------------------------------
+
+
+def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
+    low, high = scene.domain
+    data: dict[str, list[dict[str, Any]]] = {
+        "bars": _bars(scene),
+        "lost": [{"a": (first + last) / 2, "text": _lost_in(first, last, races)}
+                 for first, last, races in scene.lost],
+        "names": [{"y": lane.middle, "name": units.fit(lane.name, MAX_WRITER)}
+                  for lane in scene.lanes.lanes],
+        "edges": [{"y": lane.first - 0.5 - scene.clearance} for lane in scene.lanes.lanes[1:]],
+        "ends": [{"v": low, "y": 0}, {"v": high, "y": 0}],
+        "older": [{"v": low, "to": scene.shown[0].version - 0.5, "y": (scene.lanes.height - 1) / 2,
+                   "text": scene.older}],
+        "tracks": [], "dashed": [], "crosses": [], "marks": [], "labels": [],
+    }
+    for track, row in zip(scene.shown, scene.lanes.rows, strict=True):
+        place = {"v": track.version, "y": row}
+        if track.is_committed:
+            data["tracks"].append({**place, **_told(track)})
+        at = scene.crosses(track)
+        data["crosses"] += [{"v": version, "y": row, "text": _lost(track, version)} for version in at]
+        if at:
+            data["dashed"].append({"s": track.start, "v": at[-1], "y": row})
+        mark = scene.mark(track)
+        if mark is not None:
+            data["marks"].append({**place, "words": scene.remark(mark), "text": f"{mark.sign} {mark.words}",
+                                  "version": f"v{track.version}", "ring": mark.sign == "✕"})
+        if scene.has_labels:
+            side = scene.is_label_right(track)
+            data["labels"].append({**place, "label": scene.label(track), "right": side})
+    return data
+
+
+def _bars(scene: Scene) -> list[dict[str, Any]]:
+    """As few characters as can be: there may be some thousands."""
+    return [{"v": bar.first, "y": bar.low, "z": bar.high, "k": KINDS.index(bar.kind)} for bar in scene.bars]
+
+
+def _told(track: Track) -> dict[str, Any]:
+    read = "not recorded" if track.read_version is None else f"v{track.read_version}"
+    return {
+        "from": track.crosses[-1] if track.crosses else track.start, "kind": track.kind,
+        "version": f"v{track.version}", "read version": read, "operation": track.operation,
+        "writer": track.writer, "files": files(track),
+        "bytes": f"+{units.size(track.written)} −{units.size(track.gone)}",
+        "retries": "not seen" if track.lost is None else str(len(track.lost)),
+    }
+
+
+def _lost(track: Track, version: int) -> str:
+    end = "" if track.is_committed or version != track.version else f": {reason(track) or track.outcome}"
+    return f"v{version}{end}"
+
+
+def _lost_in(first: int, last: int, races: int) -> str:
+    where = f"v{first}" if first == last else f"v{first} to v{last}"
+    return f"{units.count(races, 'race')} at {where}"

@@ -1,0 +1,1 @@
+"""What is shown of each object: headings, lines and sections, as values."""

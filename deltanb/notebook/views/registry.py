@@ -1,0 +1,125 @@
+"""What is shown of each object: one list of fields, read by the text, the HTML and the tests.
+
+What lives here: the registry from class names to views.
+What it does not know: how a view is drawn. Classes are found by name: the core need not know that
+it is looked at, and looking at one thing does not load all others.
+
+Rules for every view: only what is in memory is read, or what a snapshot counts anyway; a list is
+shown by its head with the number of all; a path by its last part, a time in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltanb.notebook.drawing import conflict as conflict_forms
+from deltanb.notebook.drawing import html, text
+from deltanb.notebook.drawing import stepper as stepper_forms
+from deltanb.notebook.views import (
+    actions,
+    checksum,
+    conflict,
+    diff,
+    history,
+    results,
+    tables,
+    transactions,
+    vacuum,
+    what_if,
+)
+from deltanb.notebook.views import (
+    time_travel as time_travel_view,
+)
+from deltanb.notebook.views import (
+    timeline as timeline_view,
+)
+from deltanb.notebook.views.model import View
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How objects of a class are shown."""
+
+    fields: Callable[[Any], Any]
+    text: Callable[[Any], str] = text.render
+    html: Callable[[Any, str], str] = html.render
+    drawings: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """Pictures beside text and HTML, by name: what draws them."""
+    is_chart: Callable[[Any], bool] = lambda obj: False
+    """Whether the object goes out as a chart, of its drawings \"spec\" and \"svg\", in place of HTML."""
+    widget: str = ""
+    """The module whose ``Panel`` has the object's buttons; without ipywidgets the picture stands alone."""
+
+
+def register(name: str, entry: Entry) -> None:
+    """Say how objects of the class with this name are shown."""
+    _ENTRIES[name] = entry
+
+
+def entry_of(obj: Any) -> Entry:
+    """The entry of the object's class or its nearest base.
+
+    Raises:
+        LookupError: nothing is known of the class.
+    """
+    for cls in type(obj).__mro__:
+        if cls.__name__ in _ENTRIES:
+            return _ENTRIES[cls.__name__]
+    raise LookupError(f"there is no view of {type(obj).__name__}")
+
+
+def names() -> tuple[str, ...]:
+    """The names of the classes that have a view."""
+    return tuple(_ENTRIES)
+
+
+def is_known(cls: type) -> bool:
+    """Whether objects of the class have a view."""
+    return any(base.__name__ in _ENTRIES for base in cls.__mro__)
+
+
+def fields(obj: Any) -> View:
+    """The view of an object."""
+    view: View = entry_of(obj).fields(obj)
+    return view
+
+
+def text_of(obj: Any) -> str:
+    """The plain text of an object."""
+    entry = entry_of(obj)
+    return entry.text(entry.fields(obj))
+
+
+def html_of(obj: Any, as_text: str) -> str:
+    """The HTML of an object; ``as_text`` is what an untrusted notebook shows instead."""
+    entry = entry_of(obj)
+    return entry.html(entry.fields(obj), as_text)
+
+
+_ENTRIES: dict[str, Entry] = {
+    "DeltaTable": Entry(tables.table),
+    "DeltaLog": Entry(tables.log),
+    "Snapshot": Entry(tables.snapshot),
+    "OptimisticTransaction": Entry(transactions.transaction, text.render, transactions.to_html),
+    "Operation": Entry(transactions.operation),
+    "Conflict": Entry(conflict.fields, conflict_forms.to_text, conflict_forms.to_html),
+    "Action": Entry(actions.fields),
+    "History": Entry(history.view),
+    "HistoryEntry": Entry(history.entry),
+    "CommitStepper": Entry(stepper_forms.stepper, stepper_forms.to_text, stepper_forms.to_html,
+                           widget="deltanb.notebook.widgets.stepper"),
+    "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
+    "CommitTimeline": Entry(timeline_view.view, drawings=timeline_view.DRAWINGS,
+                            is_chart=timeline_view.is_chart),
+    "VacuumResult": Entry(vacuum.view),
+    "Replay": Entry(what_if.replay),
+    "Explanation": Entry(what_if.explanation),
+    "TableDiff": Entry(diff.view),
+    "TimeFrame": Entry(time_travel_view.frame),
+    "TimeTravel": Entry(time_travel_view.travel, widget="deltanb.notebook.widgets.time_travel"),
+    "Versions": Entry(time_travel_view.versions),
+    "CommandResult": Entry(results.view),
+    "ChecksumVerification": Entry(checksum.view),
+}

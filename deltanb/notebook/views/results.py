@@ -1,0 +1,56 @@
+"""What a command did: the version it committed, who did the work, its metrics with units.
+
+What lives here: the view of ``CommandResult``.
+What it does not know: how a command works, or what a metric counts beyond its unit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok
+
+ENGINES = {"arrow": "in the process", "spark": "on Spark", "log": "in the log alone"}
+TIME = "TimeMs"  # how a metric of milliseconds ends
+NOTHING = {"RESTORE": "the table is like that already"}
+SIZES = ("Bytes", "Size", "sizeOf")  # what the name of a metric of bytes holds
+
+
+def view(result: Any) -> View:
+    """The view of a :class:`~deltanb.commands.rows.find_and_change.CommandResult`.
+
+    Times stand apart and only in the HTML: two runs of one command have the same text.
+    """
+    title, where = Span(result.operation, strong=True), ENGINES.get(result.engine, result.engine)
+    if result.version is None:
+        said = NOTHING.get(result.operation)
+        reason = muted(said or ("no row matched" if result.changes_data else "nothing to do"))
+        return View(result.operation, "", ("nothing committed", where), (reason,), title=title)
+    times = {name: value for name, value in result.metrics.items() if name.endswith(TIME)}
+    counts = {name: value for name, value in result.metrics.items() if name not in times}
+    some = {name: value for name, value in counts.items() if value}
+    summary = muted(f"{len(some)} of {len(counts)} are not 0" if some else "nothing was counted")
+    sections = [Section("Metrics", summary, _table(some), is_open=True, text_rows=True)]
+    if times:
+        took = code(units.pairs((name, measure(name, ms)) for name, ms in times.items()))
+        sections.append(Section("Took", took, _table(times), is_detail=True))
+    marks = (ok(f"✓ committed v{result.version}"), where)
+    return View(result.operation, "", marks, (), tuple(sections), title)
+
+
+def _table(metrics: dict[str, int]) -> Table:
+    rows: tuple[tuple[Inline, ...], ...] = tuple(
+        (code(name), measure(name, value)) for name, value in metrics.items())
+    return Table(("metric", "value"), rows, len(rows), "metric")
+
+
+def measure(name: str, value: int) -> str:
+    """The value of a metric with the unit that its name tells.
+
+    >>> measure("numRemovedBytes", 4100), measure("executionTimeMs", 1500), measure("numFiles", 3)
+    ('4.1 kB', '1.5 s', '3')
+    """
+    if name.endswith(TIME):
+        return units.duration(value)
+    return units.size(value) if any(part in name for part in SIZES) else units.number(value)

@@ -1,0 +1,66 @@
+"""The timeline: what is shown of it as text, and its drawings.
+
+What lives here: the view of a :class:`~deltanb.observe.timeline.CommitTimeline`, and what makes its
+chart and its SVG.
+What it does not know: where things stand (``timeline_scene``), how they are drawn (``timeline_spec``,
+``timeline_svg``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.errors import MissingDependency
+from deltanb.notebook.drawing import chart
+from deltanb.notebook.drawing.timeline_scene import Scene
+from deltanb.notebook.views.model import View
+
+
+def view(timeline: Any) -> View:
+    """The view of a :class:`CommitTimeline`: a line each for the newest transactions."""
+    scene = timeline.scene
+    if not scene.tracks:
+        return View("Timeline", scene.table, ("no commits",), tuple(filter(None, (scene.title,))))
+    writers = len({track.writer for track in scene.commits})
+    marks = [scene.versions, units.count(len(scene.commits), "commit"), units.count(writers, "writer")]
+    lines = [*filter(None, (scene.losses, scene.title)), *scene.rows]
+    if len(scene.tracks) == 1:
+        lines.append("one transaction so far: a second one makes a timeline")
+    return View("Timeline", scene.table, tuple(marks), tuple(lines))
+
+
+def is_chart(timeline: Any) -> bool:
+    """Whether there is something to compare; of less, a sentence says it."""
+    return len(timeline.tracks) > 1
+
+
+def _scene(timeline: Any) -> Scene:
+    return Scene(timeline.table, timeline.tracks, timeline.marks, timeline.title, timeline.writers)
+
+
+def _spec(timeline: Any) -> dict[str, Any]:
+    from deltanb.notebook.drawing.timeline_spec import draw
+
+    return chart.offline(draw(timeline.scene))
+
+
+def _svg(timeline: Any) -> str:
+    from deltanb.notebook.drawing.timeline_svg import draw
+
+    return draw(timeline.scene)
+
+
+def _altair(timeline: Any) -> Any:
+    try:
+        import altair
+    except ImportError:
+        raise MissingDependency(
+            "timeline.chart needs Altair: pip install 'deltanb[notebook]'. The timeline itself is "
+            "shown without it", extra="notebook") from None
+    from deltanb.notebook.drawing.timeline_spec import draw
+
+    return altair.Chart.from_dict(draw(timeline.scene))
+
+
+DRAWINGS = {"scene": _scene, "spec": _spec, "svg": _svg, "chart": _altair}

@@ -1,0 +1,1 @@
+"""What people hold to see a table's transactions: timelines, steppers, races, time travel."""

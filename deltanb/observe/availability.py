@@ -1,0 +1,341 @@
+"""Which versions of a table can still be read, and what the others lack.
+
+What lives here: :func:`versions`: one listing of the log, one of the data files, and one pass over the
+commits, in which only files that are gone are kept in mind.
+What it does not know: who deleted a file, or what is in one that is there.
+
+A version can be read where the log tells its state (all commits since version 0 or since a checkpoint) and
+every data file and deletion vector of that state is in the store.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.data.deletion_vectors import relative_path
+from deltanb.display import Displayable
+from deltanb.errors import DeltaError, InvalidTable, TableNotFound
+from deltanb.log.checkpoint.files import complete_checkpoints
+from deltanb.log.replay import canonical_path, key_array
+from deltanb.log.segment import LOG_FOLDER, commit_name, version_of
+from deltanb.safe_text import last_part
+from deltanb.store.paths import place_of
+
+if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
+    from deltanb.store.base import LogStore
+
+__all__ = ["Gap", "Versions", "versions"]
+
+MAX_NAMED = 20  # files that a gap names; there may be thousands
+Kind = Literal["log", "damaged", "files"]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A run of versions, ``first`` to ``last``, that cannot be read for one reason.
+
+    ``kind``: ``log`` (cleaned up: no checkpoint tells the state), ``damaged`` (a commit or checkpoint is
+    no valid one; see ``detail``), ``files`` (data files or deletion vectors are gone: ``num_files`` of
+    them, the first of which are in ``files``).
+    """
+
+    first: int
+    last: int
+    kind: Kind
+    num_files: int = 0
+    files: tuple[str, ...] = ()
+    detail: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why, in words.
+
+        >>> Gap(3, 9, "files", 14).reason, Gap(2, 2, "files", 1).reason
+        ('14 of their files are gone (vacuumed)', '1 of its files is gone (vacuumed)')
+        """
+        owner = "its" if self.first == self.last else "their"
+        if self.kind == "files":
+            verb = "is" if self.num_files == 1 else "are"
+            return f"{self.num_files} of {owner} files {verb} gone (vacuumed)"
+        if self.kind == "log":
+            return "the log was cleaned up: no checkpoint before"
+        return self.detail
+
+    def __str__(self) -> str:
+        span = f"v{self.first}" if self.first == self.last else f"v{self.first} to v{self.last}"
+        return f"{span}: {self.reason}"
+
+
+@dataclass(frozen=True, repr=False)
+class Versions(Displayable):
+    """The versions of a table from 0 to ``last``; those that can be read are its members.
+
+    >>> found = Versions("ducks", 5, (Gap(0, 1, "log"), Gap(4, 4, "files", 2)))
+    >>> list(found), len(found), 4 in found, found.reason(4)
+    ([2, 3, 5], 3, False, '2 of its files are gone (vacuumed)')
+    """
+
+    table: str
+    last: int
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def runs(self) -> tuple[range, ...]:
+        """The readable versions as runs without a gap."""
+        edges = [-1, *(edge for gap in self.gaps for edge in (gap.first, gap.last)), self.last + 1]
+        pairs = zip(edges[::2], edges[1::2], strict=True)
+        return tuple(range(low + 1, high) for low, high in pairs if high > low + 1)
+
+    def __iter__(self) -> Iterator[int]:
+        return (version for run in self.runs for version in run)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    def __contains__(self, version: object) -> bool:
+        return any(version in run for run in self.runs)
+
+    def reason(self, version: int) -> str | None:
+        """Why a version cannot be read; None if it can."""
+        if 0 <= version <= self.last:
+            return next((gap.reason for gap in self.gaps if gap.first <= version <= gap.last), None)
+        return f"there is no version {version}: the newest is {self.last}"
+
+
+def versions(log: LogReader, up_to: int | None = None) -> Versions:
+    """Which versions of the table can be read, up to the newest or a given one.
+
+    Raises:
+        TableNotFound: there is no table.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald"]})
+    >>> _ = table.overwrite({"name": ["Scrooge"]})
+    >>> _ = table.vacuum(0, check=False)
+    >>> found = versions(table.log)
+    >>> list(found), str(found.gaps[0])
+    ([1, 2, 3], 'v0: 1 of its files is gone (vacuumed)')
+    """
+    names = log.store.list_names(LOG_FOLDER + "/")
+    commits = {v for v in map(version_of, names) if v is not None}
+    checkpoints = {found.version for found in complete_checkpoints(
+        name for name in names if ".checkpoint" in name)}
+    if not commits and not checkpoints:
+        raise TableNotFound(f"there is no Delta table at {log.path}", path=log.path)
+    last = max(commits | checkpoints)
+    last = last if up_to is None else min(last, up_to)
+    compactions = {int(name[32:52]): int(name[11:31]) for name in names if name.endswith(".compacted.json")}
+    walk = _Walk(log, commits, checkpoints, compactions)
+    for version in range(last + 1):
+        walk.step(version)
+    walk.close(last)
+    name = last_part(log.path)
+    return Versions(name, last, tuple(walk.gaps))
+
+
+class _Walk:
+    """From version to version: is its state known, and which of its files are gone?"""
+
+    def __init__(
+        self, log: LogReader, commits: set[int], checkpoints: set[int], ends: dict[int, int]
+    ) -> None:
+        self.log, self.commits, self.checkpoints = log, commits, checkpoints
+        self.ends = ends
+        """Compactions: last version -> first one."""
+        self.present = _Present(log.store)
+        self.known = True
+        """Whether the state of the version before is known; that of version -1 is: nothing."""
+        self.missing: dict[str, tuple[str, ...]] = {}
+        """Of the files of the version, those that are gone: key -> names."""
+        self.fresh: list[str] = []
+        """Names that this version found gone."""
+        self.gaps: list[Gap] = []
+        self.detail = ""
+        self.open: _Open | None = None
+        self.states: dict[int, bool] = {}
+
+    def step(self, version: int) -> None:
+        """Go on to a version."""
+        self.fresh = []
+        follows = self.known and version in self.commits
+        if self.known and not follows and any(self.states.values()):
+            self.detail = f"the commit of v{version} is missing"
+        self.known = (follows and self._apply(version)) or self._jump(version)
+        self.states[version] = self.known
+        kind: Kind | None = "files" if self.missing else None
+        if not self.known:
+            kind, self.missing = "damaged" if self.detail else "log", {}
+        self._note(version, kind)
+        if self.known:
+            self.detail = ""
+
+    def _apply(self, version: int) -> bool:
+        """The commit after a known state."""
+        try:
+            lines = _decode(self.log.store.read(commit_name(version)))
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            lines = []
+        if not lines:
+            self.detail = f"the commit of v{version} is damaged"
+            return False
+        for line in lines:
+            if line.add is not None:
+                gone = self.present.missing(line.add.path, line.add.deletionVector)
+                key = line.add.key
+                if gone:
+                    self.missing[key] = gone
+                    self.fresh += gone
+                elif self.missing:
+                    self.missing.pop(key, None)
+            elif line.remove is not None and self.missing:
+                self.missing.pop(line.remove.key, None)
+        return True
+
+    def _jump(self, version: int) -> bool:
+        """The state from a checkpoint or a compaction, where the commits alone do not tell it."""
+        first = self.ends.get(version)
+        covered = first is not None and (first == 0 or self.states.get(first - 1, False))
+        if version not in self.checkpoints and not covered:
+            return False
+        try:
+            files = self.log.snapshot_at(version).select_files(["path", "deletion_vector"])
+        except (DeltaError, FileNotFoundError):
+            self.detail = f"the checkpoint of v{version} is damaged"
+            return False
+        self.missing = self.present.missing_of(files)
+        self.fresh = [name for gone in self.missing.values() for name in gone]
+        return True
+
+    def _note(self, version: int, kind: Kind | None) -> None:
+        if self.open is not None and (self.open.kind, self.open.detail) != (kind, self.detail):
+            self.close(version - 1)
+        if kind is not None and self.open is None:
+            names = {name for gone in self.missing.values() for name in gone}
+            self.open = _Open(version, kind, names, self.detail)
+        elif self.open is not None:
+            self.open.names.update(self.fresh)
+
+    def close(self, last: int) -> None:
+        """End the run of versions that cannot be read, if there is one."""
+        if self.open is None:
+            return
+        one, self.open = self.open, None
+        named = tuple(sorted(one.names)[:MAX_NAMED])
+        self.gaps.append(Gap(one.first, last, one.kind, len(one.names), named, one.detail))
+
+
+@dataclass
+class _Open:
+    """A gap whose end is not known yet."""
+
+    first: int
+    kind: Kind
+    names: set[str]
+    detail: str
+
+
+class _Present:
+    """Which files there are: the table's folder listed once, other folders when a path leads there."""
+
+    def __init__(self, store: LogStore) -> None:
+        self.store = store
+        self.names = {status.name for status in store.list_all("")
+                      if not status.name.startswith(LOG_FOLDER + "/")}
+        self.elsewhere: dict[tuple[str, str], frozenset[str]] = {}
+
+    def missing(self, path: str, vector: Any) -> tuple[str, ...]:
+        """What of a file is gone: itself, its deletion vector, both, or nothing."""
+        gone = [] if path in self.names and "%" not in path else self._if_gone(path)
+        if vector is not None and vector.storageType != "i":
+            gone = [*gone, *self._vector(vector.storageType, vector.pathOrInlineDv)]
+        return tuple(gone)
+
+    def missing_of(self, files: Any) -> dict[str, tuple[str, ...]]:
+        """As :meth:`missing`, of a table of files; paths that are there are found by Arrow."""
+        paths, vectors = files["path"], files["deletion_vector"]
+        there = pc.and_(pc.is_in(paths, value_set=pa.array(list(self.names), pa.string())),
+                        pc.invert(pc.match_substring(paths, "%")))
+        doubt = files.filter(pc.or_(pc.invert(there), pc.is_valid(vectors)))
+        keys = key_array(doubt["path"], doubt["deletion_vector"]).to_pylist()
+        found = {}
+        for key, row in zip(keys, doubt.to_pylist(), strict=True):
+            vector = row["deletion_vector"]
+            gone = self.missing(row["path"], None if vector is None else _Vector(
+                vector["storage_type"], vector["path_or_inline_dv"], vector["offset"]))
+            if gone:
+                found[key] = gone
+        return found
+
+    def _vector(self, storage: str, text: str) -> list[str]:
+        try:
+            return self._if_gone(relative_path(text) if storage == "u" else text, storage == "p")
+        except DeltaError:
+            return []  # damaged, which reading it will say
+
+    def _if_gone(self, path: str, is_encoded: bool = True) -> list[str]:
+        try:
+            place = place_of(self.store, path, is_encoded=is_encoded)
+        except InvalidTable:  # no file can have such a name
+            return [path]
+        if place.name is not None:
+            is_there = place.name in self.names or self._is_behind_a_link(place.name)
+            return [] if is_there else [place.name]
+        target, name = place.opened()
+        folder = posixpath.dirname(name)
+        key = target.root, folder
+        if key not in self.elsewhere:
+            self.elsewhere[key] = frozenset(target.list_names(folder + "/" if folder else ""))
+        return [] if name in self.elsewhere[key] else [place.address]
+
+    def _is_behind_a_link(self, name: str) -> bool:
+        """The listing follows no linked folder, and knows one spelling of what has several."""
+        return self.store.local_path(name) is not None and self.store.status(name) is not None
+
+
+# -- the wire ------------------------------------------------------------------------------------
+# Of a commit only what says which files there are: the rest is skipped while it is decoded.
+
+
+class _Vector(msgspec.Struct, gc=False):
+    storageType: str
+    pathOrInlineDv: str
+    offset: int | None = None
+
+
+class _File(msgspec.Struct, gc=False):
+    path: str
+    deletionVector: _Vector | None = None
+
+    @property
+    def key(self) -> str:
+        """As ``replay`` reconciles files."""
+        path, vector = canonical_path(self.path), self.deletionVector
+        if vector is None:
+            return path
+        at = "" if vector.offset is None else f"@{vector.offset}"
+        return f"{path}\x00{vector.storageType}{vector.pathOrInlineDv}{at}"
+
+
+class _Line(msgspec.Struct, gc=False):
+    add: _File | None = None
+    remove: _File | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode_lines
+
+
+def spans(runs: Iterable[range]) -> str:
+    """Runs of versions in words.
+
+    >>> spans([range(0, 3), range(5, 6)]), spans([])
+    ('v0 to v2, v5', 'none')
+    """
+    return ", ".join(f"v{run[0]}" if len(run) == 1 else f"v{run[0]} to v{run[-1]}" for run in runs) or "none"

@@ -1,0 +1,300 @@
+"""Recorded commits as transactions again: what a commit read and wrote, told by the log.
+
+What lives here: the version a commit read, found again, and its :class:`CurrentTransaction`: actions from the
+commit, reads from what is known. In this order: the session's journal; a blind append reads nothing; files
+that are only laid out anew were read themselves; the predicate of a DELETE, UPDATE, MERGE or partial
+overwrite; a whole overwrite reads everything. Of any other commit the whole table counts as read.
+What it does not know: rules, isolation levels other than the recorded one, what follows from a commit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    FileAction,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.safe_text import last_part, redacted
+from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.journal import Attempt
+from deltanb.transaction.operations import MANUAL_UPDATE, REPLACE_TABLE, Operation
+from deltanb.transaction.prepare import is_blind_append, isolation_of
+from deltanb.transaction.reads import Reads, Scan, asked, find_files, partition_key
+from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN, parse_high_water_mark
+from deltanb.transaction.steps import Winner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltanb.log.reader import LogReader
+    from deltanb.log.snapshot import Snapshot
+
+MAX_COMMITS = 1_000  # parsed commits kept: more than any transaction is behind, and some MB
+FEW_FILES = 1_000  # in a table this small, finding the files read again costs next to nothing
+MAX_WALK = 100  # commits walked from one version to the next; beyond, a checkpoint is nearer
+MAX_LOOSE = 30
+"""Versions that are made from the last without settling which files they have: each search in them goes
+through all changes since."""
+WHOLE = "reads not recorded: taken as the whole table"
+LAYOUT = "the files it lays out anew"
+_SPARK_ID = re.compile(r"#\d+L?\b")  # Spark writes predicates with the ids of its columns: month#12
+_REPLACES_ALL = REPLACE_TABLE | {"TRUNCATE", "CLONE", "RESTORE"}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A transaction told again, and how its reads are known, in words.
+
+    ``is_assumed``: what it read is not recorded, so more may count as read than was.
+    """
+
+    current: CurrentTransaction
+    reads: str
+    is_assumed: bool
+
+
+class Recorder:
+    """Tells the commits of a table again; fastest from old to new, as each version is made from the last.
+
+    What the table is at a version takes its commits alone; which files it has takes much more, so that is
+    asked only where it can matter.
+    """
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+        self._commits: OrderedDict[int, Winner] = OrderedDict()
+        self._bare: Snapshot | None = None
+        self._whole: Snapshot | None = None
+        self._settled = -1 - MAX_LOOSE  # the last version whose files were settled
+        self._is_small = log.update().num_files <= FEW_FILES
+
+    def commit(self, version: int) -> Winner:
+        """The commit of a version.
+
+        Raises:
+            VersionNotFound: it is not in the log, or no longer.
+        """
+        found = self._commits.get(version)
+        if found is None:
+            found = self._commits[version] = Winner(version, tuple(self._log.read_commit(version)))
+            if len(self._commits) > MAX_COMMITS:
+                self._commits.popitem(last=False)
+        return found
+
+    def snapshot(self, version: int, with_files: bool) -> Snapshot:
+        """The table at a version; without ``with_files`` it has all but the right files.
+
+        Raises:
+            VersionNotFound: it cannot be read any more.
+        """
+        found = self._next(self._whole if with_files else self._bare, version, with_files)
+        if with_files:
+            self._whole = found
+            if not 0 <= version - self._settled <= MAX_LOOSE:
+                found._state.files.parts()
+                self._settled = version
+        else:
+            self._bare = found
+        return found
+
+    def _next(self, held: Snapshot | None, version: int, with_files: bool) -> Snapshot:
+        from deltanb.log.replay import Delta, feed_actions
+        from deltanb.log.snapshot import Snapshot
+
+        if held is None or not 0 <= version - held.version <= MAX_WALK:
+            return self._log.snapshot_at(version)
+        if version == held.version:
+            return held
+        delta = Delta()
+        for passed in range(held.version + 1, version + 1):
+            actions = self.commit(passed).actions
+            feed_actions(delta, actions if with_files else [
+                a for a in actions if not isinstance(a, FileAction)])
+        return Snapshot(self._log, held._state.after(delta, version))
+
+    def _needs_files(self, version: int, read_version: int) -> bool:
+        """Whether the files it read can matter: to winners that remove some; or they cost little."""
+        return self._is_small or any(
+            self.commit(winner).removes for winner in range(read_version + 1, version))
+
+    def transaction(self, version: int, read_version: int, attempt: Attempt | None = None) -> Recorded:
+        """The transaction that committed a version, as it was before its first try.
+
+        Raises:
+            VersionNotFound: the commit, or the version it read, cannot be read any more.
+        """
+        with_files = self._needs_files(version, read_version)
+        commit, snapshot = self.commit(version), self.snapshot(read_version, with_files)
+        actions = tuple(a for a in commit.actions
+                        if not isinstance(a, CommitInfo) and not _is_rebased(a, commit, snapshot))
+        info = commit.commit_info
+        reads, words, is_assumed = _reads(commit, actions, snapshot, attempt, with_files)
+        metadata = _last(Metadata, actions) or snapshot.metadata
+        operation = _operation(info)
+        if attempt is not None:
+            operation = operation.replace(changes_data=attempt.changes_data)
+        blind = info.is_blind_append
+        current = CurrentTransaction(
+            txn_id=info.txn_id or "", table=_name(self._log, snapshot), read_version=read_version,
+            read_metadata=snapshot.metadata, read_protocol=snapshot.protocol, metadata=metadata,
+            protocol=_last(Protocol, actions) or snapshot.protocol, actions=actions, reads=reads,
+            operation=operation, isolation=isolation_of(actions, metadata, operation),
+            is_blind_append=blind if isinstance(blind, bool) else is_blind_append(actions, reads),
+            commit_info=info, row_id_high_water_mark=parse_high_water_mark(
+                snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN)),
+        )
+        return Recorded(current, words, is_assumed)
+
+
+def _name(log: LogReader, snapshot: Snapshot) -> str:
+    return snapshot.metadata.name or last_part(log.path) or redacted(log.path)
+
+
+def _is_rebased(action: Action, commit: Winner, snapshot: Snapshot) -> bool:
+    """Whether an action came into a commit only on its way behind a winner: the end of that one's domain."""
+    return (isinstance(action, DomainMetadata) and action.removed and commit.operation in REPLACE_TABLE
+            and action.domain not in snapshot.domain_metadata)
+
+
+def _last(kind: type[Any], actions: Sequence[Action]) -> Any:
+    return next((a for a in actions if isinstance(a, kind)), None)
+
+
+def _operation(info: CommitInfo) -> Operation:
+    name = info.operation
+    if not isinstance(name, str) or not name:
+        return MANUAL_UPDATE
+    tags = info.tags if isinstance(info.tags, dict) else {}
+    return Operation(name, _parameters(info), tags=tags)
+
+
+def _parameters(info: CommitInfo) -> dict[str, Any]:
+    """The operation's parameters with their JSON texts as values; writers differ in what they quote."""
+    given = info.operation_parameters
+    return {k: _value(v) for k, v in given.items()} if isinstance(given, Mapping) else {}
+
+
+def _value(text: Any) -> Any:
+    if not isinstance(text, str) or text[:1] not in ("[", "{", '"', "t", "f", "n"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+# ---------------------------------------------------------------------------- what was read
+
+Told = tuple[Reads, str, bool]
+
+
+def _reads(
+    commit: Winner, actions: Sequence[Action], snapshot: Snapshot, attempt: Attempt | None,
+    with_files: bool,
+) -> Told:
+    files = [a for a in actions if isinstance(a, FileAction)]
+    is_layout = bool(files) and not any(a.data_change for a in files)
+    if attempt is not None:
+        reads, words = _as_in_journal(snapshot, attempt, with_files)
+        return reads, words or (LAYOUT if is_layout else "nothing"), False
+    app_ids = frozenset(a.app_id for a in actions if isinstance(a, SetTransaction))
+    if commit.is_blind_append:
+        return Reads(app_ids=app_ids), "nothing: a blind append", False
+    if is_layout:
+        return Reads(files=(_paths(files),), app_ids=app_ids), LAYOUT, False
+    scans, words, is_assumed = _scans(commit, snapshot)
+    if scans is None:
+        return Reads((Scan(),), whole_table=True, app_ids=app_ids), WHOLE, True
+    found = [_found(snapshot, scan, with_files) for scan in scans]
+    return Reads(tuple(scan for scan, _ in found), tuple(t for _, t in found if t is not None),
+                 app_ids=app_ids), words, is_assumed
+
+
+def _as_in_journal(snapshot: Snapshot, attempt: Attempt, with_files: bool) -> tuple[Reads, str]:
+    found = [_found(snapshot, scan, with_files) for scan in attempt.scans]
+    reads = Reads(tuple(scan for scan, _ in found), tuple(t for _, t in found if t is not None),
+                  attempt.read_whole_table, attempt.app_ids)
+    return reads, " OR ".join(attempt.reads)
+
+
+def _found(snapshot: Snapshot, scan: Scan, with_files: bool) -> tuple[Scan, pa.Table | None]:
+    """The scan made again, and the files it finds; of a look-up by partition no files are remembered."""
+    if scan.partitions is not None:
+        return scan, None
+    if not with_files:
+        return asked(snapshot, scan.sql), None
+    again, table = find_files(snapshot, scan.sql)
+    return again, table.select(["path", "partition_values"])
+
+
+def _paths(files: Sequence[FileAction]) -> pa.Table:
+    import pyarrow as pa
+
+    from deltanb.log.replay import FILES_SCHEMA
+
+    kinds = [FILES_SCHEMA.field(name) for name in ("path", "partition_values")]
+    chosen = [f for f in files if isinstance(f, AddFile | RemoveFile)]
+    values = [list((f.partition_values or {}).items()) for f in chosen]
+    return pa.table({"path": [f.path for f in chosen], "partition_values": values},
+                    schema=pa.schema(kinds))
+
+
+def _scans(commit: Winner, snapshot: Snapshot) -> tuple[list[Scan] | None, str, bool]:
+    """The scans that the operation's parameters tell of; None where they tell nothing."""
+    name, parameters = commit.operation, _parameters(commit.commit_info)
+    predicate = parameters.get("predicate")
+    if name in ("DELETE", "UPDATE", "MERGE"):
+        return _by_condition(name, parameters, snapshot)
+    if name in _REPLACES_ALL:
+        return [Scan()], "everything: it replaces the table", False
+    if name == "WRITE" and str(parameters.get("mode")).lower() == "overwrite":
+        if predicate:
+            return _by_condition(name, parameters, snapshot)
+        if parameters.get("isDynamicPartitionOverwrite") is True:
+            keys = frozenset(partition_key(a.partition_values) for a in commit.adds)
+            return [Scan(partitions=keys)], "the partitions it replaces", False
+        return [Scan()], "everything: it overwrites the table", False
+    return None, "", True
+
+
+def _by_condition(
+    name: str, parameters: Mapping[str, Any], snapshot: Snapshot
+) -> tuple[list[Scan] | None, str, bool]:
+    from deltanb.sql.predicates import parse_parts
+
+    given = parameters.get("predicate")
+    texts = [_SPARK_ID.sub("", str(text)) for text in (given if isinstance(given, list) else [given])
+             if text is not None and text is not True]
+    if name == "MERGE" and parameters.get("notMatchedBySourcePredicates"):
+        return [Scan()], "everything: it looks for rows without a source", False
+    understood: list[str] = []
+    left_out: list[str] = []
+    is_known = True
+    for text in texts:
+        try:
+            parts, others = parse_parts(text, snapshot.schema)
+        except (InvalidPredicate, UnsupportedPredicate):
+            parts, others, is_known = [], [], False
+        understood += [part.sql for part in parts]
+        left_out += others
+    words = " AND ".join(understood) or "everything"
+    if left_out:
+        words += f" (not counted: {' AND '.join(left_out)})"
+    if not is_known:
+        words += f" (more of its {name} condition cannot be told without its source)" \
+            if name == "MERGE" else f" (its {name} condition is not understood)"
+    return [Scan(tuple(understood))], words, bool(left_out) or not is_known

@@ -1,0 +1,307 @@
+"""The stepper: a commit that goes on when it is told to, and can be looked back upon.
+
+What lives here: :class:`CommitStepper`, which drives the real steps of a transaction's commit against the
+real table, lets other writers win in between, and keeps a frame of each moment.
+What it does not know: what a step does (``transaction.commit``), what a frame says (``stepper_frames``)
+or how it is drawn (``stepper_forms``), the buttons (``stepper_widget``).
+
+The trace only grows: going back shows an older frame and undoes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from deltanb import formatting as units
+from deltanb.display import Displayable
+from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.observe import frames as stepper_frames
+from deltanb.observe import rivals
+from deltanb.observe.frames import StepFrame
+from deltanb.options import set_options
+from deltanb.safe_text import safe
+from deltanb.transaction.commit import Drive
+from deltanb.transaction.operations import as_operation
+from deltanb.transaction.steps import Committed, Failed, Winner
+
+if TYPE_CHECKING:
+    from deltanb.actions import Action
+    from deltanb.transaction.conflicts import Conflict
+    from deltanb.transaction.operations import Operation
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+
+class StepLine(str):
+    """A line that was printed already: as a cell's last expression it shows nothing more."""
+
+    __slots__ = ()
+
+    def _ipython_display_(self) -> None:
+        """Nothing: the line is seen once."""
+
+
+class CommitStepper(Displayable):
+    """A commit that is advanced step by step, on the real table.
+
+    A step's reading or writing is done when the step is left, so that whatever happens before that, a
+    :meth:`rival` say, happens to it. A commit that fails does not raise: the last frame shows why, and
+    :attr:`error` has the exception that ``commit()`` would have raised.
+
+    Raises:
+        InvalidTransaction: as :meth:`OptimisticTransaction.commit`.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"]})
+    >>> txn = table.start_transaction()
+    >>> stepper = txn.stepper(txn.write_files({"name": ["Scrooge"]}), "WRITE")
+    >>> line = stepper.step()
+    1 prepare: 1 action, Serializable
+    >>> line = stepper.rival("append here", "Gladstone")
+    Gladstone: appended 2 rows where you write, v1
+    >>> line = stepper.run()
+    2 put: v1 if it is absent
+    3 taken: v1 exists, read who has it
+    4 lost: v1 exists (Gladstone WRITE)
+    5 check: no conflict with v1
+    6 next: is v2 taken, too?
+    7 again: you stand on v1 now, try v2
+    8 put: v2 if it is absent
+    9 committed v2 after 2 attempts
+    >>> stepper.version, len(stepper.frames)
+    (2, 11)
+    """
+
+    def __init__(
+        self, txn: OptimisticTransaction, actions: Iterable[Action] = (),
+        operation: Operation | str | None = None,
+    ) -> None:
+        self.txn = txn
+        """The transaction whose commit this is."""
+        self.error: BaseException | None = None
+        """Why the commit failed."""
+        self._drive = Drive(txn.commit_steps(actions, operation), txn.committer, txn._commit_lock())
+        self._frames = [stepper_frames.opened(txn.table, as_operation(operation).name, txn.read_version)]
+        self._at = 0
+        self.panel: Any = None
+        """Its buttons, once a notebook has shown it."""
+        self._listeners: list[Callable[[], None]] = []
+
+    # -- what there is to see --------------------------------------------------------------------
+
+    @property
+    def frames(self) -> tuple[StepFrame, ...]:
+        """The trace: a frame of every moment so far, the first one before any step."""
+        return tuple(self._frames)
+
+    @property
+    def position(self) -> int:
+        """Which of :attr:`frames` is shown."""
+        return self._at
+
+    @property
+    def frame(self) -> StepFrame:
+        """The frame that is shown, as a picture that stays as it is."""
+        shown, newest = self._frames[self._at], self._frames[-1]
+        is_newest = shown is newest
+        ended = newest.state != "running"
+        return replace(
+            shown, total=newest.number if ended or not is_newest else None,
+            ending=newest.line.split(" ", 1)[1] if ended and not is_newest else "")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the commit has ended, one way or the other."""
+        return self._frames[-1].state != "running"
+
+    @property
+    def version(self) -> int | None:
+        """The version committed, once it is."""
+        return None if self.txn.committed is None else self.txn.committed.version
+
+    @property
+    def conflict(self) -> Conflict | None:
+        """The conflict that the commit failed with, if that was the reason."""
+        found: Conflict | None = getattr(self.error, "conflict", None)
+        return found
+
+    # -- the commit goes on ----------------------------------------------------------------------
+
+    def step(self) -> StepLine:
+        """Go on by one step, and print what happened as one line.
+
+        At the end of the commit nothing more happens, and the line says so. A keyboard interrupt ends the
+        commit and is raised, once it is known whether a put that was interrupted has landed.
+
+        A notebook shows the line once. A prompt of Python shows a value again, and one of IPython an empty
+        ``Out``, unless it has a name: ``_ = stepper.step()``.
+        """
+        return _printed(self.advance())
+
+    def run(self) -> StepLine:
+        """Go on to the end; each step prints its line."""
+        line = self.step()
+        while not self.is_done:
+            line = self.step()
+        return line
+
+    def rival(
+        self, kind: str | Callable[[Any], Any], writer: str = rivals.WRITER
+    ) -> StepLine:
+        """Let another writer win now: commit to the table between two steps, and print what it did.
+
+        Args:
+            kind: ``"append here"`` (where the transaction reads), ``"append elsewhere"``, ``"delete"``
+                (a file it read), ``"metadata"``; or a function that is given the table and commits to it.
+            writer: the user name the commit is recorded under.
+
+        Raises:
+            InvalidArgument: there is no such rival, or its name is not text.
+            IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
+        """
+        return _printed(self.let_win(kind, writer))
+
+    def close(self) -> None:
+        """Give the commit up where it stands; a transaction that was begun is abandoned then.
+
+        Where a put is unanswered the log is asked first: its version may be there, and stays.
+        """
+        if not self.is_done:
+            self._drive.give_up()
+            self._given_up("closed")
+
+    # -- the trace -------------------------------------------------------------------------------
+
+    def back(self) -> StepLine:
+        """Look at the frame before; nothing is undone."""
+        return _printed(self.move(self._at - 1))
+
+    def first(self) -> StepLine:
+        """Look at the first frame."""
+        return _printed(self.move(0))
+
+    def last(self) -> StepLine:
+        """Look at the newest frame."""
+        return _printed(self.move(len(self._frames) - 1))
+
+    def next(self) -> StepLine:
+        """Look at the frame after; at the newest one this is :meth:`step`."""
+        if self._at == len(self._frames) - 1:
+            return self.step()
+        return _printed(self.move(self._at + 1))
+
+    # -- the same without printing, for buttons --------------------------------------------------
+
+    def move(self, position: int) -> str:
+        """Show a frame of the trace, the nearest there is; its line comes back."""
+        self._at = min(max(0, position), len(self._frames) - 1)
+        self._tell()
+        frame = self.frame
+        if not frame.ending:
+            return frame.line
+        note = f" (looking back: {_in_short(self._frames[-1])})"
+        return units.fit(frame.line, units.MAX_COLUMNS - len(note)) + note
+
+    def advance(self) -> str:
+        """As :meth:`step`; the line comes back."""
+        if self.is_done:
+            self.move(len(self._frames) - 1)
+            return f"nothing left to do: {_in_short(self._frames[-1])}"
+        if self._drive.step is None:
+            self.txn._must_be_open()
+        try:
+            step = self._drive.advance()
+            assert step is not None  # the end is driven through at Committed
+            frame = stepper_frames.after(self._frames[-1], step, self._drive.reply)
+            if isinstance(step, Committed):
+                self._drive.advance()
+            elif isinstance(step, Failed):
+                self._fail()
+        except BaseException as error:
+            self.error = error
+            self._drive.give_up(error)
+            self._given_up(type(error).__name__)
+            raise
+        self._show(frame)
+        if self._drive.committed is not None:
+            self.txn.run_post_commit_hooks()
+        return frame.line
+
+    def let_win(self, kind: str | Callable[[Any], Any], writer: str = rivals.WRITER) -> str:
+        """As :meth:`rival`; the line comes back."""
+        if self.is_done:
+            raise IllegalStateError(
+                f"table {self.txn.table}: no rival can win any more: {_in_short(self._frames[-1])}")
+        if not writer or not isinstance(writer, str):
+            raise InvalidArgument(f"a rival's name is a text, found {writer!r}")
+        log = self.txn.log
+        before = log.update().version
+        if callable(kind):
+            from deltanb.table import DeltaTable
+
+            with set_options(user_name=writer):
+                kind(DeltaTable(log))
+            did = ""
+        else:
+            did = rivals.win(self.txn, kind, writer).did
+        found = [Winner(v, tuple(log.read_commit(v)))
+                 for v in range(before + 1, log.update().version + 1)]
+        if not found:
+            return f"{units.clean(writer)}: committed nothing"
+        did = did or ", ".join(dict.fromkeys(winner.operation for winner in found))
+        commits = [(w.version, str(w.commit_info.user_name or w.operation)) for w in found]
+        self._show(stepper_frames.rival(self._frames[-1], writer, did, commits))
+        return self._frames[-1].line
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have a function called whenever another frame is shown."""
+        self._listeners.append(listener)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _fail(self) -> None:
+        """Let the steps end with the error that they announced."""
+        try:
+            self._drive.advance()
+        except Exception as error:
+            self.error = error
+
+    def _given_up(self, why: str) -> None:
+        """The last frame of a commit that did not go to its end, by what its transaction knows."""
+        last, landed = self._frames[-1], self.txn.committed
+        if landed is not None:
+            self._show(stepper_frames.after(last, landed))
+            return
+        version = int(getattr(self._drive.step, "version", self.txn.read_version + 1))
+        is_open = self.txn.may_have_landed
+        outcome = f"look whether v{version} is there" if is_open else "nothing was written"
+        self._show(stepper_frames.abandoned(last, f"{why}, {outcome}"))
+
+    def _show(self, frame: StepFrame) -> None:
+        self._frames.append(frame)
+        self._at = len(self._frames) - 1
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+def _printed(line: str) -> StepLine:
+    line = safe(line)
+    print(line)  # noqa: T201  what a step did is a cell's output
+    return StepLine(line)
+
+
+def _in_short(frame: StepFrame) -> str:
+    """How the commit ended.
+
+    >>> from deltanb.transaction.steps import Committed
+    >>> opened = stepper_frames.opened("orders", "WRITE", 3)
+    >>> _in_short(stepper_frames.after(opened, Committed(4, 1, (), "Serializable", True)))
+    'v4 is committed and stays'
+    """
+    if frame.state == "committed":
+        return f"v{max(box.version for box in frame.boxes)} is committed and stays"
+    return frame.line.split(" ", 1)[1].split(":", 1)[0]

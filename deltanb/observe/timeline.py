@@ -1,0 +1,140 @@
+"""The timeline of a table: who committed what upon which version, and who lost.
+
+What lives here: :class:`CommitTimeline`, the transactions of a table with remarks on them.
+What it does not know: how commits are read (``timeline_rows``), how they are drawn (the views).
+
+Lost races come from the journal of this process: a Delta log does not record them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from deltanb import formatting as units
+from deltanb.display import Displayable, views
+from deltanb.observe import tracks as timeline_rows
+from deltanb.observe.tracks import Mark, Track
+from deltanb.transaction.journal import journal_of
+
+if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
+    from deltanb.transaction.journal import Attempt
+
+__all__ = ["CommitTimeline", "Mark", "Track"]
+
+
+class CommitTimeline(Displayable):
+    """Transactions of a table, drawn over its versions.
+
+    ``tracks`` are the commits and the attempts that came to nothing, by version. In a notebook it is a
+    chart: a strip of all commits, on which dragging chooses versions, over a lane for each writer, where
+    a line leads from the version that a transaction read to the version it committed. The text names
+    the newest transactions. ``writers`` are those whose lanes come first, from top to bottom; the others
+    follow, those with most transactions first.
+
+    >>> from deltanb.testing import MemoryStore, TableBuilder, add
+    >>> table = TableBuilder(MemoryStore("memory:///ducks")).create("id long")
+    >>> _ = table.commit({"commitInfo": {"operation": "WRITE", "readVersion": 0, "userName": "Donald"}},
+    ...                  add("a", size=5))
+    >>> CommitTimeline.of(table.log)
+    Timeline ducks  v0 to v1  2 commits  2 writers
+    * v1 ← v0  WRITE         Donald          +1 −0  5 B
+    * v0       not recorded  unknown writer  +0 −0  0 B
+    """
+
+    def __init__(
+        self, tracks: Iterable[Track], table: str = "",
+        marks: Mapping[Any, Mark | str] | None = None, title: str = "", writers: Iterable[str] = (),
+    ) -> None:
+        known = {v: Mark(mark) if isinstance(mark, str) else mark for v, mark in (marks or {}).items()}
+        order = sorted(tracks, key=lambda track: (track.version, track.is_committed))
+        self.tracks: tuple[Track, ...] = tuple(order)
+        self.table = units.fit(units.clean(table), timeline_rows.MAX_NAME)
+        self.marks: dict[int | str | None, Mark] = known
+        self.title = title
+        self.writers = tuple(timeline_rows.writer_of(name, None) for name in writers)
+
+    @classmethod
+    def of(
+        cls, log: LogReader, start: Any = None, end: Any = None, newest: int | None = None,
+        attempts: Iterable[Attempt] | None = None, **settings: Any,
+    ) -> CommitTimeline:
+        """The timeline of a log from version ``start`` to version ``end``, both included.
+
+        Args:
+            log: the table's log; its commits in the range are read.
+            start, end: versions, or times for the versions of these times; unless given, all.
+            newest: the version that the table stands at; nothing later is known.
+            attempts: those to show instead of what the journal of this process has.
+            settings: ``marks`` and ``title``, as :meth:`marked` takes them.
+
+        Raises:
+            VersionNotFound: the table has no such versions.
+            InvalidTable: a damaged commit, naming file and line.
+        """
+        at = log.update().version if newest is None else newest
+        name = units.name_of(log.path)
+        if at < 0:
+            return cls((), name, **settings)
+        first, last = timeline_rows.bounds(log, start, end, at)
+        commits = timeline_rows.read(log, first, last)
+        if start is not None or not commits:
+            said = (timeline_rows.gone(log, first, last), settings.get("title"))
+            settings["title"] = "; ".join(filter(None, said))
+        open_end = newest is None and last == at  # who lost to nobody wanted the version after the last
+        tried = [attempt for attempt in (journal_of(log) if attempts is None else attempts)
+                 if first <= attempt.version <= last + open_end]
+        return cls(timeline_rows.joined(commits, tried), log.snapshot.metadata.name or name, **settings)
+
+    def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CommitTimeline:
+        """The same timeline with remarks on commits, by version, and on attempts that failed, by their
+        ``txn_id``; ``title`` says what they tell.
+
+        >>> timeline = CommitTimeline([Track(1, 0, "DELETE", "Donald", "delete"),
+        ...                            Track(2, 0, "MERGE", "Daisy", "rewrite")], "ducks")
+        >>> timeline.marked({2: "delete / read"}, "had all been Serializable")
+        Timeline ducks  v1 to v2  2 commits  2 writers
+        had all been Serializable
+        * v2 ← v0  MERGE   Daisy   +0 −0  0 B  ✕ delete / read
+        * v1 ← v0  DELETE  Donald  +0 −0  0 B
+        """
+        return CommitTimeline(self.tracks, self.table, {**self.marks, **marks}, title or self.title,
+                              self.writers)
+
+    @property
+    def commits(self) -> list[Track]:
+        """The commits, oldest first."""
+        return [track for track in self.tracks if track.is_committed]
+
+    @property
+    def failed(self) -> list[Track]:
+        """The transactions of this session that came to nothing."""
+        return [track for track in self.tracks if not track.is_committed]
+
+    @cached_property
+    def scene(self) -> Any:
+        """What the drawings show, and where: strip, lanes, window and words."""
+        return views().drawing(self, "scene")
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The chart as a Vega-Lite specification."""
+        spec: dict[str, Any] = views().drawing(self, "spec")
+        return spec
+
+    @property
+    def chart(self) -> Any:
+        """The chart as an Altair object, to change or to save.
+
+        Raises:
+            MissingDependency: Altair is not installed.
+        """
+        return views().drawing(self, "chart")
+
+    @property
+    def svg(self) -> str:
+        """The chart as SVG: the newest versions, drawn without any tool."""
+        svg: str = views().drawing(self, "svg")
+        return svg

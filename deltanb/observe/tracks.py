@@ -1,0 +1,292 @@
+"""What a timeline is made of: one value a transaction, from the log and from this session's journal.
+
+What lives here: reading commits quickly, their kinds and writers whoever wrote them, and how attempts of
+this process join them.
+What it does not know: where anything stands in a picture, colours, words.
+
+Files and bytes are counted from the actions of a commit, since metrics are text, numbers or not there
+at all, and mean different things from writer to writer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from deltanb import formatting as units
+from deltanb.actions import AddFile, RemoveFile
+from deltanb.errors import InvalidArgument, VersionNotFound
+from deltanb.log.history import whole_number
+from deltanb.log.replay import explain
+from deltanb.log.segment import LOG_FOLDER, commit_name, version_of
+
+if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
+    from deltanb.transaction.journal import Attempt
+
+KINDS = ("append", "rewrite", "delete", "optimize", "schema")
+UNKNOWN_WRITER = "unknown writer"
+MAX_NAME = 60  # characters of an operation, a writer or a table: nobody reads more of them in a picture
+
+_KIND_OF = {
+    "append": ("STREAMING UPDATE", "CREATE TABLE AS SELECT", "CONVERT", "CLONE", "COPY INTO"),
+    "rewrite": ("MERGE", "UPDATE", "RESTORE", "REPLACE TABLE AS SELECT",
+                "CREATE OR REPLACE TABLE AS SELECT", "FSCK"),
+    "delete": ("DELETE", "TRUNCATE"),
+    "optimize": ("OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "COMPUTE STATS",
+                 "REORG TABLE UPGRADE UNIFORM", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL"),
+}
+_KINDS_BY_OPERATION = {name: kind for kind, names in _KIND_OF.items() for name in names}
+_ENGINE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A remark on one commit: a sign, ``✕`` or ``✓``, and a few words."""
+
+    words: str
+    sign: str = "✕"
+
+
+@dataclass(frozen=True)
+class Track:
+    """One transaction: the version it read, the one it committed or met last, and what it did.
+
+    ``lost`` are the versions of races it lost, ``None`` where nobody in this process saw them: a Delta
+    log does not record them. ``outcome`` is as in the journal; ``reason`` the code of the error it failed
+    with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes;
+    ``is_counted`` is False where nobody knows them any more.
+    """
+
+    version: int
+    read_version: int | None
+    operation: str
+    writer: str
+    kind: str
+    added: int = 0
+    removed: int = 0
+    written: int = 0
+    gone: int = 0
+    time: int | None = None
+    txn_id: str | None = None
+    outcome: str = "committed"
+    lost: tuple[int, ...] | None = None
+    reason: str | None = None
+    is_counted: bool = True
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether it is a commit of the table."""
+        return self.outcome == "committed"
+
+    @property
+    def start(self) -> int:
+        """Where its line starts: at the version read, or, if nobody knows that, where it ends."""
+        return self.version if self.read_version is None else min(self.read_version, self.version)
+
+    @property
+    def crosses(self) -> tuple[int, ...]:
+        """The versions that bear its ✕: races lost, and where it gave up."""
+        lost = self.lost or ()
+        if not self.is_committed and self.version not in lost:
+            lost = (*lost, self.version)
+        return lost
+
+
+# -- commits -----------------------------------------------------------------------------------
+
+
+class _File(msgspec.Struct, gc=False):
+    size: int | None = None
+    dataChange: bool | None = True
+
+
+class _Line(msgspec.Struct, gc=False):
+    add: _File | None = None
+    remove: _File | None = None
+    commitInfo: dict[str, Any] | None = None
+
+
+_lines_of = msgspec.json.Decoder(_Line).decode_lines
+
+
+def read(log: LogReader, first: int | None = None, last: int | None = None) -> list[Track]:
+    """The commits of a log that are still there, oldest first; bounds are inclusive.
+
+    Raises:
+        InvalidTable: a damaged commit, naming file and line.
+    """
+    found = []
+    for version in versions(log):
+        if (first is None or version >= first) and (last is None or version <= last):
+            name = commit_name(version)
+            try:
+                data = log.store.read(name)
+            except FileNotFoundError:  # cleaned up since it was listed
+                continue
+            try:
+                found.append(commit(version, _lines_of(data)))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise explain(data, name, log.path, error) from None
+    return found
+
+
+def versions(log: LogReader) -> list[int]:
+    """The versions whose commits are in the log."""
+    names = log.store.list_names(LOG_FOLDER + "/")
+    return sorted(version for version in map(version_of, names) if version is not None)
+
+
+def commit(version: int, lines: Iterable[Any]) -> Track:
+    """One commit from its lines, whoever wrote them.
+
+    >>> line = _Line(add=_File(5))
+    >>> commit(3, [line, line]).kind, commit(3, [line]).written, commit(3, []).writer
+    ('append', 5, 'unknown writer')
+    """
+    info: Mapping[str, Any] = {}
+    added = removed = written = gone = 0
+    changes_data = False
+    for line in lines:
+        if line.add is not None:
+            added += 1
+            written += line.add.size or 0
+            changes_data |= line.add.dataChange is not False
+        elif line.remove is not None:
+            removed += 1
+            gone += line.remove.size or 0
+            changes_data |= line.remove.dataChange is not False
+        elif line.commitInfo is not None:
+            info = line.commitInfo
+    operation = units.fit(units.clean(info.get("operation") or "not recorded"), MAX_NAME)
+    return Track(
+        version=version, read_version=whole_number(info.get("readVersion")), operation=operation,
+        writer=writer_of(info.get("userName"), info.get("engineInfo")),
+        kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
+        added=added, removed=removed, written=written, gone=gone,
+        time=whole_number(info.get("inCommitTimestamp")) or whole_number(info.get("timestamp")),
+        txn_id=info.get("txnId"),
+    )
+
+
+def writer_of(user: Any, engine: Any) -> str:
+    """Whose lane a commit belongs to: the user's name, else the engine's without its version.
+
+    >>> writer_of("etl-b", None), writer_of(None, "Apache-Spark/4.0.0 Delta-Lake/4.0.0")
+    ('etl-b', 'Apache-Spark')
+    >>> writer_of(None, "delta-rs:py-1.1.4"), writer_of(None, None)
+    ('delta-rs', 'unknown writer')
+    """
+    if user:
+        return units.fit(units.clean(user), MAX_NAME)
+    found = _ENGINE.match(str(engine or ""))
+    return found[0] if found else UNKNOWN_WRITER
+
+
+def kind_of(
+    operation: str, parameters: Any = None, added: int = 0, removed: int = 0, changes_data: bool = True
+) -> str:
+    """What a commit does, by its name where that says it, else by its files.
+
+    >>> kind_of("MERGE"), kind_of("WRITE", {"mode": "Append"}), kind_of("WRITE", {}, 1, 2)
+    ('rewrite', 'append', 'rewrite')
+    >>> kind_of("anything", None, 1, 5, changes_data=False), kind_of("ADD COLUMNS")
+    ('optimize', 'schema')
+    """
+    known = _KINDS_BY_OPERATION.get(operation.upper())
+    if known is not None:
+        return known
+    mode = parameters.get("mode") if isinstance(parameters, Mapping) else None
+    if operation.upper() == "WRITE" and isinstance(mode, str):
+        return "append" if mode.lower() in ("append", "errorifexists", "ignore") else "rewrite"
+    if (added or removed) and not changes_data:
+        return "optimize"
+    if added:
+        return "rewrite" if removed else "append"
+    if removed:
+        return "delete"
+    return "append" if operation.upper() == "WRITE" else "schema"
+
+
+# -- attempts ----------------------------------------------------------------------------------
+
+
+def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]:
+    """Commits with the races that attempts tell of, and the attempts that came to nothing, by version.
+
+    An attempt belongs to the commit that names its transaction, be it that it never heard of it; else to
+    one of its version that names none.
+    """
+    found = {track.version: track for track in commits}
+    landed = {track.txn_id: track.version for track in found.values() if track.txn_id is not None}
+    failed = []
+    for attempt in attempts:
+        lost = tuple(race.version for race in attempt.lost)
+        if attempt.outcome != "committed" and attempt.txn_id not in landed:
+            failed.append(_failed(attempt, lost))
+            continue
+        version = landed.get(attempt.txn_id, attempt.version)
+        track = found.get(version)
+        if track is not None and track.txn_id in (None, attempt.txn_id):
+            read = attempt.read_version if attempt.read_version >= 0 else None
+            found[version] = replace(track, lost=lost, read_version=read)
+    return sorted([*found.values(), *failed], key=lambda track: (track.version, track.is_committed))
+
+
+def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
+    actions = () if attempt.prepared is None else attempt.prepared.actions
+    added = [a for a in actions if isinstance(a, AddFile)]
+    removed = [a for a in actions if isinstance(a, RemoveFile)]
+    return Track(
+        version=attempt.version,
+        read_version=attempt.read_version if attempt.read_version >= 0 else None,
+        operation=attempt.operation, writer=writer_of(attempt.writer, "deltanb"),
+        kind=kind_of(attempt.operation, None, len(added), len(removed)),
+        added=len(added), removed=len(removed),
+        written=sum(a.size or 0 for a in added), gone=sum(a.size or 0 for a in removed),
+        txn_id=attempt.txn_id, outcome=attempt.outcome, lost=lost, reason=attempt.kind,
+        is_counted=attempt.prepared is not None,
+    )
+
+
+def gone(log: LogReader, first: int, last: int) -> str:
+    """Which of the versions from ``first`` on have no commits any more, in words; empty if all have."""
+    begin = next(iter(versions(log)), None)
+    if begin is not None and begin <= first:
+        return ""
+    end = last if begin is None else min(last, begin - 1)
+    span = f"v{first} is gone: its commit was" if first == end else \
+        f"v{first} to v{end} are gone: their commits were"
+    left = "no commit is left" if begin is None else f"the log begins at v{begin}"
+    return f"{span} cleaned up; {left}"
+
+
+def bounds(log: LogReader, start: Any, end: Any, newest: int) -> tuple[int, int]:
+    """The versions from ``start`` to ``end``, each a version, a time or None, as far as a table knows.
+
+    Raises:
+        VersionNotFound: a version that is not there, or an end before the start.
+        InvalidArgument: neither a version nor a time.
+    """
+    first = 0 if start is None else _version(log, start)
+    last = newest if end is None else _version(log, end)
+    if first < 0 or first > newest or last < first:
+        raise VersionNotFound(
+            f"{log.path} has no versions from {first} to {last}: this table stands at version {newest}; "
+            "give a start from 0 on that is not after the end",
+            version=first, earliest=0, latest=newest)
+    return first, min(last, newest)
+
+
+def _version(log: LogReader, moment: Any) -> int:
+    if hasattr(moment, "__index__") and not isinstance(moment, bool):
+        return int(moment)
+    if isinstance(moment, bool):
+        raise InvalidArgument(f"a timeline's bounds are versions or times, not {moment!r}")
+    from deltanb.log import history
+
+    return history.version_as_of(log, moment)

@@ -1,0 +1,567 @@
+"""What if: recorded commits held against other rules, and an open transaction against what has landed.
+
+What lives here: :func:`replay` (which commits would have conflicted under another isolation level, or
+without some rules) and :func:`explain_conflict` (whether what landed since matters to a transaction that has
+not committed yet). Both hold the rules against winners one after the other, as a commit does, and write
+nothing.
+What it does not know: how a recorded transaction is told again (``recorded``), the rules, pictures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from deltanb import formatting as units
+from deltanb.actions import Action
+from deltanb.display import Displayable
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    ConcurrentWriteException,
+    DeltaError,
+    IllegalStateError,
+    InvalidArgument,
+    MaxCommitRetriesExceeded,
+    VersionNotFound,
+)
+from deltanb.log.history import whole_number
+from deltanb.observe.recorded import Recorder
+from deltanb.schema import properties
+from deltanb.transaction.conflicts import Check, Conflict
+from deltanb.transaction.current import (
+    SERIALIZABLE,
+    SNAPSHOT_ISOLATION,
+    WRITE_SERIALIZABLE,
+    CurrentTransaction,
+)
+from deltanb.transaction.journal import Attempt, journal_of
+from deltanb.transaction.operations import Operation
+from deltanb.transaction.prepare import isolation_of
+from deltanb.transaction.rules import RULES, Rule, check
+from deltanb.transaction.steps import Winner
+
+if TYPE_CHECKING:
+    from deltanb.log.history import History, HistoryEntry
+    from deltanb.log.reader import LogReader
+    from deltanb.observe.timeline import CommitTimeline
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+AS_RECORDED = "as recorded"
+MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
+LEVELS = (SERIALIZABLE, WRITE_SERIALIZABLE, SNAPSHOT_ISOLATION)
+"""The isolation levels, the strictest first."""
+
+NOT_SAID = Operation("transaction")
+"""The operation of one that has nothing to write yet and has not said what it will do."""
+
+_NO_RULE = {None, ConcurrentWriteException.kind, MaxCommitRetriesExceeded.kind, CommitOutcomeUnknown.kind}
+"""Reasons of failure that no rule decides, so that other rules would change nothing."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the rules say of one commit under one level.
+
+    ``isolation`` is the level it is judged under: SnapshotIsolation where only the layout changes, whatever
+    the table's level is. ``rule`` and ``version`` say which rule would have ended it at which winner; its
+    ``conflict`` has the rest (None where the rule ends a commit with another ``error``). ``unknown`` is the
+    reason where the log cannot answer.
+    """
+
+    isolation: str = ""
+    rule: str = ""
+    version: int | None = None
+    conflict: Conflict | None = None
+    error: DeltaError | None = None
+    unknown: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it would have committed."""
+        return not self.rule and not self.unknown
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One commit that others came before, or one that failed in this session, and what would have been.
+
+    ``version`` is None for one that failed; ``wanted`` is then the version at which it did, with ``failed``
+    as the reason (a stable code). ``winners`` counts the commits that landed since the version it read.
+    ``answers`` has one entry a level. ``reads`` says how its reads are known, and ``is_assumed`` that they
+    are not, so that more may conflict here than did.
+    """
+
+    version: int | None
+    wanted: int
+    read_version: int | None
+    operation: str
+    writer: str | None
+    winners: int
+    answers: tuple[Answer, ...]
+    failed: str | None = None
+    reads: str = ""
+    is_assumed: bool = False
+    txn_id: str | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether some level would have ended differently from what happened."""
+        return any(not a.unknown and a.passed is (self.version is None) for a in self.answers)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A level in numbers: the rules that would have ended commits, how many that failed would have passed,
+    how many cannot be answered, and for how many commits the reads are assumed."""
+
+    fails: Mapping[str, int]
+    passes: int
+    unknown: int
+    assumed: int
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """The numbers in words, each with its kind: "fails", "passes", "same" or "unknown"."""
+        said = []
+        if self.fails:
+            names = sorted(self.fails, key=lambda rule: -self.fails[rule])
+            more = f" and {len(names) - MAX_REASONS} more" if len(names) > MAX_REASONS else ""
+            total = units.count(sum(self.fails.values()), "commit")
+            said.append(("fails", f"{total} would have failed ({', '.join(names[:MAX_REASONS])}{more})"))
+        if self.passes:
+            said.append(("passes", f"{units.number(self.passes)} that failed would have passed"))
+        if not said:
+            said.append(("same", "all that can be answered would have ended as they did" if self.unknown
+                         else "all would have ended as they did"))
+        if self.unknown:
+            said.append(("unknown", f"{units.number(self.unknown)} cannot be answered"))
+        return said
+
+
+def _outcome(rows: Sequence[Replayed], at: int) -> Outcome:
+    answers = [(row, row.answers[at]) for row in rows]
+    return Outcome(
+        Counter(answer.rule for row, answer in answers if row.version is not None and answer.rule),
+        sum(row.version is None and answer.passed for row, answer in answers),
+        sum(bool(answer.unknown) for _, answer in answers),
+        sum(row.is_assumed for row in rows),
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Replay(Displayable):
+    """A history under other rules: the commits that raced, by the levels asked for.
+
+    ``rows`` are in the order of their versions; a commit that nobody came before has none, as no rule can
+    end it. ``levels`` are the columns; None stands for the level that each commit was made under.
+    ``without`` names the rules that were left out, ``total`` counts the commits looked at, and ``versions``
+    are the first and the last of them.
+    """
+
+    table: str
+    levels: tuple[str | None, ...]
+    rows: tuple[Replayed, ...]
+    total: int
+    without: tuple[str, ...] = ()
+    log: LogReader | None = field(default=None, compare=False)
+    versions: tuple[int, int] = (0, 0)
+
+    @cached_property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What would have become of all of them, one a level."""
+        return tuple(_outcome(self.rows, at) for at in range(len(self.levels)))
+
+    @cached_property
+    def by_interest(self) -> tuple[Replayed, ...]:
+        """The rows, those first that would have ended otherwise."""
+        return tuple(sorted(self.rows, key=lambda row: not row.changes))
+
+    def timeline(self, isolation: str | None = None) -> CommitTimeline:
+        """The history as a timeline: ✕ and the rule where a commit would have failed, ✓ where one that failed
+        would have passed. ``isolation`` is the level that is drawn, the first one unless given.
+
+        Raises:
+            InvalidArgument: not one of the levels that were asked for.
+        """
+        from deltanb.observe.timeline import CommitTimeline
+        from deltanb.observe.tracks import Mark
+
+        if isolation is not None and isolation not in self.levels:
+            raise InvalidArgument(
+                f"isolation={isolation!r} was not replayed; there are {', '.join(map(str, self.levels))}")
+        at = 0 if isolation is None else self.levels.index(isolation)
+        title = f"had the table been {self.levels[at]}" if self.levels[at] else AS_RECORDED
+        if self.without:
+            title += f", without {', '.join(self.without)}"
+        marks: dict[Any, Mark] = {}
+        for row in self.rows:
+            answer = row.answers[at]
+            if row.version is not None and answer.rule:
+                marks[row.version] = Mark(answer.rule)
+            elif row.version is None and answer.passed:
+                marks[row.txn_id] = Mark("would have passed", "✓")
+        words = ", ".join(text for _, text in self.outcomes[at].words)
+        assert self.log is not None, "replay() gives it"
+        shown = CommitTimeline.of(self.log, start=self.versions[0], end=self.versions[1])
+        return shown.marked(marks, f"{title}: {words}")
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Why commits that landed would have failed, by version and level."""
+        return tuple(answer.conflict for row in self.rows if row.version is not None
+                     for answer in row.answers if answer.conflict is not None)
+
+    @property
+    def unknown(self) -> tuple[Replayed, ...]:
+        """The commits that the log says too little of."""
+        return tuple(row for row in self.rows if any(answer.unknown for answer in row.answers))
+
+
+def replay(
+    history: History,
+    isolation: str | Sequence[str] | None = None,
+    rules: Sequence[str | Rule] | None = None,
+    without: str | Sequence[str] = (),
+) -> Replay:
+    """Hold other rules against each commit of a history, and the winners that came before it.
+
+    Each commit is judged alone, with the winners that it met; what would have followed from a commit that
+    failed, nobody can tell. Commits that failed in this session are judged too: they might have passed.
+
+    Args:
+        isolation: ``Serializable``, ``WriteSerializable``, ``SnapshotIsolation``, or several of them, in
+            place of the table's level; all three unless rules are given. A commit that changes only the
+            layout keeps snapshot isolation, as it does when it commits.
+        rules: the rules to hold, by name or as they are; all unless given.
+        without: names of rules to leave out.
+
+    Raises:
+        InvalidArgument: a level or rule that does not exist, or a history that knows no log.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("geese", {"name": ["Gus", "Daphne"], "nephews": [3, 0]},
+    ...                   properties={"delta.isolationLevel": "WriteSerializable"})
+    >>> txn = table.start_transaction()
+    >>> removed = [file.remove() for file in txn.filter_files("nephews = 0")]
+    >>> table.append({"name": ["Scrooge"], "nephews": [1]})
+    1
+    >>> txn.commit(removed, "DELETE")
+    2
+    >>> [conflict.rule for conflict in table.history().replay("Serializable").conflicts]
+    ['append']
+    """
+    log = history.log
+    if log is None:
+        raise InvalidArgument("this history was made by hand and knows no table; take table.history()")
+    held, left_out = _rules(rules, without)
+    levels = _levels(isolation, is_plain=rules is None and not without)
+    recorder, journal = Recorder(log), list(journal_of(log))  # it brings the log up to date
+    committed = {attempt.txn_id: attempt for attempt in journal
+                 if attempt.outcome == "committed" and attempt.is_whole}
+    rows: list[Replayed] = []
+    for entry in sorted(history, key=_read_version):
+        row = _commit(recorder, entry, committed.get(str(entry.txn_id)), levels, held)
+        if row is not None:
+            rows.append(row)
+    known = {entry.version for entry in history}
+    rows += [_lost(recorder, attempt, levels, held) for attempt in journal
+             if attempt.outcome == "failed" and attempt.kind not in _NO_RULE and attempt.version in known]
+    rows.sort(key=lambda row: (row.wanted, row.version is not None))
+    bounds = (min(known, default=0), max(known, default=0))
+    found = Replay(history.table, levels, tuple(rows), len(history), left_out, log, bounds)
+    _ = found.outcomes, found.by_interest  # counted now, so that looking at it takes no time
+    return found
+
+
+def _several(argument: str, given: Any) -> list[Any]:
+    if isinstance(given, str | Rule):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(f"{argument}={given!r} is neither a name nor a list of names")
+    return list(given)
+
+
+def _levels(isolation: Any, is_plain: bool) -> tuple[str | None, ...]:
+    if isolation is None:
+        return LEVELS if is_plain else (None,)
+    wanted = _several("isolation", isolation)
+    for level in wanted:
+        if level not in LEVELS:
+            raise InvalidArgument(f"isolation={level!r} is none of {', '.join(LEVELS)}")
+    if not wanted:
+        raise InvalidArgument(f"isolation names no level; there are {', '.join(LEVELS)}")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _rules(rules: Any, without: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+    """The rules to hold, and the names of those left out."""
+    names = {rule.name: rule for rule in RULES}
+
+    def known(name: Any) -> Rule:
+        if isinstance(name, Rule):
+            return name
+        if not isinstance(name, str) or name not in names:
+            raise InvalidArgument(f"there is no rule {name!r}; there are {', '.join(names)}")
+        return names[name]
+
+    chosen = RULES if rules is None else tuple(map(known, _several("rules", rules)))
+    left = {known(name).name for name in _several("without", without)}
+    held = tuple(rule for rule in chosen if rule.name not in left)
+    return held, tuple(name for name in names if name not in {rule.name for rule in held})
+
+
+def _read_version(entry: HistoryEntry) -> int:
+    read = whole_number(entry.read_version)
+    return -1 if read is None else read
+
+
+def _commit(
+    recorder: Recorder, entry: HistoryEntry, attempt: Attempt | None,
+    levels: Sequence[str | None], rules: Sequence[Rule],
+) -> Replayed | None:
+    """One recorded commit; None where nobody came before it."""
+    read, version = whole_number(entry.read_version), entry.version
+    if version == 0 or (read is not None and read >= version - 1):
+        return None
+    about = {"version": version, "wanted": version, "operation": str(entry.operation or "TRANSACTION"),
+             "writer": entry.user_name, "txn_id": entry.txn_id}
+    if read is None:
+        reason = Answer(unknown="the version it read is not recorded")
+        return Replayed(**about, read_version=None, winners=0, answers=(reason,) * len(levels))
+    winners = range(read + 1, version)
+    try:
+        told = recorder.transaction(version, read, attempt)
+        answers = _answers(recorder, told.current, winners, levels, rules)
+    except DeltaError as error:
+        reason = Answer(unknown=_reason(error))
+        return Replayed(**about, read_version=read, winners=len(winners),
+                        answers=(reason,) * len(levels))
+    return Replayed(**about, read_version=read, winners=len(winners), answers=answers,
+                    reads=told.reads, is_assumed=told.is_assumed)
+
+
+def _lost(
+    recorder: Recorder, attempt: Attempt, levels: Sequence[str | None], rules: Sequence[Rule]
+) -> Replayed:
+    """A commit that failed in this session, against the winner it met and those known by then."""
+    winners = range(attempt.read_version + 1, max(attempt.version, attempt.newest) + 1)
+    if attempt.prepared is None:
+        unknown = "what it read and wrote was too much to be kept"
+        answers: tuple[Answer, ...] = (Answer(unknown=unknown),) * len(levels)
+    else:
+        try:
+            answers = _answers(recorder, attempt.prepared, winners, levels, rules)
+        except DeltaError as error:
+            answers = (Answer(unknown=_reason(error)),) * len(levels)
+    return Replayed(None, attempt.version, attempt.read_version, attempt.operation, attempt.writer,
+                    len(winners), answers, attempt.kind, " OR ".join(attempt.reads) or "nothing",
+                    txn_id=attempt.txn_id)
+
+
+def _reason(error: DeltaError) -> str:
+    if isinstance(error, VersionNotFound):
+        return "the log before it was cleaned up"
+    return error.message.split("\n", 1)[0]
+
+
+def _answers(
+    recorder: Recorder, current: CurrentTransaction, winners: Sequence[int],
+    levels: Sequence[str | None], rules: Sequence[Rule],
+) -> tuple[Answer, ...]:
+    wanted = [current.isolation if level is None else _judged(current, level) for level in levels]
+    found: dict[str, Answer] = {}
+    has_passed = False
+    for isolation in sorted(set(wanted), key=LEVELS.index):
+        if has_passed and all(rule in RULES for rule in rules):  # a weaker level only leaves rules out
+            found[isolation] = Answer(isolation)
+        else:
+            found[isolation] = _answer(recorder, current, isolation, winners, rules)
+        has_passed = found[isolation].passed
+    return tuple(found[isolation] for isolation in wanted)
+
+
+def _judged(current: CurrentTransaction, level: str) -> str:
+    """The level this commit would have had on a table of that level."""
+    metadata = current.metadata.replace(
+        configuration={**current.metadata.configuration, "delta.isolationLevel": level})
+    return isolation_of(current.actions, metadata, current.operation)
+
+
+def _answer(
+    recorder: Recorder, current: CurrentTransaction, isolation: str, winners: Sequence[int],
+    rules: Sequence[Rule],
+) -> Answer:
+    current = current.having(isolation=isolation)
+    for version in winners:
+        verdict = check(current, recorder.commit(version), rules)
+        if verdict.error is not None:
+            rule = next(one.name for one in verdict.checks if one.state == "failed")
+            return Answer(isolation, rule, version, verdict.conflict, verdict.error)
+        current = verdict.transaction
+    return Answer(isolation)
+
+
+# ---------------------------------------------------------------------------- before the commit
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A commit that landed since, and the rules held against it; none once another one conflicted."""
+
+    version: int
+    operation: str
+    writer: str | None
+    actions: tuple[Action, ...]
+    checks: tuple[Check, ...] = ()
+    rule: str = ""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the rules were held against it."""
+        return bool(self.checks)
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation(Displayable):
+    """Whether what has landed since matters to a transaction that has not committed yet.
+
+    ``rows`` are the commits since the version it read, oldest first. ``conflict`` is the one it would meet;
+    ``error`` is what its commit would raise, None if it would go through. ``newest`` is the last version
+    looked at, ``is_empty`` that the transaction has nothing to write yet and is judged by its reads.
+    """
+
+    table: str
+    read_version: int
+    newest: int
+    operation: str
+    isolation: str
+    rows: tuple[Landed, ...]
+    error: DeltaError | None = None
+    is_empty: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether it would commit."""
+        return self.error is None
+
+    @property
+    def conflict(self) -> Conflict | None:
+        """Why it would not."""
+        return getattr(self.error, "conflict", None)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The rules as held against the last version that was checked, in order."""
+        return next((row.checks for row in reversed(self.rows) if row.is_checked), ())
+
+    @property
+    def version(self) -> int:
+        """The version it would commit as, or that of the winner it would fail at."""
+        return next((row.version for row in self.rows if row.rule), self.newest + 1)
+
+
+def explain_conflict(
+    txn: OptimisticTransaction,
+    version: int | None = None,
+    actions: Iterable[Action] = (),
+    operation: Operation | str | None = None,
+) -> Explanation:
+    """Hold the conflict rules against what has landed since the transaction began; nothing changes by it.
+
+    Args:
+        txn: open, or in the middle of its steps.
+        version: the last version to look at; the newest there is unless given.
+        actions, operation: as they will be given to ``commit``. Without actions: those of the files it has
+            written; where there are none either, what it has read is judged, as if it changed data.
+
+    Raises:
+        InvalidArgument: no transaction, a version that is not after the one read, or actions that are no
+            list.
+        VersionNotFound: no such version, or a commit on the way is gone.
+        IllegalStateError: the transaction has ended, or has landed without knowing it.
+        InvalidTransaction: the actions are none that may be committed.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
+    >>> txn = table.start_transaction()
+    >>> files = txn.filter_files("nephews = 0")
+    >>> explain_conflict(txn).ok
+    True
+    >>> table.append({"name": ["Scrooge"], "nephews": [1]})
+    1
+    >>> explain_conflict(txn).conflict.rule, txn.status
+    ('append', 'open')
+    """
+    if not hasattr(txn, "read_version"):
+        raise InvalidArgument(
+            f"explain_conflict takes a transaction, found {type(txn).__name__}; write it like "
+            "dn.explain_conflict(table.start_transaction())")
+    if txn.status not in ("open", "committing"):
+        raise IllegalStateError(
+            f"the transaction on table {txn.table} is {txn.status}; there is nothing left to explain"
+            + ("" if txn.conflict is None else ", its .conflict says why"))
+    if not isinstance(actions, Iterable):
+        raise InvalidArgument(f"actions={actions!r} must be a list of actions")
+    current, is_empty = _as_it_stands(txn, tuple(actions), operation)
+    newest = _last_version(txn, version)
+    rows, error = [], None
+    for winner in _winners(txn, newest):
+        about = (winner.version, winner.operation, winner.commit_info.user_name, winner.actions)
+        if error is not None:
+            rows.append(Landed(*about))
+            continue
+        verdict = check(current, winner)
+        error, current = verdict.error, verdict.transaction
+        rule = next((one.name for one in verdict.checks if one.state == "failed"), "")
+        rows.append(Landed(*about, verdict.checks, rule))
+    return Explanation(current.table, txn.read_version, newest, current.operation.name,
+                       current.isolation, tuple(rows), error, is_empty)
+
+
+def _as_it_stands(
+    txn: OptimisticTransaction, actions: tuple[Action, ...], operation: Operation | str | None
+) -> tuple[CurrentTransaction, bool]:
+    """The transaction as its commit would begin with it, and whether it has nothing to write yet."""
+    if txn.status == "committing":
+        assert txn.prepared is not None
+        return txn.prepared, False
+    current = txn.prepare(actions or tuple(txn.written), operation)
+    if current.actions:
+        return current, False
+    level = properties.get(current.metadata.configuration, "delta.isolationLevel")
+    if operation is None:
+        current = current.having(operation=NOT_SAID)
+    return current.having(isolation=str(level)), True
+
+
+def _last_version(txn: OptimisticTransaction, version: int | None) -> int:
+    newest = txn.log.update().version
+    if version is None:
+        return newest
+    if not isinstance(version, int) or isinstance(version, bool) or version <= txn.read_version:
+        raise InvalidArgument(
+            f"version={version!r} is not after version {txn.read_version}, which the transaction read; "
+            "what landed before it is in what it read")
+    if version > newest:
+        raise VersionNotFound(
+            f"table {txn.table} has no version {version} yet; the newest is {newest}",
+            version=version, earliest=txn.read_version, latest=newest)
+    return version
+
+
+def _winners(txn: OptimisticTransaction, newest: int) -> Iterator[Winner]:
+    for version in range(txn.read_version + 1, newest + 1):
+        winner = txn.committer.read(version)
+        if winner is None:
+            raise VersionNotFound(
+                f"table {txn.table}: the commit of version {version} was cleaned up, so it cannot be said "
+                "whether it matters; start a new transaction",
+                version=version, earliest=None, latest=newest)
+        if winner.commit_info.txn_id == txn.txn_id:  # the answer to its put was lost
+            raise IllegalStateError(
+                f"the transaction on table {txn.table} has landed as version {version}; there is nothing "
+                "left to explain")
+        yield winner

@@ -1,0 +1,1 @@
+"""What a table is: its types, columns, properties, protocol and features."""

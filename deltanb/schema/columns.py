@@ -1,0 +1,272 @@
+"""Columns whose values the table gives: generated, identity and default ones, as the schema says them.
+
+What lives here: the metadata of such columns both ways (PROTOCOL.md, "Generated Columns", "Identity
+Columns", "Default Columns"), the next value of an identity column, and what a new table's must fulfil.
+What it does not know: rows, and how an expression is computed (``data/generated.py``).
+
+>>> from deltanb.schema.types import PrimitiveType
+>>> field = StructField("id", PrimitiveType("long"), metadata=identity(start=10, step=5))
+>>> Identity.of(field).next, Identity.of(field.replace(metadata={**field.metadata, MARK: 22})).next
+(10, 25)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import Metadata, Protocol
+from deltanb.errors import (
+    InvalidPredicate,
+    InvalidSchema,
+    InvalidTable,
+    UnsupportedPredicate,
+    UnsupportedProtocol,
+)
+from deltanb.schema.paths import walk
+from deltanb.schema.protocol import supports
+from deltanb.schema.types import StructField, StructType, arrow_type
+
+if TYPE_CHECKING:
+    from deltanb.sql.row_expressions import Inspected
+
+GENERATION = "delta.generationExpression"
+DEFAULT = "CURRENT_DEFAULT"
+START = "delta.identity.start"
+STEP = "delta.identity.step"
+MARK = "delta.identity.highWaterMark"
+EXPLICIT = "delta.identity.allowExplicitInsert"
+KEYS = (GENERATION, DEFAULT, START, STEP, MARK, EXPLICIT)
+SCHEMA_UPDATE = {"delta.identity.schemaUpdate": "true"}
+"""The tag of a commit whose metadata moves high-water marks and nothing else."""
+LONG_MAX = 2**63 - 1
+DEFAULTS_FEATURE = "allowColumnDefaults"
+_FEATURES = (("generatedColumns", GENERATION), ("identityColumns", START), ("identityColumns", STEP),
+             (DEFAULTS_FEATURE, DEFAULT))
+
+
+def generated_as(sql: str) -> dict[str, Any]:
+    """Metadata of a column that is computed from others of its row.
+
+    >>> generated_as("CAST(ts AS DATE)")
+    {'delta.generationExpression': 'CAST(ts AS DATE)'}
+    """
+    return {GENERATION: sql}
+
+
+def default(sql: str) -> dict[str, Any]:
+    """Metadata of a column with a value for rows that come without one."""
+    return {DEFAULT: sql}
+
+
+def identity(start: int = 1, step: int = 1, *, always: bool = True) -> dict[str, Any]:
+    """Metadata of a column that numbers the rows; without ``always`` data may bring its own values."""
+    return {START: start, STEP: step, EXPLICIT: not always}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An identity column: its values are ``start + k * step``, beyond the high-water mark.
+
+    ``mark`` is the last value given, None before the first. ``explicit``: data may bring values.
+    """
+
+    column: str
+    start: int
+    step: int
+    mark: int | None = None
+    explicit: bool = False
+
+    @classmethod
+    def of(cls, field: StructField) -> Identity | None:
+        """What the field's metadata says; None where it is not an identity column.
+
+        Raises:
+            InvalidTable: start, step or mark are not integers, or the step is 0.
+        """
+        found = field.metadata
+        if START not in found and STEP not in found:
+            return None
+        start, step, mark = found.get(START, 1), found.get(STEP, 1), found.get(MARK)
+        numbers = [start, step] if mark is None else [start, step, mark]
+        if any(type(n) is not int for n in numbers) or step == 0:
+            raise InvalidTable(
+                f"identity column {field.name!r} has start {start!r}, step {step!r} and high-water mark "
+                f"{mark!r}; these must be integers, and the step not 0. Correct the table's schema",
+                column=field.name)
+        return cls(field.name, start, step, mark, bool(found.get(EXPLICIT, False)))
+
+    @property
+    def next(self) -> int:
+        """The first value that may be given."""
+        if self.mark is None:
+            return self.start
+        return self.start + max(0, (self.mark - self.start) // self.step + 1) * self.step
+
+    def synced(self, extreme: int | None) -> int | None:
+        """The mark once the column holds ``extreme`` (its largest value, or smallest for a step below 0).
+
+        It is never moved back, and stays where no value was given yet and none lies beyond the start.
+        """
+        if extreme is None or (extreme - self.start) * self.step < 0:
+            return self.mark
+        reached = self.start + -(-(extreme - self.start) // self.step) * self.step
+        return reached if self.mark is None else self.furthest(reached, self.mark)
+
+    def furthest(self, one: int, other: int) -> int:
+        """The one of two values that lies further along."""
+        return max(one, other) if self.step > 0 else min(one, other)
+
+
+def active(metadata: Metadata, protocol: Protocol) -> StructType:
+    """The columns that have any such metadata which the protocol gives force to.
+
+    Raises:
+        UnsupportedProtocol: one of them is inside a struct, array or map, where no rules are known.
+    """
+    if not any(key in (metadata.schema_string or "") for key in KEYS):
+        return StructType(())
+    schema = metadata.schema
+    keys = {key: name for name, key in _FEATURES if supports(protocol, name)}
+    for path, field in walk(schema):
+        inside = [keys[key] for key in field.metadata if key in keys and len(path) > 1]
+        if inside:
+            name = ".".join(path)
+            raise UnsupportedProtocol(
+                f"column {name!r} is given its values by the table ({', '.join(inside)}) inside another "
+                "column, which this library does not write. Give whole columns their values",
+                features=tuple(inside), column=name)
+    return StructType(f for f in schema.fields if not f.metadata.keys().isdisjoint(keys))
+
+
+def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
+    """The metadata with the high-water marks of some identity columns moved."""
+    fields = [f.replace(metadata={**f.metadata, MARK: marks[f.name]}) if f.name in marks else f
+              for f in metadata.schema.fields]
+    return metadata.replace(schema_string=StructType(fields).to_json())
+
+
+def with_marks_kept(metadata: Metadata, now: Metadata) -> Metadata:
+    """The metadata of old with high-water marks no earlier than those of now: no value is given again."""
+    marks = {}
+    if START not in (metadata.schema_string or ""):
+        return metadata
+    for field in metadata.schema.fields:
+        old, present = Identity.of(field), now.schema.get(field.name)
+        new = None if present is None else Identity.of(present)
+        if old is None or new is None or new.mark is None or (old.start, old.step) != (
+                new.start, new.step):
+            continue
+        mark = new.mark if old.mark is None else old.furthest(old.mark, new.mark)
+        if mark != old.mark:
+            marks[field.name] = mark
+    return with_marks(metadata, marks) if marks else metadata
+
+
+def verify(metadata: Metadata, before: Metadata | None = None) -> None:
+    """Check such columns.
+
+    Delta Spark reads such metadata of whole columns only and gives that of nested fields no force, so a
+    nested one would promise values that nobody computes. Those that ``before`` has stay as they are.
+
+    Raises:
+        InvalidSchema: such metadata on a field inside a struct, array or map; an expression that is not
+            valid SQL, names a column which is not there or is generated itself, gives another type or is not
+            decided by one row; an identity column that is not a ``long``, has step 0 or partitions.
+    """
+    if not any(key in (metadata.schema_string or "") for key in KEYS):
+        return
+    schema = metadata.schema
+    _no_nested(schema, StructType(()) if before is None else before.schema)
+    for field in schema.fields:
+        if not any(key in field.metadata for key in KEYS):
+            continue
+        if sum(key in field.metadata for key in (GENERATION, START, DEFAULT)) > 1:
+            raise _invalid(field, "can be only one of: generated, identity, or with a default")
+        if GENERATION in field.metadata:
+            _verify_generated(field, schema)
+        elif DEFAULT in field.metadata:
+            _verify_default(field)
+        elif START in field.metadata or STEP in field.metadata:
+            _verify_identity(field, metadata)
+
+
+def _no_nested(schema: StructType, before: StructType) -> None:
+    kept = {(path[-1], key, repr(field.metadata[key]))
+            for path, field in walk(before) if len(path) > 1 for key in KEYS if key in field.metadata}
+    for path, field in walk(schema):
+        key = next((k for k in KEYS if k in field.metadata), None)
+        if len(path) < 2 or key is None or (path[-1], key, repr(field.metadata[key])) in kept:
+            continue
+        name = ".".join(path)
+        raise InvalidSchema(
+            f"column {name!r} has {key}, but only whole columns can be generated, identity columns or have "
+            f"defaults. Remove it from the field, or make {path[-1]!r} a column of its own", column=name)
+
+
+def _verify_identity(field: StructField, metadata: Metadata) -> None:
+    if str(field.type) != "long":
+        raise _invalid(field, f"is an identity column of type {field.type}; make it long (BIGINT)")
+    if field.name in metadata.partition_columns:
+        raise _invalid(field, "is an identity column and cannot partition the table. Partition by another")
+    try:
+        Identity.of(field)
+    except InvalidTable as error:
+        raise _invalid(field, f"is not a valid identity column: {error}") from None
+
+
+def _verify_generated(field: StructField, schema: StructType) -> None:
+    """An expression of one row, over columns that come with the data, of the column's own type."""
+    from deltanb.sql.coercion import spark_name
+    from deltanb.sql.row_expressions import ROW_FUNCTIONS
+
+    sql = field.metadata[GENERATION]
+    found = _inspected(field, sql, schema, ROW_FUNCTIONS)
+    for name in sorted({path[0] for path in found.columns}):
+        if name == field.name or GENERATION in schema.field(name).metadata:
+            raise _invalid(field, f"is generated as {sql!r} from {name!r}, which is generated too. Use "
+                                  "columns that come with the data")
+    wanted = arrow_type(field.type, field.name)
+    if str(field.type) == "variant":
+        raise _invalid(field, "is generated and of type variant, whose values cannot be compared")
+    if found.type is not None and found.type != wanted:
+        raise _invalid(field, f"is {spark_name(wanted)} and generated as {sql!r}, which is "
+                              f"{spark_name(found.type)}. Give both one type, with a CAST")
+
+
+def _verify_default(field: StructField) -> None:
+    """An expression over no column that can be stored in this one."""
+    from deltanb.sql.predicates import parse_value
+
+    sql = field.metadata[DEFAULT]
+    if not isinstance(sql, str) or sql.strip().lower() != "null":
+        _inspected(field, sql, StructType(()), None)
+    with suppress(UnsupportedPredicate):  # Spark will say
+        try:
+            if sql.strip().lower() != "null":
+                parse_value(sql, StructType(()), field.type)
+        except InvalidPredicate as error:
+            raise _invalid_sql(field, sql, error) from None
+
+
+def _inspected(
+    field: StructField, sql: object, schema: StructType, functions: frozenset[str] | None
+) -> Inspected:
+    from deltanb.sql.row_expressions import inspect
+
+    try:
+        return inspect(sql, schema, functions)
+    except InvalidPredicate as error:
+        raise _invalid_sql(field, sql, error) from None
+
+
+def _invalid_sql(field: StructField, sql: object, error: InvalidPredicate) -> InvalidSchema:
+    what = "generation expression" if GENERATION in field.metadata else "default"
+    return InvalidSchema(f"the {what} of column {field.name!r} ({sql}) is invalid: {error}",
+                         column=field.name)
+
+
+def _invalid(field: StructField, problem: str) -> InvalidSchema:
+    return InvalidSchema(f"column {field.name!r} {problem}", column=field.name)

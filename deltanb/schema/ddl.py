@@ -1,0 +1,455 @@
+"""DDL in Spark's SQL: types, columns and column paths as text.
+
+What lives here: a small parser over sqlglot's Spark tokens for what stands between the brackets of CREATE
+TABLE and after ADD COLUMNS: ``name type [NOT NULL] [DEFAULT …] [COMMENT '…'] [FIRST | AFTER name]``.
+What it does not know: tables, and whether a column may be added to one.
+
+>>> str(parse_type("array<struct<a: int, b: decimal(10, 2)>>"))
+'array<struct<a: integer, b: decimal(10,2)>>'
+>>> [column.field.name for column in parse_columns("id BIGINT NOT NULL, `a b` STRING COMMENT 'x' FIRST")]
+['id', 'a b']
+>>> parse_path("a.`b.c`.d")
+('a', 'b.c', 'd')
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from deltanb.errors import InvalidSchema
+from deltanb.safe_text import shown
+from deltanb.schema.types import (
+    NO_INTERVALS,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+__all__ = [
+    "ColumnDefinition", "Position", "parse_columns", "parse_path", "parse_position", "parse_schema",
+    "parse_type", "quoted", "recorded_name",
+]
+
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+GENERATION_EXPRESSION = "delta.generationExpression"
+CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
+MAX_DECIMAL_PRECISION = 38
+MAX_LENGTH = 2**31 - 1  # of char and varchar
+_MAX_DIGITS = 4  # of a decimal's size that are read: one that has more is too large anyhow
+
+_TYPES = {
+    "tinyint": "byte", "byte": "byte", "smallint": "short", "short": "short", "int": "integer",
+    "integer": "integer", "bigint": "long", "long": "long", "float": "float", "real": "float",
+    "double": "double", "string": "string", "binary": "binary", "boolean": "boolean", "date": "date",
+    "timestamp": "timestamp", "timestamp_ltz": "timestamp", "timestamp_ntz": "timestamp_ntz",
+    "variant": "variant", "void": "void",
+}
+"""SQL's name of a type, in lower case -> its name in the log."""
+
+_DECIMALS = ("decimal", "dec", "numeric")
+_CLAUSES = ("comment", "generated", "first", "after")
+_OPENING, _CLOSING = (TokenType.L_PAREN, TokenType.CASE), (TokenType.R_PAREN, TokenType.END)
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a column goes among its siblings: first (``after`` is None), or after one of them."""
+
+    after: str | None = None
+
+    def __str__(self) -> str:
+        return "FIRST" if self.after is None else f"AFTER {quoted((self.after,))}"
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    """One column as DDL describes it.
+
+    ``path`` ends with the column's own name, as does ``field``; ``position`` is None for the end.
+    """
+
+    path: tuple[str, ...]
+    field: StructField
+    position: Position | None = None
+
+
+def parse_type(text: str) -> DataType:
+    """A type from SQL: ``bigint``, ``decimal(10,2)``, ``array<…>``, ``map<…, …>``, ``struct<a: …>``.
+
+    ``char(n)`` and ``varchar(n)`` are strings; their length is a column's matter, see
+    :func:`parse_columns`.
+
+    Raises:
+        InvalidSchema: no type, with the place.
+    """
+    parser = _Parser(text)
+    found = parser.type()
+    parser.end()
+    return found
+
+
+def parse_columns(text: str) -> list[ColumnDefinition]:
+    """Column definitions between commas.
+
+    ``COMMENT`` is kept in the field's metadata, as are ``DEFAULT`` (``CURRENT_DEFAULT``),
+    ``GENERATED ALWAYS AS (…)`` (``delta.generationExpression``), ``GENERATED … AS IDENTITY`` and the
+    length of ``char(n)`` and ``varchar(n)``: whether a table may have them is decided elsewhere.
+
+    Raises:
+        InvalidSchema: no such list, with the place.
+    """
+    parser = _Parser(text)
+    found = [parser.column()]
+    while parser.take(TokenType.COMMA):
+        found.append(parser.column())
+    parser.end()
+    return found
+
+
+def parse_schema(text: str) -> StructType:
+    """A table's schema from a list of column definitions.
+
+    >>> str(parse_schema("id long NOT NULL, tags array<string>"))
+    'struct<id: long not null, tags: array<string>>'
+
+    Raises:
+        InvalidSchema: as :func:`parse_columns`, or a nested name or a position, which only ADD COLUMNS has.
+    """
+    columns = parse_columns(text)
+    for column in columns:
+        if len(column.path) > 1 or column.position is not None:
+            raise InvalidSchema(
+                f"column {quoted(column.path)} of the schema {text!r} has a nested name or a position; "
+                "write nested fields as struct<…>, and columns in their order",
+                column=quoted(column.path))
+    return StructType(column.field for column in columns)
+
+
+def parse_path(text: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of a column path: ``a.b``, with backticks around names that hold dots or blanks.
+
+    A sequence is taken as the names themselves.
+
+    Raises:
+        InvalidSchema: no path.
+    """
+    if not isinstance(text, str):
+        if not isinstance(text, Sequence) or not all(isinstance(name, str) for name in text):
+            raise InvalidSchema(f"{shown(text)} is not a path of a column: it takes text, or a list of names")
+        return tuple(text)
+    if _PLAIN.fullmatch(text):
+        return (text,)
+    parts: list[str] = []
+    rest = text
+    while True:
+        match = re.match(r"`((?:[^`]|``)+)`|([^`.]+)", rest)
+        if match is None:
+            break
+        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
+        rest = rest[match.end():]
+        if not rest:
+            return tuple(parts)
+        if not rest.startswith("."):
+            break
+        rest = rest[1:]
+    raise InvalidSchema(
+        f"{text!r} is not a column; write a.b for a field of a struct, and backticks around a name with "
+        "dots", column=text)
+
+
+def parse_position(text: str) -> Position:
+    """``first`` or ``after <name>``.
+
+    >>> str(parse_position("after month"))
+    'AFTER month'
+
+    Raises:
+        InvalidSchema: neither.
+    """
+    word, _, name = text.strip().partition(" ")
+    if word.lower() == "first" and not name:
+        return Position()
+    if word.lower() == "after" and name.strip():
+        path = parse_path(name.strip())
+        if len(path) == 1:
+            return Position(path[0])
+    raise InvalidSchema(f"position {text!r} is neither 'first' nor 'after <name of a column beside it>'")
+
+
+def quoted(path: Sequence[str]) -> str:
+    """A path as SQL writes it: names in backticks where they need them.
+
+    >>> quoted(["a", "b.c"])
+    'a.`b.c`'
+    """
+    return ".".join(
+        name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in path)
+
+
+def recorded_name(path: Sequence[str]) -> str:
+    """A path as ``operationParameters`` name it: as Spark, with backticks around names with dots only.
+
+    >>> recorded_name(["a b", "c.d"])
+    'a b.`c.d`'
+    """
+    return ".".join(f"`{name}`" if "." in name else name for name in path)
+
+
+class _Parser:
+    """Recursive descent over the tokens of one text."""
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise InvalidSchema(f"DDL is text, found {type(text).__name__}: {text!r:.80}")
+        self.text = text
+        try:
+            self.tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(text)
+        except SqlglotError as error:
+            raise InvalidSchema(f"{text!r} is not valid DDL: {str(error).splitlines()[0]}") from None
+        self.place = 0
+
+    # -- tokens --------------------------------------------------------------------------------------
+
+    @property
+    def token(self) -> Token | None:
+        return self.tokens[self.place] if self.place < len(self.tokens) else None
+
+    def take(self, *types: TokenType) -> Token | None:
+        token = self.token
+        if token is None or token.token_type not in types:
+            return None
+        self.place += 1
+        return token
+
+    def word(self, *words: str) -> bool:
+        """Take these words (in any case), or none of them."""
+        place, left = self.place, list(words)
+        while left:
+            token = self.tokens[place] if place < len(self.tokens) else None
+            if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+                return False
+            found = token.text.lower().split()  # some versions of sqlglot make one token of START WITH
+            if left[:len(found)] != found:
+                return False
+            place, left = place + 1, left[len(found):]
+        self.place = place
+        return True
+
+    def expect(self, kind: TokenType, what: str) -> Token:
+        return self.take(kind) or self.fail(what)
+
+    def end(self) -> None:
+        if self.token is not None:
+            self.fail("the end")
+
+    def fail(self, what: str) -> NoReturn:
+        token = self.token
+        if token is None:
+            found = "it ends there"
+        else:
+            found = f"found {self.text[token.start:token.end + 1]!r} at character {token.start + 1}"
+        raise InvalidSchema(f"{self.text!r} is not valid DDL: {what} is expected, {found}")
+
+    def string(self) -> str:
+        text = self.expect(TokenType.STRING, "a text in quotes").text
+        while True:  # adjacent strings are one with a quote between: 'it''s'
+            more, last = self.token, self.tokens[self.place - 1]
+            if more is None or more.token_type != TokenType.STRING or more.start != last.end + 1:
+                return text
+            text += "'" + more.text
+            self.place += 1
+
+    def name(self) -> str:
+        token = self.token
+        if token is None:
+            self.fail("a name")
+        if token.token_type != TokenType.IDENTIFIER and not re.fullmatch(r"\w+", token.text):
+            self.fail("a name")
+        if token.token_type == TokenType.STRING:
+            self.fail("a name")
+        self.place += 1
+        return token.text
+
+    # -- columns -------------------------------------------------------------------------------------
+
+    def column(self) -> ColumnDefinition:
+        path = [self.name()]
+        while self.take(TokenType.DOT):
+            path.append(self.name())
+        self.take(TokenType.COLON)
+        data_type, char = self.type_and_length()
+        metadata: dict[str, Any] = {CHAR_KEY: char} if char else {}
+        nullable, position = True, None
+        while self.token is not None and self.token.token_type != TokenType.COMMA:
+            if self.word("not", "null"):
+                nullable = False
+            elif self.word("null"):
+                nullable = True
+            elif self.word("comment"):
+                metadata["comment"] = self.string()
+            elif self.word("default"):
+                metadata[CURRENT_DEFAULT] = self.expression()
+            elif self.word("generated"):
+                metadata.update(self.generated())
+            elif self.word("first"):
+                position = Position()
+            elif self.word("after"):
+                position = Position(self.name())
+            else:
+                self.fail("NOT NULL, DEFAULT, COMMENT, FIRST, AFTER or a comma")
+        field = StructField(path[-1], data_type, nullable, metadata)
+        return ColumnDefinition(tuple(path), field, position)
+
+    def expression(self) -> str:
+        """The text up to the next clause or comma outside brackets."""
+        start, depth = self.place, 0
+        while (token := self.token) is not None:
+            if depth == 0 and (token.token_type == TokenType.COMMA or (
+                    self.place > start and self._clause_begins(token))):
+                break
+            depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+            self.place += 1
+        if self.place == start:
+            self.fail("an expression")
+        return self.text[self.tokens[start].start:self.tokens[self.place - 1].end + 1]
+
+    def _clause_begins(self, token: Token) -> bool:
+        if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            return False
+        if token.token_type == TokenType.NOT:  # but 'x IS NOT NULL' is an expression
+            following = self.tokens[self.place + 1:self.place + 2]
+            before = self.tokens[self.place - 1].token_type
+            return before != TokenType.IS and [t.token_type for t in following] == [TokenType.NULL]
+        return token.text.lower() in _CLAUSES
+
+    def generated(self) -> dict[str, Any]:
+        always = self.word("always")
+        if not always and not self.word("by", "default"):
+            self.fail("ALWAYS or BY DEFAULT")
+        if not self.word("as"):
+            self.fail("AS")
+        if self.word("identity"):
+            return self.identity(by_default=not always)
+        opening = self.expect(TokenType.L_PAREN, "an expression in brackets")
+        depth = 1
+        while depth:
+            token = self.token
+            if token is None:
+                self.fail("a closing bracket")
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+            self.place += 1
+        closing = self.tokens[self.place - 1]
+        return {GENERATION_EXPRESSION: self.text[opening.end + 1:closing.start].strip()}
+
+    def identity(self, by_default: bool) -> dict[str, Any]:
+        start = step = 1
+        if self.take(TokenType.L_PAREN):
+            while not self.take(TokenType.R_PAREN):
+                if self.word("start", "with"):
+                    start = self.integer()
+                elif self.word("increment", "by"):
+                    step = self.integer()
+                else:
+                    self.fail("START WITH or INCREMENT BY")
+        return {"delta.identity.start": start, "delta.identity.step": step,
+                "delta.identity.allowExplicitInsert": by_default}
+
+    def integer(self) -> int:
+        sign = -1 if self.take(TokenType.DASH) else 1
+        return sign * int(self.expect(TokenType.NUMBER, "a number").text)
+
+    # -- types ---------------------------------------------------------------------------------------
+
+    def type(self) -> DataType:
+        return self.type_and_length()[0]
+
+    def type_and_length(self) -> tuple[DataType, str | None]:
+        """The type, and ``char(n)`` or ``varchar(n)`` where it is one."""
+        token = self.token
+        if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            self.fail("a type")
+        name = token.text.lower()
+        self.place += 1
+        if name == "struct" and self.take(TokenType.NEQ):  # struct<>
+            return StructType(), None
+        if name in ("array", "map", "struct"):
+            self.expect(TokenType.LT, "'<'")
+            found: DataType = getattr(self, "_" + name)()
+            self.expect(TokenType.GT, "'>'")
+            return found, None
+        if name in _DECIMALS:
+            return self._decimal(), None
+        if name in ("char", "character", "varchar") and self.take(TokenType.L_PAREN):
+            length = self.expect(TokenType.NUMBER, "a length").text
+            self.expect(TokenType.R_PAREN, "')'")
+            if len(length) > len(str(MAX_LENGTH)) or not 1 <= int(length) <= MAX_LENGTH:
+                raise InvalidSchema(
+                    f"{self.text!r}: {name} has a length from 1 to {MAX_LENGTH}, found {shown(length)}")
+            return PrimitiveType("string"), f"{'varchar' if name == 'varchar' else 'char'}({length})"
+        if name not in _TYPES:
+            self.place -= 1
+            if name == "interval":
+                raise InvalidSchema(f"{self.text!r} names an interval: {NO_INTERVALS}")
+            self.fail(f"a type ({', '.join(_TYPES)}, decimal(p,s), array<…>, map<…>, struct<…>)")
+        return PrimitiveType(_TYPES[name]), None
+
+    def _decimal(self) -> PrimitiveType:
+        precision, scale = 10, 0
+        if self.take(TokenType.L_PAREN):
+            precision = int(self.expect(TokenType.NUMBER, "a precision").text[:_MAX_DIGITS])
+            if self.take(TokenType.COMMA):
+                scale = int(self.expect(TokenType.NUMBER, "a scale").text[:_MAX_DIGITS])
+            self.expect(TokenType.R_PAREN, "')'")
+        if not (1 <= precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
+            raise InvalidSchema(
+                f"{self.text!r}: decimal({precision},{scale}) is not a type; the precision is 1 to "
+                f"{MAX_DECIMAL_PRECISION}, the scale at most that")
+        return PrimitiveType(f"decimal({precision},{scale})")
+
+    def _array(self) -> ArrayType:
+        return ArrayType(self.type())
+
+    def _map(self) -> MapType:
+        key = self.type()
+        self.expect(TokenType.COMMA, "','")
+        return MapType(key, self.type())
+
+    def _struct(self) -> StructType:
+        fields: list[StructField] = []
+        while self.token is not None and self.token.token_type != TokenType.GT:
+            if fields:
+                self.expect(TokenType.COMMA, "','")
+            name = self.name()
+            self.take(TokenType.COLON)
+            data_type, char = self.type_and_length()
+            metadata: dict[str, Any] = {CHAR_KEY: char} if char else {}
+            nullable = not self.word("not", "null")
+            if self.word("comment"):
+                metadata["comment"] = self.string()
+            fields.append(StructField(name, data_type, nullable, metadata))
+        return StructType(fields)
+
+
+def field_for_log(path: Sequence[str], field: StructField) -> dict[str, Any]:
+    """A column as ``operationParameters`` name one: name, name of the type, nullable, metadata.
+
+    >>> field_for_log(["a", "b"], StructField("b", PrimitiveType("long")))
+    {'name': 'a.b', 'type': 'long', 'nullable': True, 'metadata': {}}
+    """
+    value = field.type.to_dict()
+    return {
+        "name": recorded_name(path), "type": value if isinstance(value, str) else value["type"],
+        "nullable": field.nullable, "metadata": json.loads(json.dumps(field.metadata)),
+    }

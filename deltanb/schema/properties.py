@@ -1,0 +1,253 @@
+"""Table properties: names, types, defaults.
+
+What lives here: the ``delta.*`` properties that change what this library does, as one table, and the
+parsing of their text. Sources: PROTOCOL.md and Delta Spark's documented table properties.
+What it does not know: who acts on a property.
+
+>>> get({"delta.checkpointInterval": "20"}, "delta.checkpointInterval")
+20
+>>> get({}, "delta.logRetentionDuration") == 30 * DAY_MS
+True
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deltanb.errors import InvalidArgument
+from deltanb.options import options
+from deltanb.safe_text import shown
+
+DAY_MS = 86_400_000
+_UNITS = {
+    "microsecond": 0.001, "millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000,
+    "day": DAY_MS, "week": 7 * DAY_MS,
+}
+
+
+def _boolean(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ValueError("expected true or false")
+
+
+def _integer(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise ValueError(f"expected an integer of at least {least}")
+        return value
+
+    return parse
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        for name in allowed:
+            if text.strip().lower() == name.lower():
+                return name
+        raise ValueError(f"expected one of {', '.join(allowed)}")
+
+    return parse
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", text.strip().lower())
+    if not match:
+        raise ValueError("expected bytes such as 134217728 or 128mb")
+    return int(match[1]) * 1024 ** "_kmgt".find(match[2] or "_")
+
+
+def parse_interval(text: str) -> int:
+    """Milliseconds of ``interval 30 days``, ``7 days 12 hours``, …; months and years are refused.
+
+    Raises:
+        ValueError: not an interval of fixed length.
+
+    >>> parse_interval("interval 1 week") == 7 * DAY_MS
+    True
+    """
+    words = text.strip().lower().removeprefix("interval").split()
+    total = 0.0
+    if not words or len(words) % 2:
+        raise ValueError("expected an interval such as 'interval 30 days'")
+    for number, unit in zip(words[::2], words[1::2], strict=True):
+        if unit.removesuffix("s") not in _UNITS:
+            raise ValueError(f"expected days, hours, … (no months, no years), found {unit!r}")
+        total += float(number.strip("'")) * _UNITS[unit.removesuffix("s")]
+    if not 0 <= total < 2**63:
+        raise ValueError("expected an interval of 0 to 2**63 milliseconds")
+    return int(total)
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    """Names between commas; a name in backticks may hold commas and dots."""
+    return tuple(m.strip() for m in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text) if m.strip())
+
+
+_CODECS = {
+    "none": "none", "uncompressed": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd",
+    # "lz4" once meant Hadoop's framing, which Parquet has deprecated in favour of the block format.
+    "lz4": "lz4_raw", "lz4_raw": "lz4_raw",
+}
+
+
+def _codec(text: str) -> str:
+    """A codec by the one name of several that both writers know."""
+    found = _CODECS.get(text.strip().lower())
+    if found is None:
+        raise ValueError(f"this library writes {', '.join(_CODECS)}")
+    return found
+
+
+def _format_version(text: str) -> str:
+    """``1.0.0``, or ``2.MINOR.PATCH``."""
+    if not re.fullmatch(r"1\.0\.0|2\.[0-9]+\.[0-9]+", text.strip()):
+        raise ValueError("expected 1.0.0, or 2.MINOR.PATCH such as 2.12.0")
+    return text.strip()
+
+
+PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
+    "delta.appendOnly": (_boolean, False),
+    "delta.checkpointInterval": (_integer(1), 10),
+    "delta.checkpointPolicy": (_choice("classic", "v2"), "classic"),
+    "delta.checkpoint.writeStatsAsJson": (_boolean, True),
+    "delta.checkpoint.writeStatsAsStruct": (_boolean, False),
+    "delta.checkpointRetentionDuration": (parse_interval, 2 * DAY_MS),
+    "delta.columnMapping.mode": (_choice("none", "name", "id"), "none"),
+    "delta.columnMapping.maxColumnId": (_integer(0), 0),
+    "delta.compatibility.symlinkFormatManifest.enabled": (_boolean, False),
+    "delta.dataSkippingNumIndexedCols": (_integer(-1), 32),
+    "delta.dataSkippingStatsColumns": (_columns, None),
+    "delta.deletedFileRetentionDuration": (parse_interval, 7 * DAY_MS),
+    "delta.enableChangeDataFeed": (_boolean, False),
+    "delta.dropFeatureTruncateHistory.retentionDuration": (parse_interval, DAY_MS),
+    "delta.enableDeletionVectors": (_boolean, False),
+    "delta.enableExpiredLogCleanup": (_boolean, True),
+    "delta.enableIcebergCompatV1": (_boolean, False),
+    "delta.enableIcebergCompatV2": (_boolean, False),
+    "delta.enableInCommitTimestamps": (_boolean, False),
+    "delta.enableMaterializePartitionColumnsFeature": (_boolean, False),
+    "delta.enableRowTracking": (_boolean, False),
+    "delta.enableTypeWidening": (_boolean, False),
+    "delta.enableVariantShredding": (_boolean, False),
+    "delta.inCommitTimestampEnablementTimestamp": (_integer(0), None),
+    "delta.inCommitTimestampEnablementVersion": (_integer(0), None),
+    "delta.isolationLevel": (
+        _choice("Serializable", "WriteSerializable", "SnapshotIsolation"), "Serializable"),
+    "delta.logRetentionDuration": (parse_interval, 30 * DAY_MS),
+    "delta.minReaderVersion": (_integer(1), None),
+    "delta.minWriterVersion": (_integer(1), None),
+    "delta.parquet.compression.codec": (_codec, None),
+    "delta.parquet.format.version": (_format_version, "1.0.0"),
+    "delta.rowTrackingSuspended": (_boolean, False),
+    "delta.randomizeFilePrefixes": (_boolean, False),
+    "delta.requireCheckpointProtectionBeforeVersion": (_integer(0), 0),
+    "delta.rowTracking.materializedRowCommitVersionColumnName": (str, None),
+    "delta.rowTracking.materializedRowIdColumnName": (str, None),
+    "delta.setTransactionRetentionDuration": (parse_interval, None),
+    "delta.targetFileSize": (_bytes, None),
+    "delta.writePartitionColumnsToParquet": (_boolean, False),
+}
+"""name -> (parser of its text, default when it is not set)."""
+_SPELLED = {name.lower(): name for name in PROPERTIES}
+
+
+def as_text(name: Any, value: Any) -> str:
+    """A property as the log holds it, from what Python code gives: text, a number or a bool.
+
+    >>> as_text("delta.appendOnly", True), as_text("delta.checkpointInterval", 5)
+    ('true', '5')
+
+    Raises:
+        InvalidArgument: anything else, or a name that is not text.
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument(f"table property {name!r} = {value!r}: the name must be a text")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        try:
+            return str(value)
+        except ValueError:  # Python writes no integer of thousands of digits
+            raise InvalidArgument(f"table property {name!r} = {shown(value)} is beyond every number a "
+                                  "property may be", property=name) from None
+    if not isinstance(value, str):
+        raise InvalidArgument(f"table property {name!r} = {value!r} must be text, a number or a bool")
+    return value
+
+
+def with_defaults(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a new table: those given, and the session's where they say nothing.
+
+    ``options.default_table_properties``; names are compared without case.
+    """
+    defaults = options.default_table_properties
+    if not defaults:
+        return dict(configuration)
+    given = {name.lower() for name in configuration}
+    return {**{name: text for name, text in defaults.items() if name.lower() not in given}, **configuration}
+
+
+def spelled(name: str) -> str:
+    """A property's name as this table of properties spells it; unknown ones as they are.
+
+    >>> spelled("DELTA.appendonly"), spelled("mine")
+    ('delta.appendOnly', 'mine')
+    """
+    return _SPELLED.get(name.lower(), name)
+
+
+def get(configuration: Mapping[str, str], name: str) -> Any:
+    """The typed value of a property, or its default; names are compared without case.
+
+    Raises:
+        InvalidArgument: the text is not a value of that property.
+    """
+    parse, default = PROPERTIES[name]
+    text = configuration.get(name)
+    if text is None and configuration:
+        lower = name.lower()
+        for key, found in configuration.items():
+            if len(key) == len(name) and key.lower() == lower:
+                text = found
+                break
+    if text is None:
+        return default
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"table property {name} = {text!r}: {error}", property=name
+        ) from None
+
+
+def validate(configuration: Mapping[str, str]) -> None:
+    """Check every known property of a configuration.
+
+    Raises:
+        InvalidArgument: the first one whose text is not a value of it, or an unknown ``delta.`` property
+            that is close to a known one (a slip).
+    """
+    for name, text in configuration.items():
+        if not isinstance(text, str):
+            raise InvalidArgument(
+                f"table property {name} must be text, found {text!r}", property=name)
+        lower = name.lower()
+        if lower in _SPELLED:
+            get(configuration, _SPELLED[lower])
+        elif lower.startswith("delta.") and not lower.startswith(
+                ("delta.feature.", "delta.constraints.", "delta.universal")):
+            import difflib
+
+            close = difflib.get_close_matches(lower, _SPELLED, n=1, cutoff=0.93)
+            if close:
+                raise InvalidArgument(
+                    f"unknown table property {name}; did you mean {_SPELLED[close[0]]}?",
+                    property=name,
+                )

@@ -1,0 +1,1 @@
+"""Conditions and expressions in Spark's SQL, understood once and run on Arrow."""

@@ -1,0 +1,95 @@
+"""Names of columns in SQL: parsed, and found in a schema.
+
+What lives here: the parts of a name, the column that they name, and the closest names where there is none.
+What it does not know: what an expression does with a column.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
+from deltanb.schema.types import DataType, StructType, arrow_type
+from deltanb.sql import expressions as ex
+from deltanb.sql.syntax import syntax
+
+MAX_SUGGESTIONS = 3  # closest column names in an error
+MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
+
+
+def split_name(name: str) -> list[str]:
+    """The parts of a column's name: dots part them, backticks quote.
+
+    Raises:
+        InvalidPredicate: no name.
+
+    >>> split_name("a.`b.c`")
+    ['a', 'b.c']
+    """
+    found = identifiers(syntax(name))
+    if found is None:
+        raise InvalidPredicate(f"{name!r} is not a name of a column; quote it with backticks",
+                               predicate=name)
+    return [part.name for part in found]
+
+
+def resolve_column(sql: str, schema: StructType, parts: Sequence[str], place: str) -> ex.Column:
+    """The column that ``parts`` names, or InvalidPredicate with the closest names."""
+    current: DataType = schema
+    path: list[str] = []
+    for part in parts:
+        found = current.get(part) if isinstance(current, StructType) else None
+        if found is None:
+            raise _unknown_column(sql, schema, parts, place)
+        path.append(found.name)
+        current = found.type
+    name = ".".join(path)
+    try:
+        return ex.Column(tuple(path), arrow_type(current, name))
+    except DeltaError:
+        raise UnsupportedPredicate(
+            f"column {name!r} has type {current}, which the predicate {sql!r} cannot compare",
+            predicate=sql, column=name,
+        ) from None
+
+
+def _unknown_column(
+    sql: str, schema: StructType, parts: Sequence[str], place: str
+) -> InvalidPredicate:
+    name = ".".join(parts)
+    names = leaf_names(schema)
+    lowered = {n.lower(): n for n in names}
+    close = [lowered[n] for n in
+             difflib.get_close_matches(name.lower(), lowered, MAX_SUGGESTIONS, 0.5)]
+    if close:
+        hint = f"did you mean {' or '.join(repr(n) for n in close)}?"
+    else:
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        hint = f"the columns are {', '.join(names[:MAX_NAMES])}{more}"
+    return InvalidPredicate(f"no column {name!r}{place} in the predicate {sql!r}; {hint}",
+                            predicate=sql, column=name, suggestions=tuple(close))
+
+
+def leaf_names(schema: StructType, prefix: str = "") -> list[str]:
+    """The dotted paths of all columns and fields inside structs."""
+    names: list[str] = []
+    for f in schema.fields:
+        names.append(prefix + f.name)
+        if isinstance(f.type, StructType):
+            names += leaf_names(f.type, f"{prefix}{f.name}.")
+    return names
+
+
+def identifiers(node: exp.Expression) -> list[exp.Identifier] | None:
+    """The parts of a name; None for anything else."""
+    if isinstance(node, exp.Column):
+        parts = list(node.parts)
+        return parts if all(isinstance(p, exp.Identifier) for p in parts) else None
+    if isinstance(node, exp.Dot):
+        left = identifiers(node.this)
+        if left is not None and isinstance(node.expression, exp.Identifier):
+            return [*left, node.expression]
+    return None

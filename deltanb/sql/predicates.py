@@ -1,0 +1,270 @@
+"""Predicates: a condition in Spark's SQL, understood once, run on Arrow.
+
+What lives here: :func:`parse` (syntax by sqlglot, names and types by the table's schema) and
+:class:`Predicate`, the value that scans, conflict rules and file skipping share; :func:`parse_value`
+for expressions that are stored.
+What it does not know: how expressions run (``expressions``), where files are (``skipping``).
+
+Comparison rules are Spark's with ANSI casts of literals, in a session whose time zone is UTC. Three
+things differ on purpose, so that a filter never fails halfway: a division by zero is NULL, and so are
+an overflow and a cast of a *column's* unreadable text. A *literal* that cannot be read as the column's
+type is refused. Two decimals compare exactly, also where Spark rounds both to 38 digits first. What Spark
+refuses of an array or a map (``failures``) is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.schema.types import DataType, StructType, arrow_type, from_arrow
+from deltanb.sql import expressions as ex
+from deltanb.sql import failures
+from deltanb.sql.coercion import convert, spark_name
+from deltanb.sql.names import split_name as split_name
+from deltanb.sql.syntax import split, too_deep
+from deltanb.sql.syntax import syntax as syntax
+
+if TYPE_CHECKING:
+    from deltanb.sql.values import Value
+
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition on a table's rows: TRUE, FALSE or NULL for each; a scan keeps the TRUE ones.
+
+    >>> from deltanb.schema.types import PrimitiveType, StructField
+    >>> schema = StructType([StructField("part", PrimitiveType("integer")),
+    ...                      StructField("name", PrimitiveType("string"))])
+    >>> predicate = parse("PART = '1' AND name LIKE 'a%'", schema)
+    >>> sorted(predicate.columns), [p.sql for p in predicate.conjuncts()]
+    (['name', 'part'], ["PART = '1'", "name LIKE 'a%'"])
+    >>> table = pa.table({"part": pa.array([1, 1, 2], pa.int32()), "name": ["ab", None, "a"]})
+    >>> filter_table(table, predicate).num_rows
+    1
+    """
+
+    sql: str
+    expression: ex.Expression = field(repr=False)
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Dotted paths of the columns that the condition mentions, as the schema spells them."""
+        return frozenset(".".join(path) for path in self.column_paths)
+
+    @cached_property
+    def column_paths(self) -> frozenset[tuple[str, ...]]:
+        """As :attr:`columns`, each path as the tuple of its names (a name may hold dots)."""
+        return frozenset(node.path for node in ex.walk(self.expression)
+                         if isinstance(node, ex.Column))
+
+    def conjuncts(self) -> list[Predicate]:
+        """The parts that AND joins at the top, left to right; ``[self]`` where there is no AND."""
+        return list(self._conjuncts)
+
+    @cached_property
+    def _conjuncts(self) -> tuple[Predicate, ...]:
+        parts = ex.conjuncts(self.expression)
+        if len(parts) == 1:
+            return (self,)
+        texts = split(self.sql)
+        if len(texts) != len(parts):
+            return tuple(Predicate(self.sql, part) for part in parts)
+        return tuple(Predicate(text, part) for text, part in zip(texts, parts, strict=True))
+
+    def is_partition_only(self, partition_columns: Sequence[str]) -> bool:
+        """Whether partition values alone decide the condition (constants count)."""
+        if failures.can_fail(self.expression):
+            return False
+        names = {name.lower() for name in partition_columns}
+        return all(len(path) == 1 and path[0].lower() in names for path in self.column_paths)
+
+    def to_expression(
+        self,
+        schema: StructType | pa.Schema | None = None,
+        *,
+        names: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
+        as_filter: bool = False,
+    ) -> pc.Expression:
+        """The condition for ``Table.filter`` and ``pyarrow.dataset``.
+
+        ``schema`` is that of the data, where its types may differ from the table's (an ``int32``
+        file of a column widened to ``int64``): such columns are cast. ``names`` maps logical paths
+        to those in the data (column mapping). ``as_filter`` allows FALSE for NULL where that is
+        faster.
+
+        Raises:
+            UnsupportedPredicate: a part cannot run on Arrow with Spark's meaning; it is named.
+
+        Evaluating it raises InvalidPredicate for a row where Spark raises, such as ``a[9]`` of three.
+        """
+        arrow = schema if isinstance(schema, pa.Schema) else None
+
+        def column(node: ex.Column) -> pc.Expression:
+            path = (names or {}).get(node.path, node.path)
+            found = pc.field(*path) if len(path) > 1 else pc.field(path[0])
+            actual = _type_at(arrow, path) if arrow is not None else None
+            if actual is None or actual == node.type:
+                return found
+            return found.cast(node.type)
+
+        try:
+            condition = failures.guarded(self.expression, self.sql)
+            return ex.compile_expression(condition, column, as_filter=as_filter)
+        except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UnsupportedPredicate(
+                f"{error} in the predicate {self.sql!r} cannot be evaluated without Spark; rewrite "
+                "it with comparisons, IN, LIKE or a plain CAST",
+                predicate=self.sql,
+            ) from None
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+def parse(sql: str | Predicate, schema: StructType | pa.Schema) -> Predicate:
+    """Understand a condition over the columns of ``schema``.
+
+    Names resolve without regard to case; ``a.b`` reaches into structs, backticks quote names.
+
+    Raises:
+        InvalidPredicate: syntax, an unknown column (with the closest names) or operands that do not
+            fit; the message says where.
+        UnsupportedPredicate: SQL outside the subset evaluated in the process; it is named.
+    """
+    if isinstance(sql, Predicate):
+        return sql
+    if not isinstance(sql, str):
+        raise InvalidPredicate(f"a predicate is SQL text, not {type(sql).__name__}: {sql!r:.80}",
+                               predicate=str(sql))
+    if isinstance(schema, pa.Schema):
+        schema = from_arrow(schema)
+    return _parse(sql, schema)
+
+
+@lru_cache(maxsize=256)
+def _parse(sql: str, schema: StructType) -> Predicate:
+    from deltanb.sql.resolver import Resolver
+
+    try:
+        expression = Resolver(sql, schema).whole(syntax(sql), is_condition=True)
+    except RecursionError:
+        raise too_deep(sql) from None
+    return Predicate(sql, expression)
+
+
+def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) -> Value:
+    """Understand an expression over the columns of ``schema`` that is stored in a column.
+
+    ``target`` is the column's type: the value is cast to it by Spark's store assignment (numbers to
+    numbers, dates and times to each other, anything plain to text); a literal may also be a text that
+    reads as a value of the type.
+
+    Raises:
+        InvalidPredicate: syntax, an unknown column (with the closest names), or a type that may not be
+            stored in the target.
+        UnsupportedPredicate: SQL outside the subset evaluated in the process, or such that may fail for
+            a row (``deltanb.sql.values``).
+    """
+    from deltanb.sql import values
+    from deltanb.sql.resolver import Resolver
+
+    if not isinstance(sql, str):
+        raise InvalidPredicate(
+            f"a value is SQL text, not {type(sql).__name__}: {sql!r:.80}; write 'NULL', '1' or "
+            "\"'text'\"", predicate=str(sql))
+    wanted = target if isinstance(target, pa.DataType) else arrow_type(target)
+    try:
+        found = Resolver(sql, schema).whole(syntax(sql), is_condition=False)
+    except RecursionError:
+        raise too_deep(sql) from None
+    if isinstance(found, ex.Literal):
+        found = _stored_literal(sql, found, wanted)
+    elif not values.assignable(found.type, wanted):
+        if pa.types.is_nested(found.type) and pa.types.is_nested(wanted):
+            raise UnsupportedPredicate(
+                f"{sql!r} is {spark_name(found.type)}, which only Spark stores as {spark_name(wanted)}; use "
+                "engine='spark'", predicate=sql)
+        raise InvalidPredicate(
+            f"{sql!r} is {spark_name(found.type)}, which a column of type {spark_name(wanted)} does not "
+            "take; add a CAST", predicate=sql)
+    try:
+        value = values.Value(sql, values.strict(found), wanted)
+        value.compiled()
+    except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UnsupportedPredicate(
+            f"{error} in {sql!r} cannot be computed without Spark; use engine='spark', or rewrite it",
+            predicate=sql) from None
+    return value
+
+
+def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
+    """The rows for which the condition is TRUE.
+
+    Raises:
+        InvalidPredicate: as :func:`parse`.
+        UnsupportedPredicate: as :meth:`Predicate.to_expression`.
+    """
+    if isinstance(predicate, str):
+        predicate = parse(predicate, table.schema)
+    return table.filter(predicate.to_expression(table.schema, as_filter=True))
+
+
+def _stored_literal(sql: str, found: ex.Literal, wanted: pa.DataType) -> ex.Literal:
+    try:
+        return ex.Literal(convert(found.value, found.type, wanted), wanted)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise InvalidPredicate(
+            f"{sql!r} cannot be stored in a column of type {spark_name(wanted)}: {error}", predicate=sql
+        ) from None
+
+
+def parse_understood(sql: str, schema: StructType) -> list[Predicate]:
+    """The parts of a condition, joined by AND at its top, that are in the evaluated subset.
+
+    Rows of the condition satisfy all of them, so that files can be left out by them where only Spark
+    understands the rest.
+
+    Raises:
+        InvalidPredicate: as :func:`parse`.
+    """
+    return parse_parts(sql, schema)[0]
+
+
+def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str]]:
+    """The parts of a condition as of :func:`parse_understood`, and the texts of those that are not in the
+    evaluated subset.
+
+    Raises:
+        InvalidPredicate: as :func:`parse`.
+    """
+    syntax(sql)
+    found, left_out = [], []
+    for text in split(sql):
+        try:
+            part = parse(text, schema)
+            part.to_expression()
+        except UnsupportedPredicate:
+            left_out.append(text)
+            continue
+        found.append(part)
+    return found, left_out
+
+
+def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
+    index = schema.get_field_index(path[0])
+    if index < 0:
+        return None
+    found = schema.field(index).type
+    for name in path[1:]:
+        if not pa.types.is_struct(found) or found.get_field_index(name) < 0:
+            return None
+        found = found.field(name).type
+    return found

@@ -1,0 +1,244 @@
+"""SQL as text: one expression cut and parsed by sqlglot, as Spark reads it.
+
+What lives here: :func:`syntax`, the tree of an expression or an error that says where it is wrong, and
+:func:`split`, the texts that AND joins.
+What it does not know: names, types, what a node of the tree means (``resolution``).
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.safe_text import with_cut
+
+MAX_QUOTED = 60  # characters of a predicate in an error that is about its length
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.S)
+_LETTERS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def syntax(sql: str) -> sqlglot.Expression:
+    """The syntax tree of one expression in Spark's SQL.
+
+    Raises:
+        InvalidPredicate: no SQL, nothing, or several statements.
+    """
+    _refuse_halves(sql, sql)
+    dialect = sqlglot.Dialect.get_or_raise("spark")
+    try:
+        tokens = _spark_tokens(sql, dialect.tokenize(sql))
+        trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
+    except SqlglotError as error:
+        raise _syntax_error(sql, error) from None
+    except RecursionError:
+        raise too_deep(sql) from None
+    except InvalidPredicate:
+        raise
+    except Exception as error:  # its parser stumbles over some SQL that is none: map('a')
+        raise InvalidPredicate(f"the predicate {sql!r} is not valid SQL: {error}", predicate=sql) from None
+    if len(trees) != 1:
+        what = "is empty" if not trees else "holds several statements"
+        raise InvalidPredicate(f"the predicate {sql!r} {what}; write one condition",
+                               predicate=sql)
+    tree = trees[0]
+    if isinstance(tree, sqlglot.exp.Alias):
+        place = tree.args["alias"]
+        raise InvalidPredicate(
+            f"unexpected {place.name!r} after {_text(tree.this)!r} in the predicate {sql!r}; join "
+            "conditions with AND or OR",
+            predicate=sql,
+        )
+    return tree
+
+
+_NO_CALLS = frozenset({
+    "and", "or", "not", "in", "is", "as", "case", "when", "then", "else", "like", "ilike", "rlike", "regexp",
+    "between", "cast", "try_cast", "interval", "div", "on", "from", "select", "where", "over", "values",
+    "varchar", "dec", "numeric", "distinct"})
+"""Words before a bracket that call nothing."""
+
+
+def function_names(sql: str) -> list[str]:
+    """The functions that an expression calls by name, in lower case and in their order.
+
+    >>> function_names("CAST(upper(a) AS DECIMAL(3, 1)) IN (1, `my f`(b)) AND c LIKE ANY ('x')")
+    ['upper', 'decimal', 'my f']
+
+    Raises:
+        InvalidPredicate: no SQL.
+    """
+    try:
+        tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(sql)
+    except SqlglotError as error:
+        raise _syntax_error(sql, error) from None
+    found = []
+    for place, token in enumerate(tokens[:-1]):
+        name = token.text.lower()
+        if tokens[place + 1].token_type != TokenType.L_PAREN or token.token_type == TokenType.STRING:
+            continue
+        is_name = token.token_type == TokenType.IDENTIFIER or (
+            re.fullmatch(r"[a-z_]\w*", name) is not None and name not in _NO_CALLS)
+        if is_name and not (name in ("any", "all", "some") and place and tokens[place - 1].token_type in (
+                TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.EQ)):
+            found.append(name)
+    return found
+
+
+def anonymous_functions(sql: str) -> list[str]:
+    """The functions that an expression calls and the parser does not know, in lower case.
+
+    >>> anonymous_functions("CAST(upper(a) AS VARCHAR(3)) = soundexx(a)")
+    ['soundexx']
+
+    Raises:
+        InvalidPredicate: no SQL.
+    """
+    return [node.name.lower() for node in syntax(sql).find_all(sqlglot.exp.Anonymous)]
+
+
+def _spark_tokens(sql: str, tokens: list[Token]) -> list[Token]:
+    """The tokens as Spark means them, whichever version of sqlglot cut them.
+
+    Texts are read from what stands in the SQL: versions know different escapes. Adjacent texts in one
+    kind of quotes are one with such a quote between: ``'it''s'``. ``1.5BD`` becomes a cast of its digits
+    to ``DECIMAL(2, 1)``: most versions leave out the size.
+    """
+    found: list[Token] = []
+    for token in tokens:
+        last = found[-1] if found else None
+        if token.token_type == TokenType.STRING and sql[token.start] in "'\"":
+            text, start = _unescaped(sql, sql[token.start + 1:token.end]), token.start
+            if last is not None and last.token_type == TokenType.STRING and last.end + 1 == start \
+                    and sql[last.end] == sql[start]:
+                found.pop()
+                text, start = last.text + sql[last.end] + text, last.start
+            found.append(_token(token, TokenType.STRING, text, start))
+        elif token.token_type == TokenType.DECIMAL and token.text.lower() == "bd" and len(found) > 1:
+            try:
+                number = Decimal(found[-2].text).as_tuple()
+            except InvalidOperation:  # an exponent of twenty digits
+                raise InvalidPredicate(f"a number in the predicate {sql!r} has more than 38 digits",
+                                       predicate=sql) from None
+            scale = max(-int(number.exponent), 0)
+            precision = max(len(number.digits) + max(int(number.exponent), 0), scale)
+            found[-2:] = [_token(token, kind, text, token.start) for kind, text in (
+                (TokenType.STRING, found[-2].text), (TokenType.DCOLON, "::"), (TokenType.DECIMAL, "DECIMAL"),
+                (TokenType.L_PAREN, "("), (TokenType.NUMBER, str(precision)), (TokenType.COMMA, ","),
+                (TokenType.NUMBER, str(scale)), (TokenType.R_PAREN, ")"))]
+        else:
+            found.append(token)
+    return found
+
+
+def _token(like: Token, kind: TokenType, text: str, start: int) -> Token:
+    return Token(kind, text, like.line, like.col, start, like.end, like.comments)
+
+
+def _unescaped(sql: str, text: str) -> str:
+    """What stands between two quotes, with its escapes read; a backslash stays before ``%`` and ``_``."""
+    if "\\" not in text:
+        return text
+    try:
+        found = _ESCAPE.sub(_character, text)
+    except (ValueError, OverflowError):
+        raise InvalidPredicate(f"\\U in the predicate {sql!r} names no character; the last one is "
+                               "\\U0010FFFF", predicate=sql) from None
+    found = found.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    _refuse_halves(sql, found)
+    return found
+
+
+def _character(match: re.Match[str]) -> str:
+    code, octal, letter = match[1] or match[2], match[3], match[4]
+    if code:
+        return chr(int(code, 16))
+    if octal:
+        return chr(int(octal, 8))
+    return _LETTERS.get(letter, letter)
+
+
+def _refuse_halves(sql: str, text: str) -> None:
+    """Refuse a surrogate without its other half, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidPredicate(
+            f"the predicate {sql!r} contains an unpaired surrogate, \\u{ord(text[error.start]):04X}, "
+            "which no column can hold; write the whole character", predicate=sql) from None
+
+
+def too_deep(sql: str) -> UnsupportedPredicate:
+    """The error for SQL that is nested more deeply than it can be walked."""
+    return UnsupportedPredicate(
+        f"the SQL {sql[:MAX_QUOTED]!r}…, {len(sql):,} characters long, is nested too deeply; write an "
+        "IN list, or terms joined by AND or OR without brackets around each: of these there may be thousands",
+        predicate=sql)
+
+
+def _syntax_error(sql: str, error: SqlglotError) -> InvalidPredicate:
+    details: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
+    if not details:
+        first = str(error).splitlines()[0]
+        return InvalidPredicate(f"the predicate {sql!r} is not valid SQL: {first}", predicate=sql)
+    near = details.get("highlight") or ""
+    description = str(details.get("description", "syntax error")).rstrip(".")
+    if description.startswith("Required keyword"):
+        description = "an operand is missing"
+    where = f"line {details.get('line')}, column {details.get('col')}"
+    return InvalidPredicate(
+        f"the predicate {sql!r} is not valid SQL: {description} at {where}"
+        + (f", near {near!r}" if near else ""),
+        predicate=sql, line=details.get("line"), position=details.get("col"),
+    )
+
+
+def split(sql: str) -> list[str]:
+    """The texts that AND joins at the top, as they were written."""
+    tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(sql)
+    depths = _depths(tokens)
+    inside = tokens
+    if tokens[0].token_type == TokenType.L_PAREN and min(depths[:-1]) == 1 and depths[-1] == 0:
+        inside, depths = tokens[1:-1], [depth - 1 for depth in depths[1:-1]]
+    pieces: list[list[Token]] = [[]]
+    between = False  # the next AND belongs to a BETWEEN
+    for token, depth in zip(inside, depths, strict=True):
+        if depth == 0 and token.token_type == TokenType.OR:
+            return [sql]
+        if depth == 0 and token.token_type == TokenType.AND and not between:
+            pieces.append([])
+            continue
+        if depth == 0 and token.token_type in (TokenType.BETWEEN, TokenType.AND):
+            between = not between
+        pieces[-1].append(token)
+    if len(pieces) == 1:
+        return [sql]
+    texts = [sql[piece[0].start:piece[-1].end + 1] for piece in pieces if piece]
+    return [part for text in texts for part in split(text)]
+
+
+def _depths(tokens: list[Token]) -> list[int]:
+    """How many brackets or CASEs are open after each token."""
+    opening = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
+    closing = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+    depths, depth = [], 0
+    for token in tokens:
+        depth += (token.token_type in opening) - (token.token_type in closing)
+        depths.append(depth)
+    return depths
+
+
+def _text(tree: sqlglot.Expression) -> str:
+    return tree.sql(dialect="spark")
+
+
+def said(node: exp.Expression) -> str:
+    """The SQL of a node, for messages."""
+    text = node.sql(dialect="spark")
+    return with_cut(text, text)

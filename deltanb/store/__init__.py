@@ -1,0 +1,1 @@
+"""Where files are: folders, memory, and what a path of the log means."""

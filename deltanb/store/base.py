@@ -1,0 +1,99 @@
+"""Where a table's files are: what a log asks of a store.
+
+What lives here: the protocol of names, listings, reads and writes, above all put-if-absent, on which every
+commit rests. Names are relative to the table's root and use ``/``.
+What it does not know: what the files mean. No name of a log file, no action, no Parquet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FileStatus", "LogStore"]
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """One file: its name in the store, size in bytes, modification time in epoch milliseconds.
+
+    ``tag`` differs whenever a name was given new content, as far as the store can tell.
+    """
+
+    name: str
+    size: int
+    modification_time: int
+    tag: str = ""
+
+
+@runtime_checkable
+class LogStore(Protocol):
+    """What a log asks of a file system; rooted at the table.
+
+    What cannot be listed, looked at or read is a :class:`~deltanb.errors.StorageError`, and never taken for
+    what is not there.
+    """
+
+    root: str
+    """As the person gave it: an absolute path, or a URI."""
+    is_partial_write_visible: bool
+    """Whether a reader may see a file that is still being written."""
+    has_folders: bool
+    """Whether a name needs a folder that is there; ``put_if_absent`` takes ``make_folders`` then."""
+    is_final: bool
+    """Whether nothing of a put happens after it has returned or was interrupted: its False then means a
+    file that is another's. Where requests are repeated below the store it may be our own."""
+
+    def list_from(self, name: str) -> list[FileStatus]:
+        """The files in the folder of ``name`` whose names are ``name`` or later, sorted by name."""
+
+    def list_names(self, name: str) -> list[str]:
+        """As :meth:`list_from`, names only: cheaper where a status costs a call."""
+
+    def list_all(self, prefix: str) -> Iterator[FileStatus]:
+        """Every file below a folder ("" is the whole table)."""
+
+    def status(self, name: str) -> FileStatus | None:
+        """One file, or None."""
+
+    def read(self, name: str) -> bytes:
+        """The whole content; FileNotFoundError where there is none."""
+
+    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
+        """Create the file with its whole content, or return False because it exists.
+
+        With ``make_folders=False`` a missing folder is an error: what was there was removed.
+
+        A :class:`~deltanb.errors.StorageError` says that nothing was created. Any other OSError leaves
+        that open.
+        """
+
+    def put(self, name: str, data: bytes) -> None:
+        """Create or replace the file; readers see the old or the new content, nothing between.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+
+    def delete(self, name: str) -> None:
+        """Remove the file; an absent one is fine.
+
+        Raises:
+            StorageError: it is there and cannot be removed.
+        """
+
+    def open_input(self, name: str) -> pa.NativeFile:
+        """A random access file for Arrow's readers; FileNotFoundError where there is none."""
+
+    def open_output(self, name: str) -> pa.NativeFile:
+        """A file for Arrow's writers; folders are made, content counts from ``close()`` on."""
+
+    def resolve(self, path: str) -> tuple[LogStore, str]:
+        """(store, name) of a *decoded* path: relative, absolute, or a URI. See ``store/paths.py``."""
+
+    def local_path(self, name: str) -> str | None:
+        """The path on this machine's file system, or None for other kinds of store."""

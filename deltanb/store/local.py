@@ -1,0 +1,453 @@
+"""Folders of the local file system as stores.
+
+What lives here: put-if-absent by temporary file and link, what reaches the disk when, and errors of the
+system as errors of this library.
+What it does not know: what the files mean. No name of a log file, no action, no Parquet.
+
+>>> import tempfile
+>>> store = LocalStore(tempfile.mkdtemp())
+>>> store.put_if_absent("_delta_log/00000000000000000000.json", b"{}")
+True
+>>> store.put_if_absent("_delta_log/00000000000000000000.json", b"{}")
+False
+>>> [status.name for status in store.list_from("_delta_log/")]
+['_delta_log/00000000000000000000.json']
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from deltanb.errors import InvalidArgument, StorageError
+from deltanb.options import options
+from deltanb.safe_text import redacted
+from deltanb.store.base import FileStatus, LogStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LocalStore", "is_temporary", "local_path_of", "sync_path", "unsynced"]
+
+READ_CHUNK = 1 << 16
+"""Bytes asked for at first: nearly every commit is smaller, so one call reads it. Above 128 KiB the
+allocator would map and unmap fresh memory for every file, which costs more than the read."""
+
+# What link() answers on file systems without hard links (FAT, some network and FUSE mounts).
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+# Names too long for the file system, and links in a circle: nothing is there.
+_NO_SUCH_NAME = {errno.ENAMETOOLONG, errno.ELOOP}
+# What link() answers where it is certain that it did nothing; an I/O error leaves that open.
+_REFUSED = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EROFS, errno.EACCES, errno.ENOENT,
+            errno.ENOTDIR}
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_VECTOR = rf"\.deletion_vector_{_UUID}\.bin(?:\.{_UUID})?\.tmp"
+# Ours; deletion vectors and files of the log as other writers name them before they are renamed.
+_TEMPORARY = re.compile(
+    rf"(?:.*/)?\.[^/]+\.[0-9a-f]{{16}}\.tmp|(?:.*/)?{_VECTOR}|_delta_log/(?:.*/)?\.[^/]+\.{_UUID}\.tmp")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is that of a file that a writer, of whatever library, had not given its own name yet.
+
+    >>> is_temporary("_delta_log/.00000000000000000000.json.0123456789abcdef.tmp"), is_temporary("a.tmp")
+    (True, False)
+    """
+    return name.endswith(".tmp") and _TEMPORARY.fullmatch(name) is not None
+
+
+def is_temporary_vector(name: str) -> bool:
+    """Whether it is a deletion vector that another writer had not given its own name yet.
+
+    >>> is_temporary_vector("ab/.deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin.tmp")
+    True
+    """
+    return re.fullmatch(_VECTOR, name.rpartition("/")[2]) is not None
+
+
+def can_name_a_file(name: str) -> bool:
+    """Whether the file system can have a file of this name: no NUL, no unpaired surrogate."""
+    if name.isascii():
+        return "\0" not in name
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+
+
+def local_path_of(text: str) -> str:
+    """The absolute path behind a path or ``file:`` URI.
+
+    >>> local_path_of("file:///lake/a%20b"), local_path_of("file:/lake")
+    ('/lake/a b', '/lake')
+    """
+    if text[:5].lower() == "file:":
+        parts = urlsplit(text)
+        if parts.netloc not in ("", "localhost"):
+            raise InvalidArgument(f"{text} names a file on another machine ({parts.netloc})")
+        text = unquote(parts.path)
+    return os.path.abspath(os.path.expanduser(text))
+
+
+class LocalStore:
+    """A folder of the local file system.
+
+    ``durability`` is "sync" (a commit has reached the disk when it returns: fsync of the file and
+    of its folder) or "none"; by default the option of that name decides at every write.
+    """
+
+    has_folders = True
+    is_final = True
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        durability: Literal["sync", "none"] | None = None,
+    ) -> None:
+        if durability not in (None, "sync", "none"):
+            raise InvalidArgument(f"durability={durability!r} is not 'sync' or 'none'")
+        self.root = local_path_of(os.fspath(root))
+        self.is_partial_write_visible = False
+        self._durability = durability
+
+    def __repr__(self) -> str:
+        return f"LocalStore({redacted(self.root)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LocalStore):
+            return NotImplemented
+        return (type(self), self.root, self._durability) == (type(other), other.root, other._durability)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.root, self._durability))
+
+    # -- listing --------------------------------------------------------------------------------
+
+    def list_names(self, name: str) -> list[str]:
+        """Names only; the kind of an entry is asked for only where a folder could hide."""
+        folder, _, first = name.rpartition("/")
+        prefix = folder + "/" if folder else ""
+        try:
+            with os.scandir(self._path(folder)) as entries:
+                return sorted(prefix + e.name for e in entries if e.name >= first and e.is_file())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StorageError.of(error, "listed", self._path(folder)) from error
+
+    def list_from(self, name: str) -> list[FileStatus]:
+        """Names and statuses; a file deleted between the two is left out."""
+        found = (self.status(one) for one in self.list_names(name))
+        return [status for status in found if status is not None]
+
+    def list_all(self, prefix: str) -> Iterator[FileStatus]:
+        """Depth first, folders in name order; one that cannot be listed is an error, and not empty."""
+        for folder, folders, names in os.walk(self._path(prefix), onerror=raise_unlistable):
+            folders.sort()
+            relative = os.path.relpath(folder, self.root)
+            start = "" if relative == "." else relative.replace(os.sep, "/") + "/"
+            for name in sorted(names):
+                status = self.status(start + name)
+                if status is not None:
+                    yield status
+
+    def status(self, name: str) -> FileStatus | None:
+        """From one stat call; the tag holds inode and nanoseconds."""
+        try:
+            found = os.stat(self._path(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno in _NO_SUCH_NAME:
+                return None
+            raise StorageError.of(error, "read", self._path(name)) from error
+        if stat.S_ISDIR(found.st_mode):
+            return None
+        tag = f"{found.st_ino}-{found.st_mtime_ns}"
+        return FileStatus(name, found.st_size, found.st_mtime_ns // 1_000_000, tag)
+
+    # -- whole files ----------------------------------------------------------------------------
+
+    def read(self, name: str) -> bytes:
+        """With bare system calls: half the time of ``open()`` on a log's thousands of files."""
+        try:
+            handle = os.open(self._path(name), os.O_RDONLY)
+            try:
+                data = os.read(handle, READ_CHUNK)
+                if len(data) < READ_CHUNK:
+                    return data
+                parts = [data]
+                while data := os.read(handle, os.fstat(handle).st_size + READ_CHUNK):
+                    parts.append(data)
+                return b"".join(parts)
+            finally:
+                os.close(handle)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StorageError.of(error, "read", self._path(name)) from error
+
+    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
+        """A temporary file, then a hard link to the name: it appears whole, and once."""
+        path = self._path(name)
+        temporary = _temporary_name(path)
+        try:
+            self._write_temporary(temporary, data, path, make_folders)
+            if not self._link(temporary, path, data):
+                return False
+        finally:
+            _drop(temporary)
+        if self._syncs:
+            sync_path(os.path.dirname(path))
+        return True
+
+    def put(self, name: str, data: bytes) -> None:
+        """A temporary file renamed over the name."""
+        path = self._path(name)
+        temporary = _temporary_name(path)
+        try:
+            self._write_temporary(temporary, data, path)
+            os.replace(temporary, path)
+            self._sync_folder(os.path.dirname(path))
+        except BaseException as error:
+            _drop(temporary)
+            if isinstance(error, OSError):
+                raise StorageError.of(error, "written", path) from error
+            raise
+
+    def delete(self, name: str) -> None:
+        """Unlink."""
+        path = self._path(name)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StorageError.of(error, "removed", path) from error
+
+    # -- files for Arrow ------------------------------------------------------------------------
+
+    def open_input(self, name: str) -> pa.NativeFile:
+        """An operating system file."""
+        import pyarrow as pa
+
+        path = self._path(name)
+        try:
+            return pa.OSFile(path, "rb")
+        except FileNotFoundError:
+            raise
+        except OSError as error:  # a folder comes without an errno
+            if error.errno in (*_NO_SUCH_NAME, errno.ENOTDIR) or os.path.isdir(path):
+                raise FileNotFoundError(errno.ENOENT, "there is no such file", path) from error
+            raise StorageError.of(error, "read", path) from error
+
+    def open_output(self, name: str) -> pa.NativeFile:
+        """A file that is synced when closed, so that a commit never outlives its data."""
+        path = self._path(name)
+        try:
+            try:
+                return self._output(path)
+            except FileNotFoundError:
+                self._make_folder(os.path.dirname(path))
+                return self._output(path)
+        except OSError as error:
+            raise StorageError.of(error, "written", path) from error
+
+    def resolve(self, path: str) -> tuple[LogStore, str]:
+        """Names outside the table are served from the root of the file system."""
+        from deltanb.store.paths import elsewhere
+
+        return elsewhere(self, path)
+
+    def local_path(self, name: str) -> str:
+        """Always there."""
+        return self._path(name)
+
+    # -- helpers --------------------------------------------------------------------------------
+
+    @property
+    def _syncs(self) -> bool:
+        return (self._durability or options.durability) == "sync"
+
+    def _output(self, path: str) -> pa.NativeFile:
+        import pyarrow as pa
+
+        if not self._syncs:
+            return pa.OSFile(path, "wb")
+        return pa.PythonFile(_SyncedFile(path, self), mode="w")
+
+    def _path(self, name: str) -> str:
+        if not can_name_a_file(name):
+            raise FileNotFoundError(errno.ENOENT, "no file can have this name", name)
+        return f"{self.root}/{name}" if self.root != "/" else f"/{name}"
+
+    def _write_temporary(
+        self, temporary: str, data: bytes, path: str, make_folders: bool = True
+    ) -> None:
+        """A hidden file beside the target; a killed writer leaves it, and logs ignore it.
+
+        Raises:
+            StorageError: whatever goes wrong, the target was not touched.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            try:
+                handle = os.open(temporary, flags, 0o644)
+            except FileNotFoundError:
+                if not make_folders:
+                    raise
+                self._make_folder(os.path.dirname(temporary))
+                handle = os.open(temporary, flags, 0o644)
+            try:
+                _write_all(handle, data)
+                held = getattr(options.clock, "last", None)
+                if held is not None:  # a clock that is held still holds for the files of the log too
+                    os.utime(temporary, ns=(held * 1_000_000, held * 1_000_000))
+                if self._syncs:
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise StorageError.of(error, "written", path) from error
+
+    def _link(self, temporary: str, path: str, data: bytes) -> bool:
+        try:
+            os.link(temporary, path)
+            return True
+        except FileExistsError:
+            # A network file system may repeat a link whose answer was lost, and then meet itself.
+            return os.stat(temporary).st_nlink > 1
+        except OSError as error:
+            if error.errno in _REFUSED and os.stat(temporary).st_nlink == 1:
+                raise StorageError.of(error, "written", path) from error
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+        self.is_partial_write_visible = True
+        return self._create_exclusively(path, data)
+
+    def _create_exclusively(self, path: str, data: bytes) -> bool:
+        """Without hard links: still never two winners, but a reader may see half a file."""
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            return False
+        try:
+            _write_all(handle, data)
+            if self._syncs:
+                os.fsync(handle)
+        except BaseException:
+            os.unlink(path)  # half a commit would stop every reader of the table
+            raise
+        finally:
+            os.close(handle)
+        return True
+
+    def _make_folder(self, folder: str) -> None:
+        """Make a folder with its parents; their entries are synced as the file's will be."""
+        missing = []
+        above = folder
+        while not os.path.isdir(above):
+            missing.append(above)
+            above = os.path.dirname(above)
+        os.makedirs(folder, exist_ok=True)
+        for made in missing:
+            self._sync_folder(os.path.dirname(made))
+
+    def _sync_folder(self, folder: str) -> None:
+        if self._syncs:
+            sync_path(folder)
+
+
+class _SyncedFile(io.FileIO):
+    """A file whose ``close()`` returns once content and name are on the disk."""
+
+    def __init__(self, path: str, store: LocalStore) -> None:
+        super().__init__(path, "wb")
+        self._path = path
+        self._store = store
+
+    def write(self, data: Any) -> int:
+        """The whole of it: Arrow does not look at the number returned."""
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            done += super().write(view[done:]) or 0
+        return done
+
+    def close(self) -> None:
+        """Sync, then close."""
+        if self.closed:
+            return
+        try:
+            os.fsync(self.fileno())
+        finally:
+            super().close()
+        self._store._sync_folder(os.path.dirname(self._path))
+
+
+def _temporary_name(path: str) -> str:
+    # Random bytes, not options.new_id(): the name never reaches the log, and several processes
+    # that draw their ids from one seed must not meet here.
+    folder, _, base = path.rpartition("/")
+    return f"{folder}/.{base}.{os.urandom(8).hex()}.tmp"
+
+
+def sync_path(path: str) -> None:
+    """Wait until a file, or the entries of a folder, have reached the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system syncs folders
+            raise
+    finally:
+        os.close(handle)
+
+
+def raise_unlistable(error: OSError) -> None:
+    """For ``os.walk(onerror=…)``, which else takes a folder that it cannot list for an empty one.
+
+    A folder that is gone by now holds nothing.
+
+    Raises:
+        StorageError: any other error.
+    """
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise StorageError.of(error, "listed", str(error.filename)) from error
+
+
+def _drop(temporary: str) -> None:
+    """Remove a temporary file; one that stays is ignored, and VACUUM removes it."""
+    with suppress(OSError):
+        os.unlink(temporary)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def unsynced(store: LogStore) -> LogStore:
+    """The same folder, written without fsync; other kinds of store as they are.
+
+    For what can be made again from the log, as checksums and the checkpoint hint: a commit must survive a
+    power cut, these need not, and readers ignore them where they are torn.
+
+    >>> unsynced(LocalStore("/lake/t"))
+    LocalStore('/lake/t')
+    """
+    return _unsynced(store.root) if type(store) is LocalStore else store
+
+
+@lru_cache(maxsize=64)
+def _unsynced(root: str) -> LocalStore:
+    return LocalStore(root, durability="none")

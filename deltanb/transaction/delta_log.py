@@ -1,0 +1,109 @@
+"""The log of one table as people hold it: it is read, and transactions on it begin.
+
+What lives here: :class:`DeltaLog`, one for a table and process.
+What it does not know: how a log is read (``log/reader``), what a transaction does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from deltanb.display import Displayable
+from deltanb.errors import InvalidArgument
+from deltanb.log.reader import LogReader
+from deltanb.store.base import LogStore
+from deltanb.store.guard import unguarded
+from deltanb.store.open import store_for
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+__all__ = ["DeltaLog"]
+
+MAX_CACHED_LOGS = 32
+"""Logs kept alive though nobody holds them: a notebook that opens one path again and again."""
+
+_R = TypeVar("_R")
+_logs: weakref.WeakValueDictionary[str, DeltaLog] = weakref.WeakValueDictionary()
+_recent: OrderedDict[str, DeltaLog] = OrderedDict()
+_logs_lock = threading.Lock()
+
+
+class DeltaLog(LogReader, Displayable):
+    """The log of one table, on which transactions begin.
+
+    A place without a table has a log too, whose snapshot has version -1: so tables are created.
+
+    >>> from deltanb.testing import MemoryStore
+    >>> log = DeltaLog.for_table(MemoryStore())
+    >>> log.exists, log.snapshot.version
+    (False, -1)
+    """
+
+    @classmethod
+    def for_table(cls, table: str | os.PathLike[str] | LogStore) -> DeltaLog:
+        """The log of a table given by path, URI or store; the same object for the same table.
+
+        Raises:
+            InvalidArgument: a URI that no store serves.
+        """
+        store = store_for(table)
+        key = _identity(store)
+        with _logs_lock:
+            log = _logs.get(key)
+            if log is None or not (isinstance(table, str | os.PathLike) or log.store == store):
+                log = _logs[key] = cls(store)
+            _recent[key] = log
+            _recent.move_to_end(key)
+            while len(_recent) > MAX_CACHED_LOGS:
+                _recent.popitem(last=False)
+            return log
+
+    @staticmethod
+    def clear_cache() -> None:
+        """Forget all logs; handles that people hold go on working."""
+        with _logs_lock:
+            _logs.clear()
+            _recent.clear()
+
+    def start_transaction(self, snapshot: Snapshot | None = None) -> OptimisticTransaction:
+        """A new transaction on this table.
+
+        Args:
+            snapshot: the version it reads; the newest unless given.
+        """
+        from deltanb.transaction.transaction import OptimisticTransaction
+
+        return OptimisticTransaction(self, snapshot)
+
+    def with_new_transaction(self, work: Callable[[OptimisticTransaction], _R]) -> _R:
+        """Run ``work(txn)`` with a new transaction that is the thread's active one meanwhile.
+
+        Raises:
+            IllegalStateError: the thread has an active transaction already.
+            InvalidArgument: ``work`` is not a function.
+        """
+        if not callable(work):
+            raise InvalidArgument(
+                f"with_new_transaction takes a function of the transaction, found {type(work).__name__}")
+        from deltanb.transaction.transaction import OptimisticTransaction
+
+        txn = self.start_transaction()
+        OptimisticTransaction.set_active(txn)
+        try:
+            return work(txn)
+        finally:
+            if OptimisticTransaction.get_active() is txn:
+                OptimisticTransaction.clear_active()
+
+
+def _identity(store: LogStore) -> str:
+    """What makes two stores the same table: the real folder, or else the store object itself."""
+    local = store.local_path("")
+    return os.path.realpath(local) if local is not None else f"{store.root}#{id(unguarded(store))}"

@@ -1,0 +1,474 @@
+"""Writers race on purpose: real commands, real threads, and the same end at every run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb import formatting as units
+from deltanb.actions import AddFile
+from deltanb.errors import (
+    ConcurrentAppendException,
+    IllegalStateError,
+    InvalidArgument,
+    TableAlreadyExists,
+)
+from deltanb.formatting import MAX_COLUMNS
+from deltanb.observe.race import Race
+from deltanb.options import Options, options, set_options
+from deltanb.store.local import LocalStore
+from deltanb.table import DeltaTable
+from deltanb.testing import LoseResponse, MemoryStore, ScriptedStore
+from deltanb.transaction.commit import watching
+from deltanb.transaction.delta_log import DeltaLog
+
+Writer = Callable[[DeltaTable], Any]
+
+
+def ducks(store: Any = None, **settings: Any) -> DeltaTable:
+    place = MemoryStore("memory:///ducks") if store is None else store
+    return dn.create(place, {"name": ["Donald", "Daisy"], "month": [1, 2]}, partition_by=["month"],
+                     **settings)
+
+
+def append(month: int, name: str = "Scrooge") -> Writer:
+    return lambda table: table.append({"name": [name], "month": [month]})
+
+
+def delete(where: str) -> Writer:
+    return lambda table: table.delete(where)
+
+
+def names(table: DeltaTable) -> list[str | None]:
+    return [entry.user_name for entry in reversed(table.history())][1:]
+
+
+# -- orders ----------------------------------------------------------------------------------------
+
+
+def test_all_have_read_before_the_first_one_commits() -> None:
+    table = ducks()
+    result = dn.race(table, {"ann": append(1), "ben": delete("month = 1"), "cid": append(2)})
+    assert list(result.outcomes) == ["ann", "ben", "cid"]
+    assert (result.outcomes["ann"], result.outcomes["cid"]) == (1, 2)
+    error = result.outcomes["ben"]
+    assert isinstance(error, ConcurrentAppendException)
+    assert (error.conflict.read_version, error.version) == (0, 1)
+    assert names(table) == ["ann", "cid"]
+    assert [entry.read_version for entry in table.history()][:2] == [0, 0]
+
+
+def test_one_after_the_other() -> None:
+    table = ducks()
+    result = dn.race(table, {"ann": append(1), "ben": delete("month = 1")}, order="serial")
+    assert result.outcomes == {"ann": 1, "ben": 2}
+    assert [entry.read_version for entry in table.history()][:2] == [1, 0]
+
+
+@pytest.mark.parametrize(("order", "ann", "ben"), [
+    (["ben", "ann", "ben"], 2, 1),
+    ([1, 0, 1], 2, 1),
+    (["ann", "ben", "ann"], 1, "append"),
+    (["ben", "ben", "ann"], 2, 1),
+    ([], 1, 2),
+    (["ann"], 1, 2),
+    (["ben"] * 9 + ["ann"] * 9, 2, 1),
+])
+def test_a_chosen_order(order: list[Any], ann: int, ben: int | str) -> None:
+    result = dn.race(ducks(), {"ann": append(1), "ben": delete("month = 1")}, order)
+    assert result.outcomes["ann"] == ann
+    if ben == "append":
+        assert result.outcomes["ben"].conflict.rule == "append"
+    else:
+        assert result.outcomes["ben"] == ben
+
+
+def test_a_turn_ends_before_each_step_of_io() -> None:
+    """Between ben's lost put and his reading of the winner, ann commits once more."""
+    table = ducks()
+
+    def twice(table: DeltaTable) -> None:
+        append(1)(table)
+        append(2)(table)
+
+    writers = {"ann": twice, "ben": append(1)}
+    # ben: to his put; ann: to her first put; ann: commits v1, to her second put; ben: loses v1, to his
+    # reading of it; ann: commits v2; ben: meets both, commits v3.
+    result = dn.race(table, writers, ["ben", "ann", "ann", "ben", "ann"])
+    assert result.outcomes == {"ann": 2, "ben": 3}
+    assert names(table) == ["ann", "ann", "ben"]
+    (ben,) = [track for track in result.commits if track.writer == "ben"]
+    assert ben.lost == (1,)
+
+
+def test_exactly_one_runs_at_a_time() -> None:
+    running: list[str] = []
+    most = 0
+
+    def busy(name: str) -> Writer:
+        def work(table: DeltaTable) -> None:
+            nonlocal most
+            for _ in range(3):
+                running.append(name)
+                most = max(most, len(set(running)))
+                for _ in range(1000):
+                    most = max(most, len(set(running)))
+                running.clear()
+                append(1)(table)
+        return work
+
+    table = ducks()
+    dn.race(table, {name: busy(name) for name in "abc"}, [0, 0, 1, 1, 2, 2] * 2)
+    assert most == 1
+    assert sorted(names(table)) == list("aaabbbccc") != names(table)
+
+
+# -- writers ---------------------------------------------------------------------------------------
+
+
+def test_names_are_those_of_functions_or_of_places() -> None:
+    def etl(table: DeltaTable) -> None:
+        append(1)(table)
+
+    table = ducks()
+    result = dn.race(table, [etl, append(2), etl])
+    assert list(result.outcomes) == ["etl", "writer 2", "etl 3"]
+    assert names(table) == ["etl", "writer 2", "etl 3"]
+
+
+def settings_now() -> dict[str, Any]:
+    return {field.name: getattr(options, field.name) for field in fields(Options)}
+
+
+def test_what_a_writer_is_called_and_sets_is_its_own() -> None:
+    table = ducks()
+
+    def loud(table: DeltaTable) -> None:
+        with set_options(user_metadata="loud"):
+            append(1)(table)
+        set_options(max_rows=3)
+
+    with set_options(user_name="me"):
+        before = settings_now()
+        dn.race(table, {"loud": loud, "quiet": append(2)}, ["loud", "quiet", "loud", "quiet"])
+        assert settings_now() == before
+    assert [(e.user_name, e.user_metadata) for e in table.history()][:2] == [
+        ("quiet", None), ("loud", "loud")]
+
+
+def test_an_exception_of_a_writer_is_its_outcome() -> None:
+    error = ValueError("no ducks")
+
+    def wrong(table: DeltaTable) -> None:
+        raise error
+
+    def leaves(table: DeltaTable) -> None:
+        append(1)(table)
+        raise SystemExit(3)
+
+    result = dn.race(ducks(), {"wrong": wrong, "leaves": leaves, "ann": append(1)})
+    assert result.outcomes["wrong"] is error
+    assert isinstance(result.outcomes["leaves"], SystemExit)
+    assert result.outcomes["ann"] == 2
+
+
+def test_writers_that_never_commit_and_transactions_by_hand() -> None:
+    def by_hand(table: DeltaTable) -> None:
+        txn = table.start_transaction()
+        assert dn.OptimisticTransaction.get_active() is None
+        dn.OptimisticTransaction.set_active(txn)
+        txn.filter_files("month = 1")
+        txn.commit([AddFile("month=1/hand", {"month": "1"}, 1, 1)], "WRITE")
+
+    result = dn.race(ducks(), {"none": lambda t: t.version, "hand": by_hand, "ann": append(2)})
+    assert result.outcomes == {"none": None, "hand": 1, "ann": 2}
+    assert dn.OptimisticTransaction.get_active() is None
+
+
+def test_commits_to_other_tables_are_not_stopped() -> None:
+    other = ducks(MemoryStore("memory:///other"))
+
+    def elsewhere(table: DeltaTable) -> None:
+        append(1)(other)
+        append(1)(table)
+
+    result = dn.race(ducks(), {"a": elsewhere, "b": append(1)}, ["b", "a"])
+    assert result.outcomes == {"a": 1, "b": 2}
+    assert other.version == 1
+
+
+def test_threads_of_a_writer_commit_as_they_like() -> None:
+    def with_threads(table: DeltaTable) -> None:
+        threads = [threading.Thread(target=append(1), args=(table,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        append(2)(table)
+
+    table = ducks()
+    result = dn.race(table, {"many": with_threads, "ann": append(2)})
+    assert sorted(result.outcomes.values()) == [3, 4]
+    assert table.version == 4
+
+
+def test_a_race_within_a_race() -> None:
+    table = ducks()
+
+    def inner(table: DeltaTable) -> None:
+        assert dn.race(table, {"x": append(1), "y": append(2)}).outcomes == {"x": 1, "y": 2}
+        append(1)(table)
+
+    result = dn.race(table, {"outer": inner, "ann": append(1)})
+    assert result.outcomes == {"outer": 3, "ann": 4}
+    assert names(table) == ["x", "y", "outer", "ann"]
+
+
+def test_creating_is_no_race_of_an_existing_table() -> None:
+    table = ducks()
+    result = dn.race(table, {"new": lambda t: dn.create(t.log.store, {"x": [1]}), "ann": append(1)})
+    assert isinstance(result.outcomes["new"], TableAlreadyExists)
+
+
+# -- nothing hangs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lock", [True, False, None])
+def test_stores_that_need_the_lock_do_not_stand_in_the_way(lock: bool | None) -> None:
+    store = MemoryStore("memory:///ducks")
+    store.is_partial_write_visible = True
+    with set_options(commit_lock=lock):
+        result = dn.race(ducks(store), {"ann": append(1), "ben": append(2), "cid": append(1)},
+                         [0, 1, 2, 2, 1, 0])
+    assert result.outcomes == {"cid": 1, "ann": 2, "ben": 3}
+
+
+def test_a_lost_answer_is_found_again() -> None:
+    table = ducks(ScriptedStore(MemoryStore("memory:///ducks")))
+    table.log.store.script.extend([LoseResponse()])  # type: ignore[attr-defined]
+    result = dn.race(table, {"ann": append(1), "ben": append(1)})
+    assert result.outcomes == {"ann": 1, "ben": 2}
+    assert names(table) == ["ann", "ben"]
+
+
+def race_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("race: ")]
+
+
+def test_an_interrupt_ends_the_race_and_nothing_more_is_written(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second writer's turn is interrupted; the first, who waits before her put, writes nothing."""
+    table = ducks()
+    seen: list[BaseException] = []
+
+    def waits(table: DeltaTable) -> None:
+        try:
+            append(1)(table)
+        except BaseException as error:
+            seen.append(error)
+            append(2)(table)  # stubborn
+            raise
+
+    class Interrupted(threading.Semaphore):
+        def acquire(self, *args: Any, **kwargs: Any) -> bool:
+            super().acquire(*args, **kwargs)
+            raise KeyboardInterrupt
+
+    from deltanb.observe import race as racing
+
+    monkeypatch.setattr(racing, "GRACE", 0)
+    runners = [racing._Runner("ann", waits, table), racing._Runner("ben", append(1), table)]
+    runners[1]._back = Interrupted(0)
+    before = settings_now()
+    with pytest.raises(KeyboardInterrupt):
+        racing._run(runners, [0, 1])
+    assert [type(error) for error in seen] == [racing._Stopped]
+    assert settings_now() == before
+    runners[1]._is_stopped = True
+    runners[1]._go.release()
+    for runner in runners:
+        runner._thread.join(60)
+    assert table.version == 0
+    assert [a.outcome for a in dn.transaction.journal.journal_of(table.log)].count("abandoned") >= 2
+    assert race_threads() == []
+
+
+def test_settings_of_a_writer_that_ran_when_the_race_was_interrupted_are_gone() -> None:
+    """The interrupt comes while it holds a setting, which it gives back before it can be stopped."""
+    table = ducks()
+    is_interrupted = threading.Event()
+
+    def busy(table: DeltaTable) -> None:
+        with set_options(user_name="busy bee"):
+            is_interrupted.wait(60)
+        append(1)(table)
+
+    class InterruptedOnce(threading.Semaphore):
+        def acquire(self, *args: Any, **kwargs: Any) -> bool:
+            if not is_interrupted.is_set():
+                is_interrupted.set()
+                raise KeyboardInterrupt
+            return super().acquire(*args, **kwargs)
+
+    from deltanb.observe import race as racing
+
+    runner = racing._Runner("ann", busy, table)
+    runner._back = InterruptedOnce(0)
+    before = settings_now()
+    with pytest.raises(KeyboardInterrupt):
+        racing._run([runner], [0])
+    assert isinstance(runner.outcome, racing._Stopped)
+    assert settings_now() == before
+    assert table.version == 0
+    runner._thread.join(60)
+    assert race_threads() == []
+
+
+def test_no_thread_stays_behind_and_nobody_watches() -> None:
+    dn.race(ducks(), {"ann": append(1), "ben": append(1)})
+    assert race_threads() == []
+    assert watching.get() is None
+
+
+# -- refused ---------------------------------------------------------------------------------------
+
+
+def test_a_race_needs_a_table() -> None:
+    with pytest.raises(InvalidArgument, match=r"run on a table, found str; .*dn\.open\(path\)"):
+        dn.race("ducks", {"ann": append(1)})  # type: ignore[arg-type]
+
+
+def test_writers_that_failed_are_seen_where_nothing_was_committed() -> None:
+    race = dn.race(ducks(), {"ann": lambda table: table.no_such_thing()})
+    assert repr(race) == ("Timeline ducks  no commits\nann failed (AttributeError: "
+                          "'DeltaTable' object has no attribute 'no_such_thing')")
+
+
+def test_a_mistake_says_what_it_was_as_far_as_the_line_goes(tmp_path: Path) -> None:
+    def fails(words: str) -> Writer:
+        def work(table: DeltaTable) -> None:
+            raise ValueError(words)
+        return work
+
+    table = ducks(LocalStore(tmp_path / "ducks"))
+    said = dn.race(table, {"ann": delete("no_such = 1"), "ben": append(1)}).title
+    assert said.startswith("ann failed (InvalidPredicate: ") and "no_such" in said
+    assert said.endswith("), ben committed v1")
+    said = dn.race(table, [fails(f"{tmp_path}/ducks is {object()!r}\nand more")]).title
+    assert str(tmp_path) not in said and " at 0x" not in said and "more" not in said
+    long = dn.race(table, {"ann": fails("x" * 200), "ben": fails("y" * 200)}).title
+    assert units.width(long) <= MAX_COLUMNS
+    assert "xx…), ben failed (ValueError: yy" in long
+    many = dn.race(table, {f"writer {n}": fails("x" * 200) for n in range(9)}).title
+    assert "writer 0 failed (ValueError), writer 1" in many
+
+
+def test_lanes_stand_in_the_order_of_the_writers() -> None:
+    def twice(table: DeltaTable) -> None:
+        append(1)(table)
+        append(1)(table)
+
+    race = dn.race(ducks(), {"zoe": append(1), "none": lambda table: None, "ann": append(2), "ben": twice})
+    assert [lane.name for lane in race.scene.lanes.lanes] == ["zoe", "ann", "ben"]
+    assert race.svg.index(">zoe<") < race.svg.index(">ann<") < race.svg.index(">ben<")
+    assert [lane.name for lane in race.marked({1: "first"}).scene.lanes.lanes] == ["zoe", "ann", "ben"]
+
+
+@pytest.mark.parametrize(("writers", "order", "says"), [
+    ([], None, "one at least"),
+    ({}, None, "one at least"),
+    (append(1), None, "a list or a dict of writers"),
+    ("ab", None, "writer 'writer 1' is a callable"),
+    ({"ann": 5}, None, "writer 'ann' is a callable that takes the table, found int"),
+    ({3: append(1)}, None, "a writer's name is a text, found 3"),
+    ({"ann": append(1)}, ["ben"], "'ben' is none of the writers; they are ann"),
+    ({"ann": append(1)}, [1], "1 is none of the writers"),
+    ({"ann": append(1)}, [-1], "-1 is none of the writers"),
+    ({"ann": append(1)}, [True], "True is none of the writers"),
+    ({"ann": append(1)}, "ann", "order='ann' is None, 'serial', or a list"),
+    ({"ann": append(1)}, 5, "order=5"),
+])
+def test_mistakes_are_named_before_anything_runs(writers: Any, order: Any, says: str) -> None:
+    table = ducks()
+    with pytest.raises(InvalidArgument, match=says):
+        dn.race(table, writers, order)
+    assert table.version == 0
+
+
+def test_a_past_version_is_no_place_for_a_race() -> None:
+    table = ducks()
+    append(1)(table)
+    with pytest.raises(IllegalStateError, match="as of version 0"):
+        dn.race(table.as_of(0), {"ann": append(1)})
+
+
+# -- teaching --------------------------------------------------------------------------------------
+
+
+def lesson() -> list[str]:
+    """What a person sees of a race, its conflict, what would have been, and the history."""
+    DeltaLog.clear_cache()
+    with dn.teaching(seed=1):
+        table = ducks()
+        result = dn.race(table, {"ann": append(1), "ben": delete("month = 1"), "cid": append(2)},
+                         ["ben", "ann", "cid", "ann"])
+        assert isinstance(result, Race)
+        conflict = result.outcomes["ben"].conflict
+        history = table.history()
+        shown = [result, conflict, history.replay(), history, table]
+        log = [table.log.store.read(f"_delta_log/{v:020}.json").decode() for v in range(3)]
+        return [repr(one) for one in shown] + log
+
+
+def test_a_lesson_is_the_same_at_every_run() -> None:
+    first, second = lesson(), lesson()
+    assert first == second
+    race, conflict, replay, *_ = first
+    assert race.startswith("Timeline ducks  v1 to v2  2 commits  2 writers\n2 races lost, 1 transaction ")
+    assert "ann committed v1, ben failed (ConcurrentAppend), cid committed v2" in race
+    assert conflict.startswith("✕ ConcurrentAppend: your DELETE read files where month = 1")
+    assert "WriteSerializable: 1 that failed would have passed" in replay
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("work", [
+    append(1), lambda t: t.update({"name": "'Gus'"}, where="name = 'Donald'"),
+    lambda t: t.overwrite({"name": ["Gus"], "month": [1]}),
+    lambda t: t.merge({"name": ["Gus"], "month": [9]}, "t.name = s.name", target_alias="t",
+                      source_alias="s").when_not_matched_insert_all().execute(),
+], ids=["append", "update", "overwrite", "merge"])
+def test_a_writer_that_is_stopped_leaves_no_files(work: Writer) -> None:
+    from deltanb.observe import race as racing
+
+    table = ducks()
+    names = sorted(status.name for status in table.log.store.list_all(""))
+    runner = racing._Runner("ann", work, table)
+    runner.advance()
+    assert sorted(status.name for status in table.log.store.list_all("")) != names
+    runner.stop()
+    assert isinstance(runner.outcome, racing._Stopped)
+    assert sorted(status.name for status in table.log.store.list_all("")) == names
+
+
+def test_files_of_a_stopped_writer_stay_where_its_commit_may_have_landed() -> None:
+    """Its put landed, the answer was lost, and it waits before looking what is there."""
+    from deltanb.observe import race as racing
+
+    table = ducks(ScriptedStore(MemoryStore("memory:///ducks")))
+    table.log.store.script.append(LoseResponse())  # type: ignore[attr-defined]
+    runner = racing._Runner("ann", append(1), table)
+    runner.advance()
+    runner.advance()
+    runner.stop()
+    assert isinstance(runner.outcome, racing._Stopped)
+    assert table.to_arrow().num_rows == 3
+    assert table.version == 1
