@@ -184,7 +184,7 @@ def test_a_file_that_no_disk_can_hold_is_not_there(table: DeltaTable, tmp_path: 
 
 def test_integers_beyond_every_type_are_refused(tmp_path: Path, table: DeltaTable) -> None:
     for number in (10**38, 10**5000):
-        with pytest.raises(InvalidArgument):
+        with pytest.raises((InvalidArgument, InvalidSchema)):
             create(tmp_path / "x", {"i": [number]})
     for number in (10**30, 10**38, 10**5000):
         with pytest.raises((InvalidArgument, SchemaMismatch)):
