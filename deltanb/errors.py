@@ -60,12 +60,9 @@ each error carries as attributes. The concurrent family keeps the names of ``del
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from deltanb.safe_text import safe, shown, with_cut
-
-if TYPE_CHECKING:
-    from deltanb.transaction.conflicts import Conflict
 
 
 class DeltaError(Exception):
@@ -338,7 +335,7 @@ class DeltaConcurrentModificationException(DeltaError):
         self,
         message: str,
         *,
-        conflict: Conflict | None = None,
+        conflict: Any = None,
         version: int | None = None,
         error_class: str | None = None,
         **data: Any,

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,13 +46,15 @@ def test_the_core_loads_no_engine_and_no_notebook_library() -> None:
     assert not ENGINES_AND_NOTEBOOKS & loaded
 
 
-LAYERS = (
+ROOMS = (
     ("_version", "safe_text", "errors", "options", "display", "formatting", "progress", "damage", "action",
-     "actions", "schema.types"),
+     "actions"),
     ("store",),
-    ("schema", "sql"),
+    ("schema",),
+    ("sql",),
     ("log",),
     ("transaction",),
+    ("engine",),
     ("data", "spark"),
     ("commands",),
     ("table", "entry"),
@@ -60,34 +62,112 @@ LAYERS = (
     ("notebook",),
     ("cli", "testing", ""),
 )
+"""From the ground floor to the top: a module imports from its own row and from those before it."""
+
+UP = {
+    ("actions", "schema.protocol"): "Protocol.supports() asks the rules of features",
+    ("actions", "schema.types"): "Metadata.schema parses the schema's JSON",
+    ("options", "schema.properties"): "the option default_table_properties is checked when it is set",
+    ("schema.columns", "sql.coercion"): "messages about generated columns name types",
+    ("schema.columns", "sql.predicates"): "defaults are parsed when a table gets them",
+    ("schema.columns", "sql.row_expressions"): "generated columns are parsed when a table gets them",
+    ("spark.rewrite", "commands.upkeep.rewrite"): "the type of what it is given",
+    ("table", "observe.availability"): "DeltaTable.versions()",
+    ("table", "observe.time_travel"): "DeltaTable.time_travel()",
+    ("table", "observe.timeline"): "DeltaTable.timeline()",
+}
+"""Every import that runs up, of whatever kind, and why it stays."""
+
+MAX_UP = 10
+MAX_CIRCLE = 3  # files that import each other, when they are loaded or inside functions
+MAX_CIRCLE_OF_TYPES = 12  # where imports for annotations count, too
 
 
-def layer_of(module: str) -> int:
-    """The row of a module in the table of layers; the longest prefix counts."""
-    inner = module.removeprefix("deltanb").removeprefix(".")
-    rows = {name: row for row, names in enumerate(LAYERS) for name in names}
-    matching = [name for name in rows if f"{inner}.".startswith(f"{name}.") or inner == name]
-    return rows[max(matching, key=len)]
+def room_of(module: str) -> int:
+    """The row of a module in the table of rooms."""
+    rows = {name: row for row, names in enumerate(ROOMS) for name in names}
+    return rows[module.split(".")[0] if module else ""]
 
 
-def imports_at_load(path: Path) -> Iterator[str]:
-    """Modules of the package that a module imports when it is loaded, not inside functions."""
-    for node in ast.parse(path.read_text("utf-8")).body:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("deltanb"))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("deltanb"):
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                is_module = ROOT.joinpath(*inner.split(".")).with_suffix(".py").exists()
-                yield inner if is_module else str(node.module)
+def imports_of(path: Path) -> Iterator[tuple[str, bool]]:
+    """Modules of the package that a module imports anywhere, and whether for annotations alone."""
+
+    def found(node: ast.AST, is_type: bool) -> Iterator[tuple[str, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                yield from found(child, True)
+            elif isinstance(child, ast.Import):
+                yield from ((a.name, is_type) for a in child.names if a.name.startswith("deltanb"))
+            elif isinstance(child, ast.ImportFrom) and (child.module or "").startswith("deltanb"):
+                for alias in child.names:
+                    inner = f"{child.module}.{alias.name}"
+                    base = ROOT.joinpath(*inner.split("."))
+                    is_module = base.with_suffix(".py").exists() or base.is_dir()
+                    yield (inner if is_module else str(child.module)), is_type
+            else:
+                yield from found(child, is_type)
+
+    yield from found(ast.parse(path.read_text("utf-8")), False)
 
 
-@pytest.mark.parametrize("module", modules_of("deltanb"))
-def test_a_module_imports_only_from_its_layer_and_those_above(module: str) -> None:
-    base = ROOT.joinpath(*module.split("."))
-    path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
-    below = {name for name in imports_at_load(path) if layer_of(name) > layer_of(module)}
-    assert below == set()
+def arrows() -> dict[tuple[str, str], bool]:
+    """(importing module, imported one), without the package's name -> whether for annotations alone."""
+    all_of_them: dict[tuple[str, str], bool] = {}
+    for module in modules_of("deltanb"):
+        base = ROOT.joinpath(*module.split("."))
+        for target, is_type in imports_of(base / "__init__.py" if base.is_dir() else base.with_suffix(".py")):
+            pair = tuple(name.removeprefix("deltanb").removeprefix(".") for name in (module, target))
+            if pair[0] != pair[1]:
+                all_of_them[pair] = all_of_them.get(pair, True) and is_type  # type: ignore[index]
+    return all_of_them
+
+
+def circles(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
+    """Modules that reach each other (Tarjan's strongly connected components), where there are several."""
+    below: dict[str, set[str]] = {}
+    for module, target in pairs:
+        if module and target:
+            below.setdefault(module, set()).add(target)
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(module: str) -> None:
+        number[module] = lowest[module] = len(number)
+        path.append(module)
+        for target in below.get(module, ()):
+            if target not in number:
+                visit(target)
+                lowest[module] = min(lowest[module], lowest[target])
+            elif target in path:
+                lowest[module] = min(lowest[module], number[target])
+        if lowest[module] == number[module]:
+            at = path.index(module)
+            found.append(set(path[at:]))
+            del path[at:]
+
+    for module in below:
+        if module not in number:
+            visit(module)
+    return [circle for circle in found if len(circle) > 1]
+
+
+def test_imports_run_down_but_for_the_listed_ones() -> None:
+    found = {pair for pair in arrows() if room_of(pair[1]) > room_of(pair[0])}
+    assert found == set(UP)
+    assert len(UP) <= MAX_UP
+
+
+def test_no_large_circles() -> None:
+    found = arrows()
+    at_work = circles(pair for pair, is_type in found.items() if not is_type)
+    assert [sorted(circle) for circle in at_work if len(circle) > MAX_CIRCLE] == []
+    assert [sorted(circle) for circle in circles(found) if len(circle) > MAX_CIRCLE_OF_TYPES] == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("", "a")]) == [{"a", "b", "c"}]
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -30,7 +30,6 @@ from deltanb.store.base import LogStore
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
-    from deltanb.observe.what_if import Replay
 
 __all__ = [
     "History", "HistoryEntry", "between", "commit_times", "read", "timestamp_of", "to_milliseconds",
@@ -112,11 +111,10 @@ class History(Displayable, list[HistoryEntry]):
     def replay(
         self, isolation: str | Sequence[str] | None = None, rules: Any = None,
         without: str | Sequence[str] = (),
-    ) -> Replay:
+    ) -> Any:
         """Which of these commits would have conflicted under other rules; arguments and result are those
         of :func:`deltanb.observe.what_if.replay`."""
-        replayed: Replay = above("replay")(self, isolation, rules, without)
-        return replayed
+        return above("replay")(self, isolation, rules, without)
 
 
 def whole_number(value: Any) -> int | None:

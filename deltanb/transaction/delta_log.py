@@ -72,15 +72,19 @@ class DeltaLog(LogReader, Displayable):
             _logs.clear()
             _recent.clear()
 
-    def start_transaction(self, snapshot: Snapshot | None = None) -> OptimisticTransaction:
+    def start_transaction(
+        self, snapshot: Snapshot | None = None, *, clock: Callable[[], int] | None = None,
+    ) -> OptimisticTransaction:
         """A new transaction on this table.
 
         Args:
             snapshot: the version it reads; the newest unless given.
+            clock: gives the time of the commit and of its files in epoch milliseconds; the option of that
+                name unless given.
         """
         from deltanb.transaction.transaction import OptimisticTransaction
 
-        return OptimisticTransaction(self, snapshot)
+        return OptimisticTransaction(self, snapshot, clock)
 
     def with_new_transaction(self, work: Callable[[OptimisticTransaction], _R]) -> _R:
         """Run ``work(txn)`` with a new transaction that is the thread's active one meanwhile.

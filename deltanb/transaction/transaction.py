@@ -50,7 +50,6 @@ from deltanb.transaction.writing import TransactionalWrite
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
-    from deltanb.observe.stepper import CommitStepper
     from deltanb.sql.predicates import Predicate
     from deltanb.transaction.delta_log import DeltaLog
 
@@ -73,11 +72,13 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     'committed'
     """
 
-    def __init__(self, log: DeltaLog, snapshot: Snapshot | None = None) -> None:
-        super().__init__(log, snapshot)
+    def __init__(
+        self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None,
+    ) -> None:
+        super().__init__(log, snapshot, clock)
         self.txn_id: str = options.new_id()
         """Written into the commit; by it the transaction knows its own commit again."""
-        self.start_time: int = options.clock()
+        self.start_time: int = self.clock()
         """When it began, epoch milliseconds."""
         self.conflict: Conflict | None = None
         """Why the commit failed, if a winner was the reason."""
@@ -321,14 +322,13 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     def stepper(
         self, actions: Iterable[Action] = (), operation: Operation | str | None = None
-    ) -> CommitStepper:
+    ) -> Any:
         """The commit, to be seen and driven by hand: :class:`~deltanb.observe.stepper.CommitStepper`.
 
         Raises:
             InvalidTransaction: as :meth:`commit`.
         """
-        stepper: CommitStepper = above("CommitStepper")(self, actions, operation)
-        return stepper
+        return above("CommitStepper")(self, actions, operation)
 
     def _begin(
         self, actions: Iterable[Action], operation: Operation | str | None, check: bool
@@ -348,7 +348,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         Raises:
             InvalidTransaction: as :meth:`commit`.
         """
-        from deltanb import __version__
+        from deltanb._version import __version__
 
         if self.status == "committed":
             raise InvalidTransaction("Transaction already committed.")
@@ -370,7 +370,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             read_protocol=snapshot.protocol if exists else None,
             read_row_id_mark=mark, previous_timestamp=previous,
             new_metadata=new_metadata, new_protocol=self._new_protocol,
-            actions=actions, reads=self._reads.freeze(), operation=chosen, now=options.clock(),
+            actions=actions, reads=self._reads.freeze(), operation=chosen, now=self.clock(),
             commit_info=describe(chosen, f"deltanb/{__version__}", options.user_name,
                                  options.user_metadata, options.metrics),
             checked=checked, records_commit_info=options.commit_info,
@@ -385,7 +385,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         try:
             self.status = "committing"
             steps = algorithm.commit_steps(
-                current, max_attempts=options.max_commit_attempts, clock=options.clock,
+                current, max_attempts=options.max_commit_attempts, clock=self.clock,
                 check_conflicts=check, backoff=options.backoff, is_final=self._store_is_final,
             )
             tell: Callable[[Any], Step] = steps.send

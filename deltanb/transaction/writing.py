@@ -7,28 +7,41 @@ away again. What it does not know: how rows become files (the engines), commits 
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltanb.actions import AddFile, Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument, require
+from deltanb.options import options, set_options
 from deltanb.store.paths import place_of
 from deltanb.transaction.reads import require_version_of
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.schema.types import StructField
     from deltanb.transaction.delta_log import DeltaLog
 
 Status = Literal["open", "committing", "committed", "failed", "abandoned", "unknown"]
 
 
+def _clock() -> int:
+    return options.clock()
+
+
 class TransactionalWrite:
     """What can write files for a version of a table that is to come."""
 
-    def __init__(self, log: DeltaLog, snapshot: Snapshot | None = None) -> None:
+    def __init__(
+        self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None,
+    ) -> None:
         require_version_of(log, snapshot)
+        if clock is not None and not callable(clock):
+            raise InvalidArgument(f"clock={clock!r:.80} is not a function that gives epoch milliseconds")
         self.log = log
+        self.clock = clock or _clock
+        """Gives the time in epoch milliseconds."""
         self.snapshot: Snapshot = log.update() if snapshot is None else snapshot
         """The version this transaction reads."""
         self.status: Status = "open"
@@ -57,13 +70,21 @@ class TransactionalWrite:
     def _must_be_open(self) -> None:
         """Refuse where nothing more can be done."""
 
-    def write_files(self, data: Any, **settings: Any) -> list[AddFile]:
+    def write_files(
+        self, data: Any, *, target_file_size: int | None = None, data_change: bool = True,
+        checks: Sequence[Any] = (), clustering: Iterable[Sequence[str]] = (),
+        hidden: Sequence[StructField] = (),
+    ) -> list[AddFile]:
         """Write rows as data files in their final place and describe them.
 
         Args:
             data: Arrow, pandas or Python rows, written in the process; or a Spark DataFrame, written
                 by Spark.
-            settings: ``target_file_size`` in bytes, ``data_change``.
+            target_file_size: bytes at which a file ends.
+            data_change: whether the rows are new to the table; an OPTIMIZE only moves them.
+            checks: conditions (:class:`deltanb.data.constraints.Check`) beside the table's own.
+            clustering: physical paths of columns whose statistics are wanted in any case.
+            hidden: columns of the data that go into the files beside the table's, such as row ids.
 
         The files are not a part of the table before :meth:`commit`. If writing fails they are removed.
 
@@ -71,15 +92,19 @@ class TransactionalWrite:
             SchemaMismatch, ConstraintViolation: the rows do not fit the table.
         """
         self._must_be_open()
-        if (size := settings.get("target_file_size")) is not None:
-            require(size, int, "target_file_size", "bytes (an integer of at least 1)")
-            if size < 1:
-                raise InvalidArgument(f"target_file_size={size}: a file ends after 1 byte at least")
+        if target_file_size is not None:
+            require(target_file_size, int, "target_file_size", "bytes (an integer of at least 1)")
+            if target_file_size < 1:
+                raise InvalidArgument(
+                    f"target_file_size={target_file_size}: a file ends after 1 byte at least")
         self.has_written = True
         engine = "spark" if type(data).__module__.partition(".")[0] == "pyspark" else "data"
         write = import_module(f"deltanb.{engine}.write").write_files
-        added = write(self.log.store, self.metadata, self.protocol, data,
-                      marks=self.identity_marks, **settings)
+        with set_options(clock=self.clock) if self.clock is not _clock else nullcontext():
+            added = write(
+                self.log.store, self.metadata, self.protocol, data, target_file_size=target_file_size,
+                data_change=data_change, checks=checks, clustering=clustering, hidden=hidden,
+                marks=self.identity_marks)
         self.written.extend(added)
         return list(added)
 

@@ -714,3 +714,15 @@ def test_replies_of_a_driver_may_be_bytes_actions_or_winners() -> None:
             assert stop.value.version == 3
         assert Lost in seen
         assert Recognised not in seen
+
+
+def test_a_clock_of_its_own_stamps_its_commit_and_its_files() -> None:
+    log = DeltaLog.for_table(TableBuilder(MemoryStore()).create("id long").store)
+    txn = log.start_transaction(clock=lambda: 1_234_567_890_123)
+    [file] = txn.write_files({"id": [1]}, target_file_size=1000, data_change=True)
+    version = txn.commit([file], "WRITE")
+    info = next(action for action in log.read_commit(version) if isinstance(action, CommitInfo))
+    assert (txn.start_time, file.modification_time, info.timestamp) == (1_234_567_890_123,) * 3
+    assert log.start_transaction().start_time != txn.start_time
+    with pytest.raises(errors.InvalidArgument, match="clock=3 is not a function"):
+        log.start_transaction(clock=3)  # type: ignore[arg-type]

@@ -32,7 +32,6 @@ from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
 from deltanb.log.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from deltanb.table import DeltaTable
     from deltanb.transaction.delta_log import DeltaLog
 
 MAX_ROWS = 1_000_000
@@ -46,8 +45,8 @@ MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
 
 def diff(
     log: DeltaLog,
-    start: int | str | dt.datetime | DeltaTable | Snapshot,
-    end: int | str | dt.datetime | DeltaTable | Snapshot | None = None,
+    start: int | str | dt.datetime | Snapshot | Any,
+    end: int | str | dt.datetime | Snapshot | Any | None = None,
     *,
     keys: str | Sequence[str] | None = None,
     max_rows: int = MAX_ROWS,
@@ -109,7 +108,7 @@ def in_short(error: BaseException, root: str) -> str:
     return words
 
 
-def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | DeltaTable | Snapshot) -> Snapshot:
+def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | Snapshot | Any) -> Snapshot:
     if isinstance(moment, Snapshot):
         return moment
     held = getattr(moment, "snapshot", None)
