@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.commands.merge.merge import MergeBuilder
-    from deltanb.commands.rows.find_and_change import CommandResult
+    from deltanb.commands.result import CommandResult
     from deltanb.commands.upkeep.vacuum import VacuumResult
     from deltanb.log.diff import TableDiff
     from deltanb.log.history import History

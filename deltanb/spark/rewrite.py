@@ -21,7 +21,7 @@ from deltanb.spark.read import read_table
 from deltanb.spark.write import write_files
 
 if TYPE_CHECKING:
-    from deltanb.commands.upkeep.rewrite import Rewriter
+    from deltanb.data.rewriter import Rewriter
     from deltanb.data.zorder import Curve
 
 KEY = "__curve"  # beside the table's columns while rows are brought into order

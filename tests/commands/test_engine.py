@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltanb.commands import engine as engines
-from deltanb.commands.rows.find_and_change import begin
+from deltanb.commands.begin import begin
 from deltanb.entry import create
 from deltanb.errors import InvalidArgument, UnsupportedPredicate
 from deltanb.table import DeltaTable

@@ -8,16 +8,10 @@ import threading
 import pyarrow as pa
 import pytest
 
+from deltanb.commands.begin import begin
+from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows import find_and_change as machinery
-from deltanb.commands.rows.find_and_change import (
-    CommandResult,
-    FileChanges,
-    Stopwatch,
-    begin,
-    bitmap,
-    find,
-    understand,
-)
+from deltanb.commands.rows.find_and_change import FileChanges, bitmap, find, understand
 from deltanb.entry import create
 from deltanb.options import StepClock, set_options
 from deltanb.progress import Terminal, progress

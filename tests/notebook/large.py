@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile
-from deltanb.commands.rows.find_and_change import CommandResult
+from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.table import DeltaTable

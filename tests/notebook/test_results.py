@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import deltanb as dn
-from deltanb.commands.rows.find_and_change import CommandResult
+from deltanb.commands.result import CommandResult
 from deltanb.notebook import bundle
 from deltanb.notebook.views import results
 from deltanb.testing import MemoryStore

@@ -1,7 +1,7 @@
-"""What every ALTER has in common: a transaction on a table that is there, and who depends on a column.
+"""What every ALTER has in common: the commit of new metadata, and who depends on a column.
 
-What lives here: :func:`begin`, :func:`commit_metadata` (with the check that the table can still be
-written), :func:`dependents`.
+What lives here: :func:`commit_metadata` (with the check that the table can still be written),
+:func:`dependents`.
 What it does not know: any one of the commands (``alter_columns``, ``alter_properties``, …).
 
 An ALTER changes the log alone and reads no data file (ADD CONSTRAINT does); it returns the version that
@@ -19,36 +19,18 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from deltanb.actions import Action, Metadata, Protocol
-from deltanb.errors import InvalidArgument, TableNotFound, UnsupportedProtocol
+from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.schema.ddl import GENERATION_EXPRESSION, quoted
 from deltanb.schema.paths import walk
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import StructType
-from deltanb.transaction import active
 
 if TYPE_CHECKING:
-    from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.operations import Operation
     from deltanb.transaction.transaction import OptimisticTransaction
 
 CHECK_PREFIX = "delta.constraints."
 """Table properties that hold CHECK constraints."""
-
-
-def begin(log: DeltaLog) -> OptimisticTransaction:
-    """A transaction on the table.
-
-    Raises:
-        TableNotFound: there is none.
-        UnsupportedProtocol: it has a feature whose tables this library cannot commit to.
-    """
-    txn: OptimisticTransaction = active.begin(log)
-    if txn.read_version < 0:
-        raise TableNotFound(
-            f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",
-            path=log.path)
-    check_writable(txn.protocol, txn.metadata, txn.table, writes_data=False)
-    return txn
 
 
 def commit_metadata(

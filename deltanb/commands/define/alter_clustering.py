@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deltanb.actions import DomainMetadata
-from deltanb.commands.define.alter import begin, refuse_unwritable
+from deltanb.commands.begin import begin
+from deltanb.commands.define.alter import refuse_unwritable
 from deltanb.commands.define.clustering import DOMAIN, logical_columns
 from deltanb.data.statistics import indexed_leaves
 from deltanb.errors import InvalidArgument

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltanb.actions import Metadata
+from deltanb.commands.begin import begin
 from deltanb.commands.define import evolution
-from deltanb.commands.define.alter import begin, commit_metadata, refuse_dependents
+from deltanb.commands.define.alter import commit_metadata, refuse_dependents
 from deltanb.commands.define.clustering import logical_columns
 from deltanb.errors import InvalidArgument, InvalidSchema
 from deltanb.schema import properties

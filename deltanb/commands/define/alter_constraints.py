@@ -10,7 +10,8 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata
-from deltanb.commands.define.alter import CHECK_PREFIX, begin, commit_metadata
+from deltanb.commands.begin import begin
+from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
 from deltanb.commands.engine import announce_spark, refuse_unknown_functions
 from deltanb.errors import (
     ConstraintViolation,

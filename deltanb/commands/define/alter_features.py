@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deltanb.actions import Metadata
-from deltanb.commands.define.alter import begin
+from deltanb.commands.begin import begin
 from deltanb.commands.define.row_tracking import commit_protocol
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.schema.features import FEATURES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER

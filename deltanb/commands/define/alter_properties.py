@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata
-from deltanb.commands.define.alter import CHECK_PREFIX, begin, commit_metadata
+from deltanb.commands.begin import begin
+from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
 from deltanb.commands.define.row_tracking import backfill
 from deltanb.errors import InvalidArgument
 from deltanb.schema import column_mapping, properties

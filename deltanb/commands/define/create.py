@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata
+from deltanb.commands.begin import refuse_append_only
 from deltanb.commands.define import evolution
-from deltanb.commands.rows.write import commit_or_discard, metrics_of, refuse_append_only, removed_metrics
+from deltanb.commands.rows.write import commit_or_discard, metrics_of, removed_metrics
 from deltanb.data import inputs
 from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists
 from deltanb.options import options
@@ -121,7 +122,7 @@ def _create(
     replaces = txn.read_version >= 0
     removed: list[Action] = []
     if replaces:
-        refuse_append_only(txn)
+        refuse_append_only(txn, "an overwrite")
         metadata = metadata.replace(id=txn.snapshot.metadata.id)
         removed = [file.remove() for file in txn.filter_files()] + _domains_removed(txn)
     txn.update_metadata_for_new_table(metadata, replaces=replaces)

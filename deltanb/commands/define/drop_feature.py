@@ -25,7 +25,8 @@ from deltanb.actions import (
     RemoveFile,
     encode_path,
 )
-from deltanb.commands.define.alter import CHECK_PREFIX, begin, commit_metadata
+from deltanb.commands.begin import begin
+from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
 from deltanb.commands.define.alter_features import feature_name
 from deltanb.commands.define.alter_properties import set_properties, unset_properties
 from deltanb.commands.define.row_tracking import has_ids, unbackfill

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from deltanb.errors import InvalidArgument, TableNotFound
+from deltanb.commands.begin import begin
+from deltanb.errors import InvalidArgument
 from deltanb.schema.columns import SCHEMA_UPDATE, Identity, with_marks
 from deltanb.schema.ddl import field_for_log
-from deltanb.schema.protocol import check_writable
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
@@ -44,12 +44,7 @@ def sync_identity(log: DeltaLog, column: str) -> int | None:
     """
     from deltanb.data.read import iter_batches
 
-    txn = active.begin(log)
-    if txn.read_version < 0:
-        raise TableNotFound(
-            f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",
-            path=log.path)
-    check_writable(txn.protocol, txn.metadata, txn.table, writes_data=False)
+    txn = begin(log)
     field = txn.metadata.schema.get(column)
     identity = None if field is None else Identity.of(field)
     if field is None or identity is None:

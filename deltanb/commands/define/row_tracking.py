@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import AddFile, Metadata
-from deltanb.commands.define.alter import begin, refuse_unwritable
+from deltanb.commands.begin import begin
+from deltanb.commands.define.alter import refuse_unwritable
 from deltanb.errors import InvalidArgument, RowIdAssignmentWithoutStats
 from deltanb.schema.protocol import supports, upgraded
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL, Operation

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile
+from deltanb.commands.begin import begin
 from deltanb.commands.define import evolution
 from deltanb.commands.engine import check_engine, choose_by_size, choose_engine
 from deltanb.commands.merge.clauses import (
@@ -39,13 +40,11 @@ from deltanb.commands.merge.clauses import (
 )
 from deltanb.commands.merge.in_process import ArrowMerge, check_runs_here
 from deltanb.commands.merge.on import On, analyze
+from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (
-    CommandResult,
     FileChanges,
-    Stopwatch,
     TouchedFile,
-    begin,
     live_count,
     mark_deleted,
     rows_of,
@@ -292,7 +291,8 @@ class _Merge:
         kinds = {clause.kind for clause in builder.clauses}
         self.is_insert_only = kinds == {NOT_MATCHED}
         self.needs_all_rows = NOT_MATCHED_BY_SOURCE in kinds
-        self.txn = begin(builder.log, "MERGE", removes=not self.is_insert_only)
+        self.txn = begin(
+            builder.log, "rows", removes=None if self.is_insert_only else "MERGE")
         self.source = Source(builder.source)
         self.names = Names(self.txn.snapshot.schema, self.source.schema, builder.target_alias,
                            builder.source_alias, options.clock())

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deltanb.commands.begin import begin
 from deltanb.commands.engine import check_engine, choose_engine
+from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (
-    CommandResult,
     Condition,
     FileChanges,
-    Stopwatch,
     TouchedFile,
-    begin,
     find,
     known_live_count,
     mark_deleted,
@@ -76,7 +75,7 @@ def delete(
     """
     check_engine(engine)
     watch = Stopwatch()
-    txn = begin(log, "DELETE")
+    txn = begin(log, "rows", removes="DELETE")
     condition = understand(txn, where)
     files = condition.scan(txn)
     if condition.is_decided_by_log(txn):

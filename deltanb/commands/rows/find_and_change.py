@@ -28,51 +28,18 @@ from deltanb.data import deletion_vectors, inputs
 from deltanb.data.data_file import ROW_POSITION, opened, plan, read_data_file
 from deltanb.data.parallel import Workers
 from deltanb.data.row_ids import columns_of, preserved
-from deltanb.display import Displayable
-from deltanb.errors import AppendOnlyTable, TableNotFound, UnsupportedPredicate
+from deltanb.errors import UnsupportedPredicate
 from deltanb.log.replay import files_table
-from deltanb.options import options
 from deltanb.schema import properties
-from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import to_arrow
 from deltanb.sql import predicates
-from deltanb.transaction import active
-from deltanb.transaction.operations import CHANGES_DATA
 
 if TYPE_CHECKING:
     from deltanb.sql.predicates import Predicate
-    from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MAX_FINDERS = 8  # files searched at a time: more only wait for the same disk
-
-
-@dataclass(frozen=True, repr=False)
-class CommandResult(Displayable):
-    """What a command did.
-
-    ``version`` is the version committed, None where no row matched and so nothing was committed.
-    ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, or ``log`` where the log alone
-    decided. ``metrics`` are the commit's, under Delta's names, as integers (bytes, milliseconds, rows).
-
-    >>> CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedBytes": 4100})
-    DELETE  ✓ committed v3  in the log alone
-    Metrics  2 of 2 are not 0
-    metric           value
-    numDeletedRows   4
-    numRemovedBytes  4.1 kB
-    """
-
-    operation: str
-    version: int | None
-    engine: str
-    metrics: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def changes_data(self) -> bool:
-        """Whether the command is one that changes rows."""
-        return self.operation in CHANGES_DATA
 
 
 @dataclass(frozen=True)
@@ -144,53 +111,7 @@ class FileChanges:
         return preserved(txn.metadata, txn.protocol, copies=bool(self.written))
 
 
-class Stopwatch:
-    """Milliseconds of a command's phases, by the clock of the options.
-
-    >>> watch = Stopwatch()
-    >>> watch.lap("scanTimeMs")
-    >>> sorted(watch.metrics())
-    ['executionTimeMs', 'scanTimeMs']
-    """
-
-    def __init__(self) -> None:
-        self._start = self._last = options.clock()
-        self._laps: dict[str, int] = {}
-
-    def lap(self, name: str) -> None:
-        """What was done since the last lap, or since the start, is the named phase."""
-        now = options.clock()
-        self._laps[name], self._last = now - self._last, now
-
-    def metrics(self) -> dict[str, int]:
-        """The phases, and the time from the start to the last lap as ``executionTimeMs``."""
-        return {"executionTimeMs": self._last - self._start, **self._laps}
-
-
 # --- the table ------------------------------------------------------------------------------------
-
-def begin(log: DeltaLog, command: str, *, removes: bool = True) -> OptimisticTransaction:
-    """A transaction for a command that removes rows, or with ``removes=False`` only adds some.
-
-    Raises:
-        TableNotFound: there is no table.
-        UnsupportedProtocol: the table has a feature that this library cannot write.
-        AppendOnlyTable: the table has ``delta.appendOnly=true``.
-    """
-    txn: OptimisticTransaction = active.begin(log)
-    if txn.read_version < 0:
-        raise TableNotFound(
-            f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",
-            path=log.path)
-    txn.snapshot.check_readable()
-    check_writable(txn.protocol, txn.metadata, txn.table)
-    if removes and properties.get(txn.metadata.configuration, "delta.appendOnly") and (
-            txn.protocol.supports("appendOnly")):
-        raise AppendOnlyTable(
-            f"table {txn.table}: this table is configured to only allow appends, so {command} cannot "
-            "change its rows. Set delta.appendOnly=false first", table=txn.table)
-    return txn
-
 
 def uses_vectors(txn: OptimisticTransaction) -> bool:
     """Whether rows are taken out of files by deletion vectors, rather than by writing files again."""

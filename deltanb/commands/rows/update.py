@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltanb.commands.begin import begin
 from deltanb.commands.engine import check_engine, choose_engine
+from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows import assignments as assigning
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (
-    CommandResult,
     Condition,
     FileChanges,
-    Stopwatch,
     TouchedFile,
-    begin,
     find,
     mark_deleted,
     marked_rows,
@@ -85,7 +84,7 @@ def update(
     """
     check_engine(engine)
     watch = Stopwatch()
-    txn = begin(log, "UPDATE")
+    txn = begin(log, "rows", removes="UPDATE")
     tree = assigning.resolve(txn.snapshot.schema, assignments)
     condition = understand(txn, where)
     reason = assigning.check_runs_here(txn.snapshot.schema, tree)

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltanb.actions import Action, AddCDCFile, AddFile, RemoveFile, SetTransaction
+from deltanb.commands.begin import begin, refuse_append_only
 from deltanb.commands.define import evolution
 from deltanb.commands.rows.change_files import wants_changes
 from deltanb.data import inputs
 from deltanb.data.constraints import Check, Within
 from deltanb.data.generated import refuse_explicit
 from deltanb.data.row_ids import columns_of, preserved
-from deltanb.errors import AppendOnlyTable, CommitOutcomeUnknown, InvalidArgument, TableNotFound
+from deltanb.errors import CommitOutcomeUnknown, InvalidArgument
 from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.schema import properties
@@ -159,11 +160,7 @@ class _Plan:
 
 
 def _run(log: DeltaLog, data: Any, plan: _Plan) -> int | None:
-    txn = active.begin(log)
-    if txn.read_version < 0:
-        raise TableNotFound(
-            f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",
-            path=log.path)
+    txn = begin(log, None)  # the metadata may change first
     if plan.txn is not None and txn.txn_version(plan.txn[0]) >= plan.txn[1]:
         logger.info("Skipping write: application %s has written version %d to %s", *plan.txn, log.path)
         return None
@@ -195,7 +192,7 @@ def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
     if plan.mode == "Append":
         change = _Change(_write_rows(txn, data, plan))
     else:
-        refuse_append_only(txn)
+        refuse_append_only(txn, "an overwrite")
         change = _overwritten(txn, data, plan)
     actions: list[Action] = [*change.added, *change.removed, *change.changes]
     if plan.txn is not None:
@@ -206,18 +203,6 @@ def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
 
 def _columns(data: Any) -> list[str]:
     return list(data.columns) if inputs.is_spark(data) else data.schema.names
-
-
-def refuse_append_only(txn: OptimisticTransaction) -> None:
-    """Stop a command that removes rows before it writes any.
-
-    Raises:
-        AppendOnlyTable: the table has ``delta.appendOnly=true``.
-    """
-    if properties.get(txn.snapshot.metadata.configuration, "delta.appendOnly"):
-        raise AppendOnlyTable(
-            f"table {txn.table}: this table is configured to only allow appends, so nothing in it can be "
-            "overwritten. Append the rows, or set delta.appendOnly=false first", table=txn.table)
 
 
 # --- schema ---------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltanb.actions import AddFile, decode_path
+from deltanb.commands.begin import begin
 from deltanb.commands.define import clustering
-from deltanb.commands.rows.find_and_change import CommandResult
-from deltanb.commands.upkeep.rewrite import begin
+from deltanb.commands.result import CommandResult
 from deltanb.damage import reading
 from deltanb.data import statistics
 from deltanb.data.data_file import opened
@@ -62,7 +62,7 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     """
     from deltanb.progress import progress
 
-    txn = begin(log)
+    txn = begin(log, "files")
     paths = clustering.physical_columns(txn.snapshot)
     paths += [_physical(txn, name) for name in columns or ()]
     files = txn.filter_files()  # a file that goes meanwhile must not come back

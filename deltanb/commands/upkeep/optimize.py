@@ -20,13 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import AddFile
+from deltanb.commands.begin import begin
 from deltanb.commands.define import clustering
 from deltanb.commands.engine import bytes_to_read, check_engine, choose_by_size
-from deltanb.commands.rows.find_and_change import CommandResult
+from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import commit_or_discard
-from deltanb.commands.upkeep.rewrite import Rewrite, Rewriter, begin, commit_rewrite
+from deltanb.commands.upkeep.rewrite import Rewrite, commit_rewrite
 from deltanb.data import zorder
 from deltanb.data.parallel import Workers
+from deltanb.data.rewriter import Rewriter
 from deltanb.data.row_ids import preserved
 from deltanb.errors import InvalidArgument
 from deltanb.options import options
@@ -93,7 +95,7 @@ def optimize(
     """
     check_engine(engine)
     columns = [zorder_by] if isinstance(zorder_by, str) else list(zorder_by or ())
-    txn = begin(log, writes_rows=True)
+    txn = begin(log, "layout")
     clustered = clustering.logical_columns(txn.snapshot)
     _refuse_contradictions(txn, where, columns, full, clustered)
     if where is not None:
@@ -126,7 +128,7 @@ def purge(
     are vacuumed.
     """
     check_engine(engine)
-    txn = begin(log, writes_rows=True)
+    txn = begin(log, "layout")
     if where is not None:
         _check_partition_condition(txn, where)
     files = txn.snapshot.files_for_scan(*([] if where is None else [where]))

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, decode_path
-from deltanb.commands.rows.find_and_change import CommandResult
-from deltanb.commands.upkeep.rewrite import begin
+from deltanb.commands.begin import begin
+from deltanb.commands.result import CommandResult
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.errors import DataFileNotFound, InvalidArgument
 from deltanb.log.replay import FILES_SCHEMA, key_array
@@ -73,7 +73,7 @@ def restore(
     >>> restore(table.log, 0).version, table.to_arrow().to_pylist()
     (2, [{'name': 'Donald'}])
     """
-    txn = begin(log)
+    txn = begin(log, "files")
     now, then = txn.snapshot, _snapshot_of(log, moment)
     then.check_readable()
     wanted, present = then.files, now.files

@@ -32,8 +32,9 @@ from deltanb.actions import (
     CommitInfo,
     RemoveFile,
 )
+from deltanb.commands.begin import begin
 from deltanb.commands.upkeep.leftovers import folders_of_leftovers, leftovers
-from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS, begin
+from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.display import Displayable
 from deltanb.errors import (
@@ -131,7 +132,7 @@ def vacuum(
     """
     from deltanb.progress import progress
 
-    txn = begin(log)
+    txn = begin(log, "files")
     snapshot = txn.snapshot
     kept = int(properties.get(snapshot.properties, RETENTION))
     retention = _retention(retention_hours, kept, check, txn.table)

@@ -18,7 +18,7 @@ SIZES = ("Bytes", "Size", "sizeOf")  # what the name of a metric of bytes holds
 
 
 def view(result: Any) -> View:
-    """The view of a :class:`~deltanb.commands.rows.find_and_change.CommandResult`.
+    """The view of a :class:`~deltanb.commands.result.CommandResult`.
 
     Times stand apart and only in the HTML: two runs of one command have the same text.
     """

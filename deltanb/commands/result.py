@@ -1,0 +1,64 @@
+"""What a command did, and how long its phases took: what it answers with.
+
+What lives here: :class:`CommandResult`, :class:`Stopwatch`.
+What it does not know: any one of the commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deltanb.display import Displayable
+from deltanb.options import options
+from deltanb.transaction.operations import CHANGES_DATA
+
+
+@dataclass(frozen=True, repr=False)
+class CommandResult(Displayable):
+    """What a command did.
+
+    ``version`` is the version committed, None where no row matched and so nothing was committed.
+    ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, or ``log`` where the log alone
+    decided. ``metrics`` are the commit's, under Delta's names, as integers (bytes, milliseconds, rows).
+
+    >>> CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedBytes": 4100})
+    DELETE  ✓ committed v3  in the log alone
+    Metrics  2 of 2 are not 0
+    metric           value
+    numDeletedRows   4
+    numRemovedBytes  4.1 kB
+    """
+
+    operation: str
+    version: int | None
+    engine: str
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether the command is one that changes rows."""
+        return self.operation in CHANGES_DATA
+
+
+class Stopwatch:
+    """Milliseconds of a command's phases, by the clock of the options.
+
+    >>> watch = Stopwatch()
+    >>> watch.lap("scanTimeMs")
+    >>> sorted(watch.metrics())
+    ['executionTimeMs', 'scanTimeMs']
+    """
+
+    def __init__(self) -> None:
+        self._start = self._last = options.clock()
+        self._laps: dict[str, int] = {}
+
+    def lap(self, name: str) -> None:
+        """What was done since the last lap, or since the start, is the named phase."""
+        now = options.clock()
+        self._laps[name], self._last = now - self._last, now
+
+    def metrics(self) -> dict[str, int]:
+        """The phases, and the time from the start to the last lap as ``executionTimeMs``."""
+        return {"executionTimeMs": self._last - self._start, **self._laps}
