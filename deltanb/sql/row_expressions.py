@@ -2,7 +2,7 @@
 
 What lives here: :func:`inspect`, which says what such an expression reads and gives, and refuses what no
 row decides alone: aggregates, windows, queries, functions whose value changes from one call to the next.
-What it does not know: which columns are generated, what a constraint is (``column_values``,
+What it does not know: which columns are generated, what a constraint is (``schema/columns.py``,
 ``transaction/metadata_check``).
 
 Source: the expressions that Delta Spark lets generated columns have, by the names of their functions.

@@ -13,8 +13,8 @@ from deltanb.actions import Metadata
 from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema, InvalidTransaction
 from deltanb.options import options
 from deltanb.safe_text import get_logger
-from deltanb.schema import columns as column_values
 from deltanb.schema import properties
+from deltanb.schema.columns import mentioned
 from deltanb.schema.ddl import parse_path
 from deltanb.schema.paths import find
 from deltanb.schema.types import (
@@ -58,7 +58,10 @@ def verify_new_metadata(metadata: Metadata, table: str, before: Metadata | None 
     if before is None or before.schema_string != metadata.schema_string:
         if options.schema_type_check:
             _known_types(schema, table)
-        column_values.verify(metadata, before)
+        if mentioned(metadata):
+            from deltanb.transaction import column_check  # late: it loads what reads SQL
+
+            column_check.verify(metadata, before)
     _expressions_of_properties(metadata, schema, table, before)
     _no_duplicates(schema, table, ())
     _partition_columns(metadata, schema, table)
