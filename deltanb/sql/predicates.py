@@ -14,7 +14,7 @@ refuses of an array or a map (``failures``) is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -62,8 +62,16 @@ class Predicate:
     @cached_property
     def column_paths(self) -> frozenset[tuple[str, ...]]:
         """As :attr:`columns`, each path as the tuple of its names (a name may hold dots)."""
-        return frozenset(node.path for node in ex.walk(self.expression)
-                         if isinstance(node, ex.Column))
+        return frozenset(node.path for node in self._columns)
+
+    @cached_property
+    def _columns(self) -> frozenset[ex.Column]:
+        return frozenset(node for node in ex.walk(self.expression) if isinstance(node, ex.Column))
+
+    @cached_property
+    def _compiled(self) -> dict[tuple[frozenset[ex.Column], bool], pc.Expression]:
+        """By the columns that are cast, and whether FALSE may stand for NULL."""
+        return {}
 
     def conjuncts(self) -> list[Predicate]:
         """The parts that AND joins at the top, left to right; ``[self]`` where there is no AND."""
@@ -90,30 +98,29 @@ class Predicate:
         self,
         schema: StructType | pa.Schema | None = None,
         *,
-        names: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
         as_filter: bool = False,
     ) -> pc.Expression:
         """The condition for ``Table.filter`` and ``pyarrow.dataset``.
 
         ``schema`` is that of the data, where its types may differ from the table's (an ``int32``
-        file of a column widened to ``int64``): such columns are cast. ``names`` maps logical paths
-        to those in the data (column mapping). ``as_filter`` allows FALSE for NULL where that is
-        faster.
+        file of a column widened to ``int64``): such columns are cast. ``as_filter`` allows FALSE
+        for NULL where that is faster. Asked again in the same way, it gives the same expression.
 
         Raises:
             UnsupportedPredicate: a part cannot run on Arrow with Spark's meaning; it is named.
 
         Evaluating it raises InvalidPredicate for a row where Spark raises, such as ``a[9]`` of three.
         """
-        arrow = schema if isinstance(schema, pa.Schema) else None
+        cast = frozenset(node for node in self._columns if isinstance(schema, pa.Schema)
+                         and _type_at(schema, node.path) not in (None, node.type))
+        found = self._compiled.get((cast, as_filter))
+        if found is None:
+            found = self._compiled[cast, as_filter] = self._compile(cast, as_filter)
+        return found
 
+    def _compile(self, cast: frozenset[ex.Column], as_filter: bool) -> pc.Expression:
         def column(node: ex.Column) -> pc.Expression:
-            path = (names or {}).get(node.path, node.path)
-            found = pc.field(*path) if len(path) > 1 else pc.field(path[0])
-            actual = _type_at(arrow, path) if arrow is not None else None
-            if actual is None or actual == node.type:
-                return found
-            return found.cast(node.type)
+            return pc.field(*node.path).cast(node.type) if node in cast else pc.field(*node.path)
 
         try:
             condition = failures.guarded(self.expression, self.sql)
@@ -173,14 +180,18 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
         UnsupportedPredicate: SQL outside the subset evaluated in the process, or such that may fail for
             a row (``deltanb.sql.values``).
     """
-    from deltanb.sql import values
-    from deltanb.sql.resolver import Resolver
-
     if not isinstance(sql, str):
         raise InvalidPredicate(
             f"a value is SQL text, not {type(sql).__name__}: {sql!r:.80}; write 'NULL', '1' or "
             "\"'text'\"", predicate=str(sql))
-    wanted = target if isinstance(target, pa.DataType) else arrow_type(target)
+    return _parse_value(sql, schema, target if isinstance(target, pa.DataType) else arrow_type(target))
+
+
+@lru_cache(maxsize=256)
+def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
+    from deltanb.sql import values
+    from deltanb.sql.resolver import Resolver
+
     try:
         found = Resolver(sql, schema).whole(syntax(sql), is_condition=False)
     except RecursionError:
@@ -197,7 +208,7 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
             "take; add a CAST", predicate=sql)
     try:
         value = values.Value(sql, values.strict(found), wanted)
-        value.compiled()
+        _ = value.compiled
     except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnsupportedPredicate(
             f"{error} in {sql!r} cannot be computed without Spark; use engine='spark', or rewrite it",

@@ -49,14 +49,15 @@ class Value:
         return frozenset(node.path for node in ex.walk(self.expression)
                          if isinstance(node, ex.Column))
 
+    @cached_property
     def compiled(self) -> tuple[pc.Expression, pc.Expression]:
         """The value in its own type, and in the target's (NULL where it does not fit).
 
         Raises:
             Unsupported, ArrowInvalid, ArrowNotImplementedError: it does not run on Arrow.
         """
-        return (ex.compile_expression(self.expression),
-                ex.compile_expression(_as(self.expression, self.target)))
+        raw, stored = ex.compile_expression(self.expression), _as(self.expression, self.target)
+        return raw, raw if stored is self.expression else ex.compile_expression(stored)
 
     def evaluate(self, rows: pa.Table, column: str) -> pa.Array:
         """The values for the rows, in the target's type; ``column`` names the target in errors.
@@ -64,7 +65,7 @@ class Value:
         Raises:
             SchemaMismatch: a value that the target cannot hold, or an integer overflow on the way.
         """
-        raw, stored = self.compiled()
+        raw, stored = self.compiled
         try:
             found = project(rows, {"raw": raw, "stored": stored})
         except pa.ArrowInvalid as error:

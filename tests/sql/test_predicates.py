@@ -417,13 +417,6 @@ def test_a_file_with_narrower_types_is_widened() -> None:
     assert narrow.filter(predicate.to_expression(narrow.schema)).num_rows == 1
 
 
-def test_physical_names_replace_logical_ones() -> None:
-    stored = pa.table({"c1": [1, 2], "c2": [{"c3": {"c4": 1}}, None]})
-    predicate = predicates.parse("i = 1 AND a.b.c = 1", SCHEMA)
-    names = {("i",): ("c1",), ("a", "b", "c"): ("c2", "c3", "c4")}
-    assert stored.filter(predicate.to_expression(names=names)).num_rows == 1
-
-
 def test_dictionary_columns_compare_by_value() -> None:
     table = pa.table({"s": pa.array(["x", "y", None]).dictionary_encode()})
     assert predicates.filter_table(table, "s = 'x'").num_rows == 1

@@ -489,7 +489,7 @@ def _inner(rows: pa.Table, path: Sequence[str]) -> pa.Array:
 
 def _runnable(sql: str, schema: StructType) -> Predicate:
     found = predicates.parse(sql, schema)
-    found.to_expression(to_arrow(nullable(schema)))
+    found.to_expression()
     return found
 
 

@@ -31,7 +31,6 @@ from deltanb.data.row_ids import columns_of, preserved
 from deltanb.errors import UnsupportedPredicate
 from deltanb.log.replay import files_table
 from deltanb.schema import properties
-from deltanb.schema.types import to_arrow
 from deltanb.sql import predicates
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def understand(txn: OptimisticTransaction, where: str | None) -> Condition:
     schema = txn.snapshot.schema
     try:
         predicate = predicates.parse(where, schema)
-        predicate.to_expression(to_arrow(schema))
+        predicate.to_expression(as_filter=True)
     except UnsupportedPredicate as reason:
         parts = predicates.parse_understood(where, schema)
         return Condition(where, parts=tuple(parts), reason=reason)

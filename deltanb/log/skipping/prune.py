@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -433,11 +433,16 @@ def _applied(call: Call, end: Expression | None) -> Expression | None:
 
 def _runnable(node: Expression) -> Expression:
     """The node, or UNKNOWN if Arrow cannot run it."""
+    return node if not isinstance(node, Call) or _runs(node) else UNKNOWN
+
+
+@lru_cache(maxsize=256)
+def _runs(node: Call) -> bool:
     try:
         ex.compile_expression(node)
     except (ex.Unsupported, pa.ArrowException):
-        return UNKNOWN
-    return node
+        return False
+    return True
 
 
 def _nulls_stay(node: Expression) -> bool:
