@@ -47,7 +47,8 @@ def test_the_core_loads_no_engine_and_no_notebook_library() -> None:
 
 
 ROOMS = (
-    ("_version", "safe_text", "errors", "options", "display", "formatting", "progress", "damage", "action",
+    ("_version", "safe_text", "errors", "options", "display", "formatting", "progress", "parallel", "damage",
+     "action",
      "actions"),
     ("store",),
     ("schema",),

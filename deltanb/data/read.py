@@ -10,9 +10,6 @@ holds a bounded number of batches: ``readers`` files are open, each at most ``LA
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -20,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb import parallel
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
-from deltanb.data.parallel import Workers
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ROW_POSITION", "Scan", "head", "iter_batches", "plan", "read_data_file", "read_table"]
 
-MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
-LANE_BATCHES = 2  # decoded batches that wait for the consumer, of each file that is open
 SMALL_SCAN_BYTES = 4 << 20  # below this, starting threads costs more than they save
 _FILES_AT_A_TIME = 1024  # rows of the files table that are Python objects at once
 _NEEDED = ("path", "partition_values", "size", "deletion_vector")
@@ -112,94 +107,13 @@ def head(
 def _stream(scan: Scan, files: pa.Table) -> Iterator[pa.RecordBatch]:
     needed = (*_NEEDED, *_TRACKED) if scan.tracked else _NEEDED
     files = files.select([name for name in needed if name in files.schema.names])
-    readers = min(MAX_READERS, os.cpu_count() or 1, files.num_rows)
+    readers = parallel.threads(files.num_rows)
     size = pc.sum(files.column("size")).as_py() if "size" in files.schema.names else None
     if readers > 1 and (size is None or size > SMALL_SCAN_BYTES):
-        return _in_parallel(scan, _rows(files), readers)
+        return parallel.streamed(lambda row: read_data_file(scan, row), _rows(files), readers, "read")
     return (batch for row in _rows(files) for batch in read_data_file(scan, row))
 
 
 def _rows(files: pa.Table) -> Iterator[Mapping[str, Any]]:
     for batch in files.to_batches(_FILES_AT_A_TIME):
         yield from batch.to_pylist()
-
-
-def _in_parallel(
-    scan: Scan, rows: Iterator[Mapping[str, Any]], readers: int
-) -> Iterator[pa.RecordBatch]:
-    lanes: deque[_Lane] = deque()
-    with Workers(readers, "deltanb-read") as pool:
-
-        def open_next() -> None:
-            for row in rows:
-                lanes.append(_Lane())
-                pool.submit(_fill, lanes[-1], scan, row)
-                return
-
-        try:
-            for _ in range(readers):
-                open_next()
-            while lanes:
-                yield from lanes[0]
-                lanes.popleft()
-                open_next()
-        finally:
-            for lane in lanes:
-                lane.close()
-
-
-def _fill(lane: _Lane, scan: Scan, row: Mapping[str, Any]) -> None:
-    error: BaseException | None = None
-    try:
-        with closing(read_data_file(scan, row)) as batches:
-            for batch in batches:
-                if not lane.put(batch):
-                    return
-    except BaseException as raised:  # it belongs to the thread that reads the lane
-        error = raised
-    finally:
-        lane.finish(error)
-
-
-class _Lane:
-    """The batches of one file on their way from the thread that decodes it to the consumer."""
-
-    def __init__(self) -> None:
-        self._batches: deque[pa.RecordBatch] = deque()
-        self._changed = threading.Condition()
-        self._finished = False
-        self._wanted = True
-        self._error: BaseException | None = None
-
-    def put(self, batch: pa.RecordBatch) -> bool:
-        """Wait for room; False when nobody wants the batch any more."""
-        with self._changed:
-            self._changed.wait_for(lambda: len(self._batches) < LANE_BATCHES or not self._wanted)
-            self._batches.append(batch)
-            self._changed.notify_all()
-            return self._wanted
-
-    def finish(self, error: BaseException | None) -> None:
-        """No batch follows; ``error`` is raised at the consumer after those that wait."""
-        with self._changed:
-            self._finished, self._error = True, error
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Nobody wants more."""
-        with self._changed:
-            self._wanted = False
-            self._batches.clear()
-            self._changed.notify_all()
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._batches or self._finished)
-                if not self._batches:
-                    break
-                batch = self._batches.popleft()
-                self._changed.notify_all()
-            yield batch
-        if self._error is not None:
-            raise self._error

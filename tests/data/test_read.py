@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
+from deltanb import parallel
 from deltanb.actions import AddFile, encode_path
 from deltanb.data import deletion_vectors, read
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION
@@ -360,7 +361,7 @@ def test_a_vector_that_does_not_belong_is_refused(deleted):
 def many(monkeypatch) -> TableBuilder:
     """20 files of 3 rows, read by four threads whatever the machine."""
     monkeypatch.setattr(read, "SMALL_SCAN_BYTES", 0)
-    monkeypatch.setattr(read.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(parallel.os, "cpu_count", lambda: 4)
     builder = TableBuilder(MemoryStore()).create("id long")
     for n in range(20):
         put(builder, f"f{n}", pa.table({"id": [3 * n, 3 * n + 1, 3 * n + 2]}))

@@ -8,7 +8,7 @@ What it does not know: rows; no data file is moved or rewritten.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltanb import parallel
 from deltanb.actions import AddFile, Metadata, encode_path
 from deltanb.commands.define import evolution
 from deltanb.damage import reading
 from deltanb.data import statistics
-from deltanb.data.parallel import Workers
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.log.checkpoint.parquet_file import open_parquet
 from deltanb.log.skipping import partitions
@@ -73,7 +73,10 @@ def convert(
     _check_listing(log.store, [status.name for status in statuses], columns)
     values = [_values(status.name, columns, log.path) for status in statuses]
     with progress("CONVERT: files opened", len(statuses)) as seen:
-        files = _in_parallel(lambda status: _read(log.store, status), statuses, seen)
+        files = []
+        for file in parallel.each(lambda status: _read(log.store, status), statuses, MAX_READERS, "convert"):
+            seen()
+            files.append(file)
     schema = _schema(files, columns)
     if table_properties.get(configuration, column_mapping.MODE_KEY) != "none":
         # The files are written: what their columns are called is their physical name.
@@ -95,21 +98,15 @@ def convert(
                        stats=stats)
 
     with progress("CONVERT: files described", len(files)) as seen:
-        added = _in_parallel(describe, range(len(files)), seen)
+        added = []
+        for one in parallel.each(describe, range(len(files)), MAX_READERS, "convert"):
+            seen()
+            added.append(one)
     parameters = {"numFiles": len(added), "partitionedBy": [column.name for column in columns],
                   "collectStats": collect_stats, "sourceFormat": "parquet"}
     txn.commit_large(added, Operation(
         "CONVERT", parameters, metrics={"numConvertedFiles": len(added)}))
     return log
-
-
-def _in_parallel(work: Callable[[_A], _B], items: Iterable[_A], seen: Callable[[], None]) -> list[_B]:
-    results = []
-    with Workers(MAX_READERS, "deltanb-convert") as pool:
-        for result in pool.map(work, items):
-            seen()
-            results.append(result)
-    return results
 
 
 def _configuration(properties: Mapping[str, Any]) -> dict[str, str]:

@@ -11,7 +11,6 @@ written, one batch of the target is in memory at a time.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 from pyroaring import BitMap64
 
+from deltanb import parallel
 from deltanb.actions import AddFile
 from deltanb.commands.merge.clauses import (
     DELETE,
@@ -38,7 +38,6 @@ from deltanb.commands.rows import assignments as assigning
 from deltanb.data import inputs
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
-from deltanb.data.parallel import Workers
 from deltanb.data.row_ids import renewed
 from deltanb.errors import UnsupportedPredicate
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
 WINDOW_ROWS = 4_000_000
 """Rows of the target joined with the source at a time: the source is hashed once for each window, and a
 window of two long columns takes some 100 MB."""
-MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
 _NUMBER = "__row"  # of a row among those that are joined or evaluated
 
 
@@ -154,11 +152,9 @@ class ArrowMerge:
         found = Found()
         needed = self._needed()
         scan = plan(self.txn.snapshot, needed, self._filter(where))
-        workers = min(MAX_READERS, os.cpu_count() or 1, max(1, len(files)))
-        with Workers(workers, "deltanb-merge") as pool:
-            for window in _windows(files):
-                tables = list(pool.map(lambda file: _keyed(scan, file, seen), window))
-                self._join(window, tables, found)
+        for window in _windows(files):
+            tables = list(parallel.each(lambda file: _keyed(scan, file, seen), window, name="merge"))
+            self._join(window, tables, found)
         self._choose_inserts(found)
         return found
 

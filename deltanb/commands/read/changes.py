@@ -13,7 +13,6 @@ removed and added with the same id was updated, or, with the same commit version
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from deltanb import parallel
 from deltanb.actions import (
     Action,
     AddCDCFile,
@@ -36,7 +36,6 @@ from deltanb.commands.read.moved_rows import ALONE, CHANGED, Piece, told_apart
 from deltanb.commands.rows.change_files import CHANGE_TYPE
 from deltanb.data import deletion_vectors
 from deltanb.data.data_file import Scan, plan_for, read_data_file
-from deltanb.data.parallel import Workers
 from deltanb.data.row_ids import Fields, columns_of
 from deltanb.errors import (
     DataFileNotFound,
@@ -65,7 +64,6 @@ Moment = int | str | dt.datetime
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
 FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
-MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
 _NO_ROW_CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
@@ -486,11 +484,5 @@ def _rows(scan: Scan, files: Sequence[_File]) -> Iterator[pa.RecordBatch]:
                 "VACUUM removes such files after the retention time. Ask for a later start, or restore "
                 "the file from a copy", path=path, version=file.version) from error
 
-    workers = min(MAX_READERS, os.cpu_count() or 1, len(files))
-    if workers <= 1:
-        for file in files:
-            yield from read(file)
-        return
-    with Workers(workers, "deltanb-changes") as pool:
-        for batches in pool.map(read, files):
-            yield from batches
+    for batches in parallel.each(read, files, name="changes"):
+        yield from batches

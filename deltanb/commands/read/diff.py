@@ -12,7 +12,6 @@ wherever it lies by now: so an OPTIMIZE changes nothing.
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import index
@@ -22,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from deltanb import parallel
 from deltanb.commands.read.diff_rows import Sides, conformed, match
 from deltanb.data import deletion_vectors
 from deltanb.data.data_file import plan, read_data_file
-from deltanb.data.parallel import Workers
 from deltanb.data.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
@@ -40,7 +39,6 @@ MAX_BYTES = 256 << 20
 """Bytes of the data files read for one diff: what stays in memory even where one row is large."""
 SAMPLE_ROWS = 100
 """Rows read of files that are too many to read, where all of their rows are known to be new or gone."""
-MAX_READERS = 8  # files decoded at a time: more only wait for the same disk
 
 
 def diff(
@@ -282,6 +280,5 @@ def _read(snapshot: Snapshot, files: list[_Reading], by_id: bool) -> pa.Table:
     def read(file: _Reading) -> list[pa.RecordBatch]:
         return list(read_data_file(scan, file.row, only=file.only))
 
-    with Workers(min(MAX_READERS, os.cpu_count() or 1), "deltanb-diff") as pool:
-        found = [batch for batches in pool.map(read, files) for batch in batches]
+    found = [batch for batches in parallel.each(read, files, name="diff") for batch in batches]
     return pa.Table.from_batches(found, scan.schema)

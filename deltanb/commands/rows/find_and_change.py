@@ -13,7 +13,6 @@ deletion vectors do (PROTOCOL.md, "Deletion Vectors").
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,10 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from deltanb import parallel
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, decode_path, encode_path
 from deltanb.data import deletion_vectors, inputs
 from deltanb.data.data_file import ROW_POSITION, opened, plan, read_data_file
-from deltanb.data.parallel import Workers
 from deltanb.data.row_ids import columns_of, preserved
 from deltanb.errors import UnsupportedPredicate
 from deltanb.log.replay import files_table
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
-MAX_FINDERS = 8  # files searched at a time: more only wait for the same disk
 
 
 @dataclass(frozen=True)
@@ -218,12 +216,10 @@ def find_touched(
         return TouchedFile(file, rows, live_count(txn, file) if rows else 0)
 
     touched = []
-    workers = min(MAX_FINDERS, os.cpu_count() or 1, len(files))
-    with Workers(max(1, workers), "deltanb-find") as pool:
-        for found in pool.map(search, files):
-            seen()
-            if found.rows:
-                touched.append(found)
+    for found in parallel.each(search, files, name="find"):
+        seen()
+        if found.rows:
+            touched.append(found)
     return touched
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltanb import parallel
 from deltanb.actions import AddFile, decode_path
 from deltanb.commands.begin import begin
 from deltanb.commands.define import clustering
@@ -20,7 +21,6 @@ from deltanb.commands.result import CommandResult
 from deltanb.damage import reading
 from deltanb.data import statistics
 from deltanb.data.data_file import opened
-from deltanb.data.parallel import Workers
 from deltanb.errors import InvalidArgument
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
@@ -67,9 +67,9 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     paths += [_physical(txn, name) for name in columns or ()]
     files = txn.filter_files()  # a file that goes meanwhile must not come back
     found = []
-    with progress("ANALYZE: files described", len(files)) as seen, \
-            Workers(MAX_READERS, "deltanb-analyze") as pool:
-        for one in pool.map(lambda file: (file, _described(txn, file, paths)), files):
+    with progress("ANALYZE: files described", len(files)) as seen:
+        for one in parallel.each(
+                lambda file: (file, _described(txn, file, paths)), files, MAX_READERS, "analyze"):
             seen()
             found.append(one)
     changed = [file.replace(stats=stats, data_change=False) for file, stats in found

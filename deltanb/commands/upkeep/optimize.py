@@ -11,7 +11,6 @@ meanwhile are not disturbed. A file is taken by one OPTIMIZE only; a second one 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb import parallel
 from deltanb.actions import AddFile
 from deltanb.commands.begin import begin
 from deltanb.commands.define import clustering
@@ -27,7 +27,6 @@ from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.commands.upkeep.rewrite import Rewrite, commit_rewrite
 from deltanb.data import zorder
-from deltanb.data.parallel import Workers
 from deltanb.data.rewriter import Rewriter
 from deltanb.data.row_ids import preserved
 from deltanb.errors import InvalidArgument
@@ -332,15 +331,8 @@ def _rewritten(
             seen()
         return Rewrite(list(FileScan(task.files)), added)
 
-    workers = 1 if tasks[0].curve else min(MAX_WORKERS, os.cpu_count() or 1, len(tasks))
-    with Workers(workers, "deltanb-optimize") as pool:
-        running = [pool.submit(work, task) for task in tasks]
-        try:
-            return [one.result() for one in running]
-        except BaseException:
-            for one in running:
-                one.cancel()
-            raise
+    workers = 1 if tasks[0].curve else parallel.threads(len(tasks), MAX_WORKERS)
+    return list(parallel.each(work, tasks, workers, "optimize"))
 
 
 def _physical(schema: StructType, path: clustering.Path, mode: str) -> clustering.Path:

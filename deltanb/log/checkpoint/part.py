@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltanb import actions
+from deltanb import actions, parallel
 from deltanb.action import camel
 from deltanb.actions import (
     Action,
@@ -86,10 +85,7 @@ Job = Callable[[], pa.Table]
 
 def run_all(jobs: Sequence[Job]) -> list[pa.Table]:
     """The results in order; several jobs run in threads, whatever file each of them reads."""
-    if len(jobs) < 2:
-        return [job() for job in jobs]
-    with ThreadPoolExecutor(min(MAX_READERS, len(jobs))) as pool:
-        return list(pool.map(lambda job: job(), jobs))
+    return list(parallel.each(lambda job: job(), jobs, MAX_READERS, "checkpoint"))
 
 
 class Part:

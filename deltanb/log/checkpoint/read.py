@@ -12,12 +12,12 @@ checkpoint will do is the caller's decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltanb import parallel
 from deltanb.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, Sidecar
 from deltanb.log.checkpoint.files import sidecar_name
 from deltanb.log.checkpoint.part import Job, JsonPart, ParquetPart, Part, concat, run_all
@@ -156,7 +156,4 @@ def _open_all(store: LogStore, names: Sequence[str]) -> list[Part]:
     def open_one(name: str) -> Part:
         return JsonPart(store, name) if name.endswith(".json") else ParquetPart(store, name)
 
-    if len(names) < 2:
-        return [open_one(name) for name in names]
-    with ThreadPoolExecutor(min(MAX_OPENERS, len(names))) as pool:
-        return list(pool.map(open_one, names))
+    return list(parallel.each(open_one, names, MAX_OPENERS, "checkpoint"))

@@ -1,0 +1,153 @@
+"""Work in parallel: several files at a time, on threads that work on the same as who started them.
+
+What lives here: :func:`each`, for results in order, and :func:`streamed`, for streams in order. Everything in
+the library that reads several files at a time goes through these two.
+What it does not know: files. More threads than :data:`MAX_THREADS` only wait for the same disk.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from contextvars import copy_context
+from typing import Any, Generic, TypeVar
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+
+MAX_THREADS = 8
+LANE_ITEMS = 2
+"""Items that wait for the consumer, of each stream that is open."""
+
+
+def threads(most: int, limit: int = MAX_THREADS) -> int:
+    """How many threads work on so many things that keep a processor busy: at least 1."""
+    return max(1, min(limit, os.cpu_count() or 1, most))
+
+
+class _Workers(ThreadPoolExecutor):
+    """A pool whose threads see the settings, and all other context, of whoever hands them work."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As ThreadPoolExecutor's; ``map`` goes through it, too."""
+        return super().submit(copy_context().run, fn, *args, **kwargs)
+
+
+def each(
+    work: Callable[[_A], _B], items: Iterable[_A], limit: int | None = None, name: str = "work"
+) -> Iterator[_B]:
+    """The results of ``work`` for the items, in their order; several are worked on at a time.
+
+    Args:
+        limit: of threads; by default as many as there are processors, :data:`MAX_THREADS` at most. A
+            single item, and every item where there would be one thread, is worked on in this one.
+        name: of the threads, behind ``deltanb-``.
+
+    The first error is raised; work that has not begun by then is not done.
+
+    >>> from deltanb.options import options, set_options
+    >>> with set_options(max_rows=3):
+    ...     list(each(lambda n: n * options.max_rows, [1, 2, 3]))
+    [3, 6, 9]
+    """
+    known = items if isinstance(items, Sized) else list(items)
+    wanted = min(threads(len(known)) if limit is None else limit, len(known))
+    if wanted < 2:
+        yield from map(work, known)  # type: ignore[arg-type]
+        return
+    with _Workers(wanted, f"deltanb-{name}") as pool:
+        yield from pool.map(work, known)  # type: ignore[arg-type]
+
+
+def streamed(
+    start: Callable[[_A], Generator[_B, None, None]], items: Iterable[_A], limit: int, name: str = "work"
+) -> Iterator[_B]:
+    """What the streams of the items give, one stream after the other; ``limit`` of them advance at a time.
+
+    Of each stream that is open at most :data:`LANE_ITEMS` items wait to be taken. A stream is closed where
+    it ends; all are, where the iterator is.
+
+    >>> list(streamed(lambda n: (n for _ in range(n)), [1, 2, 3], 2))
+    [1, 2, 2, 3, 3, 3]
+    """
+    lanes: deque[_Lane[_B]] = deque()
+    rest = iter(items)
+    with _Workers(limit, f"deltanb-{name}") as pool:
+
+        def open_next() -> None:
+            for item in rest:
+                lanes.append(_Lane())
+                pool.submit(_fill, lanes[-1], start, item)
+                return
+
+        try:
+            for _ in range(limit):
+                open_next()
+            while lanes:
+                yield from lanes[0]
+                lanes.popleft()
+                open_next()
+        finally:
+            for lane in lanes:
+                lane.close()
+
+
+def _fill(lane: _Lane[_B], start: Callable[[_A], Generator[_B, None, None]], item: _A) -> None:
+    error: BaseException | None = None
+    try:
+        with closing(start(item)) as stream:
+            for one in stream:
+                if not lane.put(one):
+                    return
+    except BaseException as raised:  # it belongs to the thread that reads the lane
+        error = raised
+    finally:
+        lane.finish(error)
+
+
+class _Lane(Generic[_B]):
+    """The items of one stream on their way from the thread that makes them to the consumer."""
+
+    def __init__(self) -> None:
+        self._items: deque[_B] = deque()
+        self._changed = threading.Condition()
+        self._finished = False
+        self._wanted = True
+        self._error: BaseException | None = None
+
+    def put(self, item: _B) -> bool:
+        """Wait for room; False when nobody wants the item any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._items) < LANE_ITEMS or not self._wanted)
+            self._items.append(item)
+            self._changed.notify_all()
+            return self._wanted
+
+    def finish(self, error: BaseException | None) -> None:
+        """No item follows; ``error`` is raised at the consumer after those that wait."""
+        with self._changed:
+            self._finished, self._error = True, error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nobody wants more."""
+        with self._changed:
+            self._wanted = False
+            self._items.clear()
+            self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[_B]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._items or self._finished)
+                if not self._items:
+                    break
+                item = self._items.popleft()
+                self._changed.notify_all()
+            yield item
+        if self._error is not None:
+            raise self._error
