@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action
 from deltanb.errors import InvalidArgument
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.options import options
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.open import store_for

@@ -68,7 +68,7 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
         cutoff = _midnight(options.clock() - kept)
     else:
         cutoff = options.clock() - retention
-    base = _base(log.store, names, cutoff, snapshot)
+    base = _base(log, names, cutoff, snapshot)
     expired = [] if base is None else _expired(names, base)
     expired += _abandoned(log.store, names)
     expired += _orphans(log.store, sorted(set(names) - set(expired)))
@@ -86,18 +86,18 @@ def _midnight(milliseconds: int) -> int:
     return milliseconds - milliseconds % DAY_MS
 
 
-def _base(store: LogStore, names: list[str], cutoff: int, snapshot: Snapshot) -> int | None:
+def _base(log: LogReader, names: list[str], cutoff: int, snapshot: Snapshot) -> int | None:
     """The version of the checkpoint everything below which may go, or None."""
-    first = next((name for name in names if _is_commit(name)), None)
-    status = store.status(first) if first else None
+    first = min(log.commits.names(names), default=None)
+    status = None if first is None else log.commits.status(first)
     if status is None or status.modification_time > cutoff:
         return None  # the usual case, without a look at every file
-    oldest = _oldest_retained(store.list_from(LOG_FOLDER), cutoff)
+    oldest = _oldest_retained(log.commits.listed(), cutoff)
     if oldest is None:
         return None
     for candidate in complete_checkpoints(names, oldest):
         try:
-            open_checkpoint(store, candidate.names)
+            open_checkpoint(log.store, candidate.names)
         except InvalidTable as error:
             logger.warning("No clean-up up to version %d: %s", candidate.version, error)
             continue
@@ -105,28 +105,21 @@ def _base(store: LogStore, names: list[str], cutoff: int, snapshot: Snapshot) ->
     return None
 
 
-def _oldest_retained(listed: list[FileStatus], cutoff: int) -> int | None:
+def _oldest_retained(listed: list[tuple[int, FileStatus]], cutoff: int) -> int | None:
     """The newest commit not newer than the cutoff: retained, as is everything after it.
 
     A commit counts as at least a millisecond younger than the one before it, as in time travel.
     """
     oldest = None
     previous: int | None = None
-    for status in listed:
-        if not _is_commit(status.name):
-            continue
+    for version, status in listed:
         time = status.modification_time
         if previous is not None and time <= previous:
             time = previous + 1
         if time > cutoff:
             break
-        oldest, previous = int(status.name[len(LOG_FOLDER) :][:20]), time
+        oldest, previous = version, time
     return oldest
-
-
-def _is_commit(name: str) -> bool:
-    match = _VERSIONED.fullmatch(name)
-    return match is not None and match["commit"] is not None
 
 
 def _protected(snapshot: Snapshot) -> int:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from deltanb.actions import Action
 from deltanb.errors import InvalidArgument, StorageError, VersionNotFound
+from deltanb.log.commits import commit_name
 from deltanb.log.replay import Delta, feed_actions, parse_commit
-from deltanb.log.segment import commit_name
 from deltanb.schema.protocol import check_writable
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ def compaction_name(start: int, end: int) -> str:
 def write_compaction(log: LogReader, start: int, end: int) -> str:
     """Write the compaction of the commits ``start`` to ``end``, both included; returns its name.
 
-    Raises InvalidArgument unless ``0 <= start < end``, VersionNotFound if one of the commits is not
-    in the log, InvalidTable if one is damaged, UnsupportedProtocol if the table may not be written.
+    Raises InvalidArgument unless ``0 <= start < end`` and ``end`` is published, VersionNotFound if one of
+    the commits is not in the log, InvalidTable if one is damaged, UnsupportedProtocol if the table may not
+    be written.
     """
     if not 0 <= start < end:
         raise InvalidArgument(f"A compaction needs 0 <= start < end, not {start} and {end}.")
     snapshot = log.update()
     check_writable(snapshot.protocol, snapshot.metadata, log.path, writes_data=False)
+    log.must_be_published(end, "compacted")
     delta = Delta()
     for version in range(start, end + 1):
         feed_actions(delta, _commit(log, version, snapshot.version))
@@ -63,12 +65,12 @@ def read_compaction(store: LogStore, start: int, end: int) -> list[Action]:
 
 
 def _commit(log: LogReader, version: int, latest: int) -> list[Action]:
-    name = commit_name(version)
     try:
-        return parse_commit(log.store.read(name), name, log.path)
-    except FileNotFoundError:
+        return log.read_commit(version)
+    except VersionNotFound:
         raise VersionNotFound(
-            f"Version {version} cannot be compacted: {name} is not in the log. Compact later versions.",
+            f"Version {version} cannot be compacted: {commit_name(version)} is not in the log. "
+            "Compact later versions.",
             version=version,
             earliest=log.earliest_version(),
             latest=latest,

@@ -21,11 +21,9 @@ import msgspec
 
 from deltanb.display import Displayable, above
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
-from deltanb.log import segment as segments
+from deltanb.log.commits import LOG_FOLDER, commit_name
 from deltanb.log.replay import explain
-from deltanb.log.segment import commit_name, version_of
 from deltanb.safe_text import last_part, shown
-from deltanb.store.base import LogStore
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -155,7 +153,7 @@ def read(log: LogReader, limit: int | None = None) -> History:
     [(1, 'OPTIMIZE'), (0, None)]
     """
     _check_limit(limit)
-    times = _file_times(log.store)
+    times = _file_times(log)
     if not times:
         _existing(log)
     entries = _entries(log, sorted(times, reverse=True)[:limit], times)
@@ -169,7 +167,7 @@ def _check_limit(limit: int | None) -> None:
 
 def between(log: LogReader, first: int, last: int, limit: int | None = None) -> list[HistoryEntry]:
     """The commits from ``first`` to ``last`` that are still in the log, newest first, at most ``limit``."""
-    times = _file_times(log.store)
+    times = _file_times(log)
     return _entries(log, [v for v in sorted(times, reverse=True) if first <= v <= last][:limit], times)
 
 
@@ -178,7 +176,7 @@ def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) 
     is_known = False
     entries = []
     for version in versions:
-        info = _read_info(log.store, version, log.path)
+        info = _read_info(log, version)
         timestamp = times[version]
         if "inCommitTimestamp" in info:  # only then does it matter what the table says of them
             if not is_known:
@@ -196,10 +194,10 @@ def timestamp_of(snapshot: Snapshot) -> int:
     version = snapshot.version
     if version < 0:
         return -1
-    store = snapshot.log.store
-    status = store.status(commit_name(version))
+    log = snapshot.log
+    status = log.commits.status(version)
     if status is None:  # cleaned up: the checkpoint that stands for it is the next best witness
-        status = next(iter(store.list_from(f"{segments.LOG_FOLDER}/{version:020}.")), None)
+        status = next(iter(log.store.list_from(f"{LOG_FOLDER}/{version:020}.")), None)
     modified = status.modification_time if status is not None else -1
     switched_on = _enablement(snapshot)
     if switched_on is None or version < switched_on[0]:
@@ -207,7 +205,7 @@ def timestamp_of(snapshot: Snapshot) -> int:
     if snapshot._state.commit_info is not None:
         return _in_commit(snapshot._state.info, modified)
     try:
-        return _in_commit(_read_info(store, version, snapshot.log.path), modified)
+        return _in_commit(_read_info(log, version), modified)
     except FileNotFoundError:
         return modified
 
@@ -219,10 +217,10 @@ def commit_times(log: LogReader, first: int, last: int) -> dict[int, int]:
         TableNotFound: there is no table.
     """
     switched_on = _enablement(_existing(log))
-    times = {v: at for v, at in _file_times(log.store).items() if first <= v <= last}
+    times = {v: at for v, at in _file_times(log).items() if first <= v <= last}
     for version in times:
         if switched_on is not None and version >= switched_on[0]:
-            times[version] = _in_commit(_read_info(log.store, version, log.path), times[version])
+            times[version] = _in_commit(_read_info(log, version), times[version])
     return times
 
 
@@ -236,7 +234,7 @@ def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
     """
     wanted = to_milliseconds(when)
     snapshot = _existing(log)
-    times = _file_times(log.store)
+    times = _file_times(log)
     first = log.earliest_version()
     versions = sorted(v for v in times if first <= v <= snapshot.version)
     switched_on = _enablement(snapshot)
@@ -246,7 +244,7 @@ def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
     def time_of(version: int) -> int:
         if version not in newer_set:
             return times[version]
-        return _in_commit(_read_info(log.store, version, log.path), times[version])
+        return _in_commit(_read_info(log, version), times[version])
 
     newer_set = frozenset(newer)
     if switched_on is not None and newer and wanted >= (switched_on[1] or time_of(newer[0])):
@@ -311,15 +309,13 @@ def _existing(log: LogReader) -> Snapshot:
     return snapshot
 
 
-def _file_times(store: LogStore) -> dict[int, int]:
+def _file_times(log: LogReader) -> dict[int, int]:
     """Modification times by version, raised where a later file is older than an earlier one."""
     times: dict[int, int] = {}
     before = None
-    for status in store.list_from(segments.LOG_FOLDER + "/"):
-        version = version_of(status.name)
-        if version is not None:
-            at = status.modification_time
-            times[version] = before = at if before is None or at > before else before + 1
+    for version, status in log.commits.listed():
+        at = status.modification_time
+        times[version] = before = at if before is None or at > before else before + 1
     return times
 
 
@@ -352,10 +348,9 @@ _info_line = msgspec.json.Decoder(_InfoLine).decode
 _info_lines = msgspec.json.Decoder(_InfoLine).decode_lines
 
 
-def _read_info(store: LogStore, version: int, root: str) -> dict[str, Any]:
+def _read_info(log: LogReader, version: int) -> dict[str, Any]:
     """The commitInfo of a commit, {} if it has none; of a commit only its line is parsed."""
-    name = commit_name(version)
-    data = store.read(name)
+    data = log.commits.read(version)
     start = data.find(b'{"commitInfo"')
     try:
         if start >= 0 and (start == 0 or data[start - 1] == 0x0A):
@@ -365,5 +360,5 @@ def _read_info(store: LogStore, version: int, root: str) -> dict[str, Any]:
             found = (line.commitInfo for line in _info_lines(data))
             info = next((one for one in found if one is not None), None)
     except Exception as error:
-        raise explain(data, name, root, error) from None
+        raise explain(data, commit_name(version), log.path, error) from None
     return info if isinstance(info, dict) else {}

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import Action, AddFile
 from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
 from deltanb.log import segment as segments
+from deltanb.log.commits import LOG_FOLDER, Commits, FolderCommits, commit_name
 from deltanb.log.replay import Delta, feed, feed_actions, parse_commit
-from deltanb.log.segment import MAX_VERSION, LogSegment, commit_name
+from deltanb.log.segment import MAX_VERSION, LogSegment
 from deltanb.log.snapshot import EMPTY, Snapshot, State
 from deltanb.safe_text import shown
 from deltanb.store.base import FileStatus, LogStore
@@ -46,8 +47,10 @@ class LogReader:
     (False, -1)
     """
 
-    def __init__(self, store: LogStore) -> None:
+    def __init__(self, store: LogStore, commits: Commits | None = None) -> None:
         self.store = guarded(store)
+        self.commits: Commits = FolderCommits(self.store) if commits is None else commits
+        """Where its commits are; the files of its folder unless given."""
         self._lock = threading.Lock()
         self.commit_lock = threading.RLock()
         """Held during a commit where a reader could see it half written."""
@@ -149,8 +152,8 @@ class LogReader:
         Raises:
             TableNotFound: there is no table.
         """
-        names = self.store.list_names(segments.LOG_FOLDER + "/")
-        found = segments.earliest_version(names)
+        names = self.store.list_names(LOG_FOLDER + "/")
+        found = segments.earliest_version(names, self.commits)
         if found is None:
             raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
         return found
@@ -168,7 +171,7 @@ class LogReader:
         version = as_version(version, "read_commit")
         name = commit_name(version)
         try:
-            data = self.store.read(name)
+            data = self.commits.read(version)
         except FileNotFoundError:
             raise VersionNotFound(
                 f"{self.path} has no commit {name}: version {version} was never written, or its "
@@ -190,18 +193,34 @@ class LogReader:
     # -- upkeep ----------------------------------------------------------------------------------
 
     def checkpoint(self, version: int | None = None) -> Any:
-        """Write a checkpoint of a version, the newest one by default.
+        """Write a checkpoint of a version, the newest published one by default.
 
         Raises:
             TableNotFound: there is no table.
-            VersionNotFound, InvalidArgument: no such version, or none at all.
+            VersionNotFound, InvalidArgument: no such version, or none at all; one that is not published.
         """
         from deltanb.log.checkpoint.write import write_checkpoint
 
         snapshot = self.update() if version is None else self.snapshot_at(as_version(version, "checkpoint"))
         if snapshot.version < 0:
             raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
+        if version is None and (last := self.commits.published(snapshot.version)) != snapshot.version:
+            snapshot = self.snapshot_at(last)
+        self.must_be_published(snapshot.version, "checkpointed")
         return write_checkpoint(self.store, snapshot)
+
+    def must_be_published(self, version: int, what: str) -> None:
+        """Refuse what may not stand for commits that are no files of the folder yet
+        (PROTOCOL.md, "Catalog-managed tables").
+
+        Raises:
+            InvalidArgument: the version is not published.
+        """
+        last = self.commits.published(version)
+        if last < version:
+            raise InvalidArgument(
+                f"{self.path}: version {version} cannot be {what}, its commit is not published yet: the "
+                f"folder has commits up to version {last}. Publish it first, or end there", version=version)
 
     def clean_up(self) -> Any:
         """Delete log files older than ``delta.logRetentionDuration`` that no kept version needs."""
@@ -221,7 +240,7 @@ class LogReader:
         seen = None
         if state.version >= 0:
             with suppress(OSError):  # what was read stands; not knowing the file costs reading it anew
-                seen = self._status(state.version)
+                seen = self.commits.status(state.version)
         found = Snapshot(self, state, seen)
         with self._lock:
             held = self._held
@@ -236,10 +255,8 @@ class LogReader:
     def _is_current(self, held: tuple[Snapshot, FileStatus | None]) -> bool:
         """Whether the log a snapshot was read from is still there, perhaps longer by now."""
         snapshot, seen = held
-        return snapshot.version >= 0 and seen is not None and self._status(snapshot.version) == seen
-
-    def _status(self, version: int) -> FileStatus | None:
-        return self.store.status(commit_name(version))
+        version = snapshot.version
+        return version >= 0 and seen is not None and self.commits.status(version) == seen
 
     def _follow(self, state: State) -> State:
         """The state after the commits that came since; one missing read ends the search.
@@ -249,14 +266,13 @@ class LogReader:
         delta: Delta | None = None
         version = state.version
         while True:
-            name = commit_name(version + 1)
             try:
-                data = self.store.read(name)
+                data = self.commits.read(version + 1)
             except FileNotFoundError:
                 return state if delta is None else state.after(delta, version)
-            delta = delta or Delta()
-            feed(delta, data, name, self.path)
             version += 1
+            delta = delta or Delta()
+            feed(delta, data, commit_name(version), self.path)
 
     def state_without(self, version: int, checkpoint: Iterable[str]) -> State:
         """The state of a version, read without the files of a checkpoint that turned out to be damaged.
@@ -272,7 +288,8 @@ class LogReader:
         vanished = 0
         while True:
             try:
-                found = segments.find(self.store, version, self._hint() if not skip else None, skip)
+                hint = self._hint() if not skip else None
+                found = segments.find(self.store, version, hint, skip, self.commits)
             except (InvalidTable, VersionNotFound):
                 if failure is not None:
                     raise failure from None
@@ -317,11 +334,15 @@ class LogReader:
 
     def _replay(self, base: State, found: LogSegment) -> State:
         delta = Delta()
-        read, root = self.store.read, self.path
+        root = self.path
+        commits = self.commits.read_many([first for first, last, _ in found.files if first == last])
         with _gc_paused():
             for first, last, name in found.files:
                 if first == last:
-                    feed(delta, read(name), name, root)
+                    data = next(commits)
+                    if data is None:
+                        raise FileNotFoundError(name)
+                    feed(delta, data, name, root)
                 else:
                     self._replay_compaction(delta, found, first, last, name)
         return base.after(delta, found.version)
@@ -335,13 +356,12 @@ class LogReader:
         try:
             feed(one, data, name, self.path, newest_first=True)
         except InvalidTable:
-            commits = [found.commits.get(v) for v in range(first, last + 1)]
-            if None in commits:
+            versions = range(first, last + 1)
+            if not found.commits.keys() >= set(versions):
                 raise
             one = Delta()
-            for commit in commits:
-                assert commit is not None
-                feed(one, self.store.read(commit), commit, self.path)
+            for version in versions:
+                feed(one, self.commits.read(version), found.commits[version], self.path)
         delta.extend(one)
 
 

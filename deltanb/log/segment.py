@@ -1,12 +1,13 @@
 """Which files of ``_delta_log`` make up a version: the log segment.
 
-What lives here: the names of log files, and the choice of checkpoint, compactions and commits that
-together cover every version up to the one wanted. A version that nothing covers is named.
+What lives here: the choice of checkpoint, compactions and commits that together cover every version up to
+the one wanted. A version that nothing covers is named.
 What it does not know: what the files hold. Nothing is parsed but names.
 
 Names that match no pattern (temporary files, ``.crc`` files, ``_staged_commits``, files of other
 tools) are not part of the log.
 
+>>> from deltanb.log.commits import commit_name
 >>> names = [commit_name(v) for v in (3, 4)] + ["_delta_log/%020d.checkpoint.parquet" % 3]
 >>> segment = choose(names)
 >>> segment.version, segment.checkpoint
@@ -18,22 +19,19 @@ tools) are not part of the log.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from deltanb.errors import InvalidTable, VersionNotFound
 from deltanb.log.checkpoint.files import CheckpointFiles, complete_checkpoints, parse_name
+from deltanb.log.commits import LOG_FOLDER, Commits, commit_name, commits_among
 from deltanb.store.base import LogStore
 
-__all__ = ["LOG_FOLDER", "LogSegment", "checksum_name", "choose", "commit_name", "find", "version_of"]
+__all__ = ["LogSegment", "checksum_name", "choose", "find"]
 
-LOG_FOLDER = "_delta_log"
 _LOG_START = LOG_FOLDER + "/"
 MAX_VERSION = 2**63 - 1  # a long, in every implementation
-# PROTOCOL.md, "Delta Log Entries": the version zero-padded to 20 digits.
-_COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
-_COMMIT_LENGTH = len("_delta_log/.json") + 20
 _COMPACTED = re.compile(r"_delta_log/(\d{20})\.(\d{20})\.compacted\.json")
 
 
@@ -49,17 +47,8 @@ class LogSegment:
     checkpoint_version: int | None
     checkpoint: tuple[str, ...]
     files: tuple[tuple[int, int, str], ...]
-    commits: dict[int, str] = field(compare=False, repr=False, default_factory=dict)
+    commits: Mapping[int, str] = field(compare=False, repr=False, default_factory=dict)
     has_checksum: bool = field(compare=False, repr=False, default=False)
-
-
-def commit_name(version: int) -> str:
-    """The file of a commit.
-
-    >>> commit_name(7)
-    '_delta_log/00000000000000000007.json'
-    """
-    return f"{_LOG_START}{version:020}.json"
 
 
 def checksum_name(version: int) -> str:
@@ -71,22 +60,18 @@ def checksum_name(version: int) -> str:
     return f"{_LOG_START}{version:020}.crc"
 
 
-def version_of(name: str) -> int | None:
-    """The version whose commit a name is, or None."""
-    match = _COMMIT.fullmatch(name)
-    return int(match[1]) if match else None
-
-
 def find(
     store: LogStore,
     version: int | None = None,
     hint: int | None = None,
     skip: frozenset[str] = frozenset(),
+    commits: Commits | None = None,
 ) -> LogSegment | None:
     """The segment of a version (the latest one by default), or None where there is no log.
 
     ``hint`` is the version of ``_last_checkpoint``: the listing then starts there. A wrong hint
-    costs a second listing and nothing else. Checkpoints with a file in ``skip`` are left out.
+    costs a second listing and nothing else. Checkpoints with a file in ``skip`` are left out. ``commits`` are
+    those of the table; the files of the folder by default.
 
     Raises:
         VersionNotFound: the version is beyond the log, or was cleaned up.
@@ -96,8 +81,8 @@ def find(
         listed = store.list_names(f"{_LOG_START}{hint:020}.")
         if any(found.version == hint for found in _checkpoints(listed)):
             with suppress(VersionNotFound, InvalidTable):
-                return choose(listed, version, store.root, skip)
-    return choose(store.list_names(_LOG_START), version, store.root, skip)
+                return choose(listed, version, store.root, skip, commits)
+    return choose(store.list_names(_LOG_START), version, store.root, skip, commits)
 
 
 def choose(
@@ -105,10 +90,11 @@ def choose(
     version: int | None = None,
     root: str = "",
     skip: frozenset[str] = frozenset(),
+    known: Commits | None = None,
 ) -> LogSegment | None:
     """The segment among listed names, as :func:`find` chooses it."""
     names = [name for name in names if name not in skip] if skip else list(names)
-    commits = _commits(names)
+    commits = commits_among(names) if known is None else known.names(names)
     checkpoints = _checkpoints(names)
     if not commits and not checkpoints:
         _refuse_incomplete(names, root)
@@ -131,22 +117,12 @@ def choose(
     return LogSegment(wanted, base.version, base.names, covered, commits, has_checksum)
 
 
-def earliest_version(names: Iterable[str]) -> int | None:
+def earliest_version(names: Iterable[str], known: Commits | None = None) -> int | None:
     """The first version that can be read: 0, or that of the oldest complete checkpoint."""
     names = list(names)
-    commits = _commits(names)
+    commits = commits_among(names) if known is None else known.names(names)
     checkpoints = _checkpoints(names)
     return _earliest(commits, checkpoints) if commits or checkpoints else None
-
-
-def _commits(names: Iterable[str]) -> dict[int, str]:
-    """Version -> name; written out because ten thousand names are nothing unusual."""
-    return {
-        int(name[11:31]): name
-        for name in names
-        if len(name) == _COMMIT_LENGTH and name[31:] == ".json" and name[:11] == _LOG_START
-        and name[11:31].isdigit() and name.isascii()
-    }
 
 
 def _earliest(commits: dict[int, str], checkpoints: list[CheckpointFiles]) -> int:

@@ -18,9 +18,9 @@ from deltanb.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetT
 from deltanb.damage import reading
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound, UnsupportedProtocol
+from deltanb.log.commits import commit_name
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
-from deltanb.log.segment import commit_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

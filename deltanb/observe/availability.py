@@ -23,8 +23,8 @@ from deltanb.data.deletion_vectors import relative_path
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound
 from deltanb.log.checkpoint.files import complete_checkpoints
+from deltanb.log.commits import LOG_FOLDER
 from deltanb.log.replay import canonical_path, key_array
-from deltanb.log.segment import LOG_FOLDER, commit_name, version_of
 from deltanb.safe_text import last_part
 from deltanb.store.paths import place_of
 
@@ -125,7 +125,7 @@ def versions(log: LogReader, up_to: int | None = None) -> Versions:
     ([1, 2, 3], 'v0: 1 of its files is gone (vacuumed)')
     """
     names = log.store.list_names(LOG_FOLDER + "/")
-    commits = {v for v in map(version_of, names) if v is not None}
+    commits = set(log.commits.names(names))
     checkpoints = {found.version for found in complete_checkpoints(
         name for name in names if ".checkpoint" in name)}
     if not commits and not checkpoints:
@@ -180,7 +180,7 @@ class _Walk:
     def _apply(self, version: int) -> bool:
         """The commit after a known state."""
         try:
-            lines = _decode(self.log.store.read(commit_name(version)))
+            lines = _decode(self.log.commits.read(version))
         except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             lines = []
         if not lines:

@@ -20,9 +20,9 @@ import msgspec
 from deltanb import formatting as units
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, VersionNotFound
+from deltanb.log.commits import commit_name
 from deltanb.log.history import whole_number
 from deltanb.log.replay import explain
-from deltanb.log.segment import LOG_FOLDER, commit_name, version_of
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -121,24 +121,21 @@ def read(log: LogReader, first: int | None = None, last: int | None = None) -> l
         InvalidTable: a damaged commit, naming file and line.
     """
     found = []
-    for version in versions(log):
-        if (first is None or version >= first) and (last is None or version <= last):
-            name = commit_name(version)
-            try:
-                data = log.store.read(name)
-            except FileNotFoundError:  # cleaned up since it was listed
-                continue
-            try:
-                found.append(commit(version, _lines_of(data)))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise explain(data, name, log.path, error) from None
+    wanted = [version for version in versions(log)
+              if (first is None or version >= first) and (last is None or version <= last)]
+    for version, data in zip(wanted, log.commits.read_many(wanted), strict=True):
+        if data is None:  # cleaned up since it was listed
+            continue
+        try:
+            found.append(commit(version, _lines_of(data)))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise explain(data, commit_name(version), log.path, error) from None
     return found
 
 
 def versions(log: LogReader) -> list[int]:
     """The versions whose commits are in the log."""
-    names = log.store.list_names(LOG_FOLDER + "/")
-    return sorted(version for version in map(version_of, names) if version is not None)
+    return sorted(log.commits.names())
 
 
 def commit(version: int, lines: Iterable[Any]) -> Track:

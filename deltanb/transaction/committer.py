@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deltanb.errors import DeltaError, StorageError, TableNotFound, TableReplaced, VersionNotFound
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.safe_text import get_logger
 from deltanb.transaction.steps import PutIfAbsent, Winner
 
@@ -66,7 +66,7 @@ class LogCommitter:
             StorageError: it cannot be read.
         """
         try:
-            return self.log.store.read(commit_name(put.version)) == put.body
+            return self.log.commits.read(put.version) == put.body
         except FileNotFoundError:
             return None
 
@@ -81,9 +81,9 @@ class LogCommitter:
             VersionNotFound: its log no longer has the version to build on.
             StorageError: it cannot be looked at.
         """
-        store, read = self.log.store, self.snapshot
+        read = self.snapshot
         try:
-            found = store.status(commit_name(before))
+            found = self.log.commits.status(before)
             if found is not None and (before > read.version or found == read.commit_status):
                 return
             now = self.log.update()
@@ -102,7 +102,7 @@ class LogCommitter:
                 f"read (its id was {read.metadata.id} and is {now.metadata.id}); nothing was committed. Run "
                 "the operation again if it is meant for the new table",
                 path=path, table_id=now.metadata.id)
-        is_cleaned = now.version > before and store.status(commit_name(before + 1)) is None
+        is_cleaned = now.version > before and self.log.commits.status(before + 1) is None
         if now.version < before or is_cleaned:
             why = "was cleaned up" if is_cleaned else "was there when the transaction began and is gone"
             raise VersionNotFound(

@@ -94,15 +94,18 @@ class ChecksumHook(_Builtin):
 
 
 class CheckpointHook(_Builtin):
-    """Writes a checkpoint every ``delta.checkpointInterval`` versions, then cleans the log up."""
+    """Writes a checkpoint every ``delta.checkpointInterval`` versions, then cleans the log up.
+
+    Not of a commit that is not published: a later one's checkpoint stands for it, too.
+    """
 
     name = "Checkpoint"
 
     def run(self, committed: Committed, snapshot: Snapshot) -> None:
         """Write it when the version asks for it."""
-        if not needs_checkpoint(committed.version, snapshot):
-            return
         log = snapshot.log
+        if not needs_checkpoint(committed.version, snapshot) or not _is_published(committed, snapshot):
+            return
         log.checkpoint(committed.version)
         if properties.get(snapshot.metadata.configuration, "delta.enableExpiredLogCleanup"):
             log.clean_up()
@@ -115,8 +118,12 @@ class LargeCommitHook(_Builtin):
 
     def run(self, committed: Committed, snapshot: Snapshot) -> None:
         """Write it."""
-        if not needs_checkpoint(committed.version, snapshot):
+        if not needs_checkpoint(committed.version, snapshot) and _is_published(committed, snapshot):
             snapshot.log.checkpoint(committed.version)
+
+
+def _is_published(committed: Committed, snapshot: Snapshot) -> bool:
+    return snapshot.log.commits.published(committed.version) == committed.version
 
 
 def needs_checkpoint(version: int, snapshot: Snapshot) -> bool:

@@ -9,8 +9,8 @@ from deltanb.errors import UnsupportedProtocol, VersionNotFound
 from deltanb.log.checkpoint.files import SIDECAR_FOLDER, classic_name
 from deltanb.log.checksum import checksum_name
 from deltanb.log.cleanup import clean_up
+from deltanb.log.commits import commit_name
 from deltanb.log.compaction import compaction_name
-from deltanb.log.segment import commit_name
 from deltanb.options import set_options
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add

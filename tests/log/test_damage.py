@@ -17,8 +17,8 @@ from deltanb.log.checkpoint.files import classic_name
 from deltanb.log.checkpoint.hint import LAST_CHECKPOINT, read_last_checkpoint
 from deltanb.log.checkpoint.parquet_file import Footer, open_parquet, read_footer
 from deltanb.log.checksum import checksum_name, read_checksum
+from deltanb.log.commits import commit_name
 from deltanb.log.file_set import FileSet
-from deltanb.log.segment import commit_name
 from deltanb.log.snapshot import State
 from deltanb.observe import tracks as timeline_rows
 from deltanb.testing import MemoryStore, TableBuilder, add

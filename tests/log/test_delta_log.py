@@ -13,7 +13,7 @@ import pytest
 from deltanb import actions
 from deltanb.actions import AddFile
 from deltanb.errors import InvalidTable, TableNotFound, UnsupportedProtocol, VersionNotFound
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.options import options
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add, remove, to_lines

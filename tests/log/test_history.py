@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from deltanb.errors import InvalidArgument, InvalidTable, VersionNotFound
+from deltanb.log.commits import commit_name
 from deltanb.log.history import to_milliseconds
-from deltanb.log.segment import commit_name
 from deltanb.options import StepClock, set_options
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from deltanb.errors import InvalidTable, VersionNotFound
-from deltanb.log.segment import LogSegment, choose, commit_name, earliest_version, find
+from deltanb.log.commits import commit_name
+from deltanb.log.segment import LogSegment, choose, earliest_version, find
 from deltanb.testing import MemoryStore
 
 LOG = "_delta_log/"

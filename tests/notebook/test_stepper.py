@@ -23,7 +23,7 @@ from deltanb.errors import (
     InvalidTable,
     InvalidTransaction,
 )
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.notebook import bundle
 from deltanb.notebook.bundle import WIDGET
 from deltanb.notebook.drawing import html

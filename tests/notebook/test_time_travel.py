@@ -13,7 +13,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, VersionNotFound
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.notebook import bundle
 from deltanb.notebook.widgets import time_travel as time_travel_widget
 from deltanb.notebook.widgets.time_travel import MAX_STOPS, Panel, moments_of, stops_of

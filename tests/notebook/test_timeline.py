@@ -24,8 +24,8 @@ from deltanb.errors import (
     MissingDependency,
     VersionNotFound,
 )
+from deltanb.log.commits import commit_name
 from deltanb.log.compaction import write_compaction
-from deltanb.log.segment import commit_name
 from deltanb.notebook.drawing import chart, html, layout, text
 from deltanb.notebook.drawing.chart import NEUTRAL, SVG, TEXT, VEGALITE
 from deltanb.notebook.views import registry as views

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import deltanb as dn
 from deltanb.actions import AddFile, encode_path
 from deltanb.errors import DeltaError, TableNotFound
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.observe.availability import Gap, versions
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog

@@ -20,8 +20,8 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.log import file_set
+from deltanb.log.commits import commit_name
 from deltanb.log.history import History, HistoryEntry
-from deltanb.log.segment import commit_name
 from deltanb.observe.recorded import MAX_LOOSE, WHOLE
 from deltanb.observe.what_if import LEVELS, Replay, Replayed, explain_conflict
 from deltanb.options import set_options

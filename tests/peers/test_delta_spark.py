@@ -16,7 +16,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile, CommitInfo, RemoveFile, decode_path
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.log.verification import verify
 from deltanb.store.local import LocalStore
 from deltanb.transaction.delta_log import DeltaLog

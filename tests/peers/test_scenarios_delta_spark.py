@@ -14,7 +14,7 @@ import pytest
 
 from deltanb.actions import AddFile, CommitInfo, RemoveFile, from_dict
 from deltanb.errors import DeltaError
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.testing import TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.rebase import parse_high_water_mark

@@ -18,7 +18,7 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.options import set_options
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.local import LocalStore

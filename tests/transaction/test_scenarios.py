@@ -10,7 +10,7 @@ import pytest
 
 from deltanb import actions, errors
 from deltanb.actions import AddFile, CommitInfo, RemoveFile
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore
 from deltanb.transaction import rules

@@ -11,7 +11,7 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddCDCFile, AddFile, CommitInfo, SetTransaction
-from deltanb.log.segment import commit_name
+from deltanb.log.commits import commit_name
 from deltanb.options import options, set_options
 from deltanb.testing import Fail, Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog

@@ -34,7 +34,7 @@ from deltanb.data.conform import Place, compile_conversion, find_field
 from deltanb.errors import FeatureDropConflict, IllegalStateError, InvalidArgument
 from deltanb.log import cleanup
 from deltanb.log.checkpoint.files import complete_checkpoints
-from deltanb.log.segment import LOG_FOLDER
+from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.ddl import field_for_log
@@ -105,6 +105,8 @@ def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> in
         raise InvalidArgument(
             f"table {txn.table}: {feature} protects older versions and goes with them only: "
             f'drop_feature("{feature}", truncate_history=True)', feature=feature)
+    if protects or truncate_history:
+        log.must_be_published(txn.read_version, "checkpointed")
     downgraded(txn.protocol, feature)  # refused now where another feature needs it
     removable.refuse(txn.snapshot, txn.table)
     cleaned = not removable.is_clean(txn.snapshot)
@@ -183,7 +185,7 @@ def _truncate(log: DeltaLog, feature: str, removable: _Removable, cleaned: bool)
     cleanup.clean_up(log, retention)
     if feature == PROTECTION:
         held = properties.get(snapshot.properties, PROTECTED_BEFORE)
-        uses = min(_commits(log)) < held
+        uses = min(log.commits.names()) < held
     else:
         uses = _history_uses(log, removable)
     if uses:
@@ -195,18 +197,13 @@ def _truncate(log: DeltaLog, feature: str, removable: _Removable, cleaned: bool)
 def _history_uses(log: DeltaLog, removable: _Removable) -> bool:
     uses = removable.uses
     assert uses is not None
-    commits = _commits(log)
+    commits = log.commits.names()
     if commits and any(uses(action) for version in commits for action in log.read_commit(version)):
         return True
     if removable is _REMOVABLE["v2Checkpoint"]:
         names = log.store.list_names(LOG_FOLDER + "/")
         return any(found.kind == "v2" for found in complete_checkpoints(names))
     return not removable.is_clean(log.snapshot_at(log.earliest_version()))
-
-
-def _commits(log: DeltaLog) -> list[int]:
-    names = (name.rpartition("/")[2] for name in log.store.list_names(LOG_FOLDER + "/"))
-    return [int(name[:20]) for name in names if name[:20].isdigit() and name[20:] == ".json"]
 
 
 def _keep_vector_files(log: DeltaLog) -> None:

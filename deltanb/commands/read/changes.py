@@ -48,7 +48,6 @@ from deltanb.errors import (
 )
 from deltanb.log import history
 from deltanb.log.reader import as_version
-from deltanb.log.segment import LOG_FOLDER, version_of
 from deltanb.log.skipping import partitions
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import STRING, ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
@@ -150,10 +149,8 @@ def _range(log: DeltaLog, start: Moment, end: Moment | None, newest: Snapshot) -
 
 def _earliest(log: DeltaLog) -> int:
     """The first version whose commit is there and whose state can be known."""
-    names = log.store.list_names(LOG_FOLDER + "/")
-    versions = [v for v in map(version_of, names) if v is not None]
     known = log.earliest_version()
-    return min((v for v in versions if v >= known), default=known)
+    return min((version for version in log.commits.names() if version >= known), default=known)
 
 
 def _at_or_after(log: DeltaLog, moment: str | dt.datetime, earliest: int) -> int:

@@ -42,7 +42,7 @@ from deltanb.errors import (
     IllegalStateError,
     InvalidArgument,
 )
-from deltanb.log.segment import LOG_FOLDER, commit_name
+from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.safe_text import shown
 from deltanb.schema import properties
@@ -240,7 +240,7 @@ class _Needed:
     def _keep_recent(self, version: int) -> None:
         """What the commits of the retention added, removed or noted as changes."""
         while version >= 0:
-            status = self.store.status(commit_name(version))
+            status = self.log.commits.status(version)
             if status is None:
                 return
             actions = self.log.read_commit(version)
@@ -328,7 +328,7 @@ def _removed_by_log(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
     start = 0 if done is None else done + 1
     names: set[str | None] = set()
     for version in range(start, (-1 if last is None else last) + 1):
-        if store.status(commit_name(version)) is None:
+        if log.commits.status(version) is None:
             last = None
             break
         actions = log.read_commit(version)

@@ -1,0 +1,209 @@
+"""A log learns its commits in one place: a tail of commits that are no files is seen by all who read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb.errors import InvalidArgument, VersionNotFound
+from deltanb.log.cleanup import clean_up
+from deltanb.log.commits import FolderCommits, commit_name
+from deltanb.log.compaction import write_compaction
+from deltanb.options import set_options
+from deltanb.store.base import FileStatus
+from deltanb.table import DeltaTable
+from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
+
+PUBLISHED, NEWEST = 3, 6
+HOUR = 3_600_000
+
+
+class TailCommits:
+    """The commits of a folder up to ``last``, and after it those of a dict, as a catalog has them."""
+
+    def __init__(self, store: MemoryStore, last: int) -> None:
+        self.folder, self.last = FolderCommits(store), last
+        self.tail: dict[int, tuple[bytes, FileStatus]] = {}
+
+    def append(self, version: int, body: bytes, modification_time: int) -> None:
+        name = f"_delta_log/_staged_commits/{version:020}.0.json"
+        self.tail[version] = body, FileStatus(name, len(body), modification_time, f"staged {version}")
+
+    def newest(self) -> int:
+        return max(self.tail, default=self.last)
+
+    def published(self, version: int) -> int:
+        return min(version, self.last)
+
+    def names(self, listed: Iterable[str] | None = None) -> dict[int, str]:
+        files = {v: name for v, name in self.folder.names(listed).items() if v <= self.last}
+        return files | {version: status.name for version, (_, status) in self.tail.items()}
+
+    def listed(self, first: int = 0) -> list[tuple[int, FileStatus]]:
+        files = [(v, status) for v, status in self.folder.listed(first) if v <= self.last]
+        return files + [(v, status) for v, (_, status) in self.tail.items() if v >= first]
+
+    def status(self, version: int) -> FileStatus | None:
+        if version in self.tail:
+            return self.tail[version][1]
+        return self.folder.status(version) if version <= self.last else None
+
+    def read(self, version: int) -> bytes:
+        if version in self.tail:
+            return self.tail[version][0]
+        if version > self.last:
+            raise FileNotFoundError(commit_name(version))
+        return self.folder.read(version)
+
+    def read_many(self, versions: Iterable[int]) -> Iterator[bytes | None]:
+        for version in versions:
+            yield self.read(version) if self.status(version) is not None else None
+
+
+def ducks() -> DeltaTable:
+    """Seven versions an hour apart: of each file, one version or other adds, removes or changes it."""
+    with set_options(clock=iter(range(0, 10**12, 1000)).__next__):
+        table = dn.create(MemoryStore("memory:///ducks"), {"id": [1, 2], "name": ["Donald", "Daisy"]},
+                          properties={"delta.enableChangeDataFeed": "true"})
+        table.append({"id": [3], "name": ["Scrooge"]})
+        table.update({"name": "'Della'"}, where="id = 2")
+        table.append({"id": [4], "name": ["Huey"]})
+        table.delete("id = 3")
+        table.add_constraint("ids", "id > 0")
+        table.append({"id": [5], "name": ["Dewey"]})
+    assert table.version == NEWEST
+    for version in range(NEWEST + 1):
+        store_of(table).set_modification_time(commit_name(version), version * HOUR)
+    return table
+
+
+def store_of(table: DeltaTable) -> MemoryStore:
+    store = table.log.store
+    assert isinstance(store, MemoryStore)
+    return store
+
+
+def with_tail(table: DeltaTable) -> DeltaTable:
+    """The same table, whose commits above ``PUBLISHED`` are in no file: the files of their names are not
+    valid commits, nor is one above the newest, which nobody may look at."""
+    store = MemoryStore(table.path)
+    store.files = dict(store_of(table).files)
+    commits = TailCommits(store, PUBLISHED)
+    for version in range(PUBLISHED + 1, NEWEST + 1):
+        data, status = store.files[commit_name(version)]
+        commits.append(version, data, status.modification_time)
+    for version in range(PUBLISHED + 1, NEWEST + 2):
+        store.put(commit_name(version), b"not a commit of this table\n")
+        store.delete(f"_delta_log/{version:020}.crc")
+    return DeltaTable(DeltaLog(store, commits))
+
+
+def followed(table: DeltaTable) -> Any:
+    """What a log that stood at the first version makes of the commits after it."""
+    log = table.log
+    log._held = log.snapshot_at(0), log.commits.status(0)
+    assert log.snapshot.version == 0
+    return log.update().files.sort_by("path")
+
+
+READERS: dict[str, Callable[[DeltaTable], Any]] = {
+    "snapshot": lambda t: (t.version, t.snapshot.files.sort_by("path"), t.metadata),
+    "rows": lambda t: t.to_arrow().sort_by("id"),
+    "update": followed,
+    "snapshot_at": lambda t: [t.as_of(v).to_arrow().sort_by("id") for v in range(NEWEST + 1)],
+    "time travel": lambda t: [t.as_of(f"1970-01-01T{h:02}:30:00Z").version for h in range(NEWEST)],
+    "timestamp": lambda t: [t.as_of(v).snapshot.timestamp for v in range(NEWEST + 1)],
+    "history": lambda t: list(t.history()),
+    "timeline": lambda t: t.timeline().commits,
+    "changes": lambda t: t.changes(0).sort_by([("_commit_version", "ascending"), ("id", "ascending")]),
+    "changes since": lambda t: t.changes("1970-01-01T04:00:00Z").num_rows,
+    "diff": lambda t: (t.diff(1).rows.num_added, t.diff(1).rows.num_removed, t.diff(1).commits),
+    "versions": lambda t: list(t.versions()),
+    "detail": lambda t: t.detail(),
+    "earliest": lambda t: t.log.earliest_version(),
+    "newest": lambda t: t.log.commits.newest(),
+    "vacuum": lambda t: t.vacuum(0, check=False, dry_run=True).files,
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_commits_that_are_no_files_are_read_like_files(read: Callable[[DeltaTable], Any]) -> None:
+    table = ducks()
+    with set_options(clock=lambda: 100 * HOUR):
+        expected = read(DeltaTable(DeltaLog(table.log.store)))
+        assert read(with_tail(table)) == expected
+
+
+def test_a_reader_that_looks_for_files_sees_another_table() -> None:
+    """What the test above rests on: without its tail the table is another one, or none."""
+    store = store_of(with_tail(ducks()))
+    with pytest.raises(dn.errors.InvalidTable, match=r"0004\.json"):
+        DeltaTable(DeltaLog(store)).to_arrow()
+
+
+def test_a_commit_that_was_cleaned_up_meanwhile_is_not_in_the_timeline() -> None:
+    table = ducks()
+    table.log.update()
+    read_many = table.log.commits.read_many
+    table.log.commits.read_many = lambda versions: (  # type: ignore[method-assign]
+        None if version == 2 else data
+        for version, data in zip(versions, read_many(versions), strict=True))
+    assert [commit.version for commit in table.timeline().commits] == [0, 1, 3, 4, 5, 6]
+
+
+def test_no_clean_up_goes_beyond_what_is_published() -> None:
+    table = with_tail(ducks())
+    table.log.checkpoint()
+    with set_options(clock=lambda: 365 * 24 * HOUR):
+        deleted = table.log.clean_up()
+    assert sorted(v for v in range(NEWEST + 1) if commit_name(v) in deleted) == [0, 1, 2]
+    assert DeltaTable(DeltaLog(table.log.store, table.log.commits)).to_arrow().num_rows == 4
+    assert list(table.versions()) == [3, 4, 5, 6]
+
+
+def test_the_age_of_a_commit_in_the_tail_counts_for_clean_up() -> None:
+    """The last commit before the cutoff lies in the tail: all before its checkpoint may go, and no more."""
+    table = with_tail(ducks())
+    table.log.checkpoint(2)
+    with set_options(clock=lambda: 10 * HOUR):
+        deleted = clean_up(table.log, 5 * HOUR)
+    assert [v for v in range(NEWEST + 1) if commit_name(v) in deleted] == [0, 1]
+
+
+def test_checkpoints_and_compactions_end_at_what_is_published() -> None:
+    log = with_tail(ducks()).log
+    log.checkpoint()
+    assert [n for n in log.store.list_names("_delta_log/") if "checkpoint.parquet" in n] == [
+        f"_delta_log/{PUBLISHED:020}.checkpoint.parquet"]
+    with pytest.raises(InvalidArgument, match=r"version 4 cannot be checkpointed.*up to version 3"):
+        log.checkpoint(4)
+    with pytest.raises(InvalidArgument, match=r"version 5 cannot be compacted.*not published"):
+        write_compaction(log, 2, 5)
+    write_compaction(log, 1, 3)
+    assert DeltaLog(log.store, log.commits).snapshot.checkpoint_version == PUBLISHED
+
+
+def test_a_version_above_the_newest_is_not_there() -> None:
+    log = with_tail(ducks()).log
+    for ask in (log.snapshot_at, log.read_commit):
+        with pytest.raises(VersionNotFound):
+            ask(NEWEST + 1)
+
+
+def test_the_commits_of_a_folder() -> None:
+    table = TableBuilder(MemoryStore()).create("id long").commit(add("a")).commit(add("b"))
+    table.put("_delta_log/00000000000000000001.crc", b"{}").put("_delta_log/2.json", b"{}")
+    commits = FolderCommits(table.store)
+    assert commits.names() == {v: commit_name(v) for v in range(3)} == commits.names(
+        table.store.list_names("_delta_log/"))
+    assert [v for v, _ in commits.listed(1)] == [1, 2]
+    assert commits.listed(2)[0][1] == commits.status(2) == table.store.status(commit_name(2))
+    assert list(commits.read_many([2, 7, 0])) == [commits.read(2), None, commits.read(0)]
+    assert (commits.newest(), commits.published(2), commits.status(3)) == (2, 2, None)
+    with pytest.raises(FileNotFoundError):
+        commits.read(3)
+    assert FolderCommits(MemoryStore()).newest() == -1
