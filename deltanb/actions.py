@@ -40,6 +40,16 @@ __all__ = [
 
 MAX_ROWS = 2**36  # no file has as many; a statistic that says so is damaged, and says nothing
 
+TABLE_FEATURES_READER = 3
+"""The reader version that lists its features; also the highest one PROTOCOL.md defines."""
+TABLE_FEATURES_WRITER = 7
+"""The writer version that lists its features; also the highest version number defined at all."""
+LEGACY_FEATURES = {
+    "appendOnly": (1, 2), "invariants": (1, 2), "checkConstraints": (1, 3), "changeDataFeed": (1, 4),
+    "generatedColumns": (1, 4), "columnMapping": (2, 5), "identityColumns": (1, 6),
+}
+"""Features that versions below those imply -> the reader and the writer version from which they do."""
+
 # RFC 2396 characters that a path in the log may hold as they are; all others are percent-encoded.
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
 
@@ -325,9 +335,36 @@ class Protocol(Action):
 
     def supports(self, name: str) -> bool:
         """Listed, or implied by the legacy versions (PROTOCOL.md, "Table Features")."""
-        from deltanb.schema.protocol import supports
+        return name in self.features
 
-        return supports(self, name)
+    @property
+    def features(self) -> tuple[str, ...]:
+        """All features the table supports, listed or implied, those unknown to us too."""
+        return _features(self.min_reader_version, self.min_writer_version,
+                         self.reader_features, self.writer_features)
+
+
+@lru_cache(maxsize=64)
+def _features(
+    reader: int, writer: int, reader_features: tuple[str, ...] | None,
+    writer_features: tuple[str, ...] | None,
+) -> tuple[str, ...]:
+    listed: dict[str, None] = {}
+    if writer >= TABLE_FEATURES_WRITER:
+        listed.update(dict.fromkeys(writer_features or ()))
+    if reader >= TABLE_FEATURES_READER:
+        listed.update(dict.fromkeys(reader_features or ()))
+    listed.update(dict.fromkeys(implied(reader, writer)))
+    return tuple(listed)
+
+
+def implied(reader: int, writer: int) -> tuple[str, ...]:
+    """The legacy features that version numbers imply (PROTOCOL.md, "Table Features")."""
+    if writer >= TABLE_FEATURES_WRITER:
+        # A table with reader version 2 that lists writer features lists columnMapping there.
+        return ()
+    return tuple(name for name, (least_reader, least_writer) in LEGACY_FEATURES.items()
+                 if least_writer <= writer and least_reader <= reader)
 
 
 @action

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import unquote
@@ -19,6 +19,8 @@ from deltanb.safe_text import escaped, redacted
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MAX_COLUMNS = 88  # of a line of text: fits a terminal, and a JupyterLab cell at its usual zoom
 SIZES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+MAX_SUGGESTIONS = 3  # closest names in an error
+MAX_NAMES = 12  # names listed in an error; wide tables have thousands of columns
 KEEP_FILE_NAME = 34  # columns: a data file's name longer than this is cut in its middle
 
 
@@ -129,6 +131,41 @@ def pairs(values: Mapping[str, Any] | Iterable[tuple[str, Any]] | None, sep: str
     """
     items = values.items() if isinstance(values, Mapping) else values or ()
     return sep.join(f"{key}={value_of(value)}" for key, value in items)
+
+
+def did_you_mean(
+    wanted: str, known: Iterable[str], what: str = "columns", *, least: float = 0.5,
+    shown: Callable[[str], str] = str,
+) -> tuple[str, list[str]]:
+    """What to say of a name that is not there, and the names that are closest to it, best first.
+
+    Args:
+        wanted: the name, compared without case; one without dots also with the last part of those that have.
+        known: all that there are.
+        what: these, in a word in the plural.
+        least: how like the name they must be, from 0 to 1.
+        shown: how a name is written.
+
+    >>> did_you_mean("nmae", ["id", "name"])
+    ('did you mean name?', ['name'])
+    >>> did_you_mean("city", ["id", "address.city"])[0]
+    'did you mean address.city?'
+    >>> did_you_mean("zzz", ["id", "name"])[0], did_you_mean("zzz", [], "options")[0]
+    ('the columns are id, name', 'there are no options')
+    """
+    import difflib  # here: few processes make a slip
+
+    names = list(known)
+    compared = {name.rpartition(".")[2].lower(): name for name in names if "." not in wanted}
+    compared |= {name.lower(): name for name in names}
+    matches = difflib.get_close_matches(wanted.lower(), compared, MAX_SUGGESTIONS, least)
+    close = list(dict.fromkeys(compared[match] for match in matches))
+    if close:
+        return f"did you mean {' or '.join(map(shown, close))}?", close
+    if not names:
+        return f"there are no {what}", []
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"the {what} are {', '.join(map(shown, names[:MAX_NAMES]))}{more}", []
 
 
 def value_of(value: Any) -> str:

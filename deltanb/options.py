@@ -190,7 +190,9 @@ def set_options(**changes: Any) -> Any:
     known = {one.name for one in fields(Options)}
     for name in changes:
         if name not in known:
-            raise InvalidArgument(f"no option {name!r}; there are {', '.join(sorted(known))}")
+            from deltanb.formatting import did_you_mean
+
+            raise InvalidArgument(f"no option {name!r}; {did_you_mean(name, sorted(known), 'options')[0]}")
     checked = Options(**{**{n: getattr(options, n) for n in known}, **changes})
     values = {name: getattr(checked, name) for name in changes}
     own = _own.get()

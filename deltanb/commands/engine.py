@@ -8,7 +8,6 @@ What it does not know: what the command does.
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ from deltanb.data.constraints import Checker
 from deltanb.data.data_file import opened
 from deltanb.data.generated import checks_of
 from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
+from deltanb.formatting import did_you_mean
 from deltanb.safe_text import safe
 from deltanb.sql.row_expressions import ROW_FUNCTIONS
 from deltanb.sql.syntax import anonymous_functions
@@ -163,10 +163,10 @@ def refuse_unknown_functions(sql: str) -> None:
     known = {*ROW_FUNCTIONS, *_SQL_ONLY, *dir(functions)}
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        close = difflib.get_close_matches(unknown, sorted(known), 1)
+        hint, close = did_you_mean(unknown, sorted(known), least=0.6, shown="{}()".format)
         raise InvalidPredicate(
             f"{sql!r} calls {unknown}(), which is not a function of Spark"
-            f"{f'; did you mean {close[0]}()?' if close else ''}. If it is one of your own, start a session "
+            f"{f'; {hint}' if close else ''}. If it is one of your own, start a session "
             'that has it first, or say engine="spark"', predicate=sql)
 
 

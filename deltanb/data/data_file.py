@@ -12,7 +12,6 @@ columns, filter, projection.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from deltanb.data.conform import (
 )
 from deltanb.data.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
+from deltanb.formatting import did_you_mean
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.types import StructField, StructType
@@ -50,7 +50,6 @@ __all__ = [
 ]
 
 BATCH_ROWS = 65_536  # large enough for Arrow's kernels, small enough that wide rows stay in memory
-MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
 _WAY_OUT = "Restore it from a copy, or remove it from the table with a commit"
 ROW_POSITION = "__row_position"  # the column that positions=True adds; int64, from zero
 
@@ -399,9 +398,7 @@ def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructFi
         require(name, str, "columns", "names of columns (texts)")
         field = schema.get(name)
         if field is None:
-            close = difflib.get_close_matches(name, schema.names, n=3)
-            hint = f"did you mean {' or '.join(close)}?" if close else \
-                f"the columns are {', '.join(schema.names[:MAX_NAMES])}"
+            hint, _ = did_you_mean(name, schema.names)
             raise InvalidArgument(f"the table has no column {name!r}; {hint}", column=name)
         if field.name in chosen:
             raise InvalidArgument(f"column {field.name!r} is asked for twice", column=field.name)

@@ -14,7 +14,14 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from deltanb.actions import (
+    TABLE_FEATURES_READER,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    SetTransaction,
+)
 from deltanb.damage import reading
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound, UnsupportedProtocol
@@ -36,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["Snapshot", "State"]
 
 _T = TypeVar("_T")
-TABLE_FEATURES_READER = 3  # the highest reader version the protocol defines
 
 
 @dataclass(frozen=True)

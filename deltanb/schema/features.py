@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from deltanb.actions import Metadata
-
-TABLE_FEATURES_READER = 3
-"""The reader version that lists its features; also the highest one PROTOCOL.md defines."""
-
-TABLE_FEATURES_WRITER = 7
-"""The writer version that lists its features; also the highest version number defined at all."""
+from deltanb.actions import LEGACY_FEATURES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Metadata
 
 Write = Literal["yes", "while inactive", "no"]
 
@@ -119,9 +113,9 @@ def _schema_facts(schema_string: str | None) -> tuple[frozenset[str], frozenset[
 # -- the features ------------------------------------------------------------------------------
 
 
-def _legacy(name: str, version: int, active: Callable[[Metadata], bool], **more: Any) -> Feature:
-    more = {"reader": False, "min_reader": 1, "read": True, "write": "yes", **more}
-    return Feature(name, min_writer=version, active=active, automatic=True, **more)
+def _legacy(name: str, active: Callable[[Metadata], bool], **more: Any) -> Feature:
+    reader, writer = LEGACY_FEATURES[name]
+    return Feature(name, reader, writer, reader > 1, True, "yes", active, automatic=True, **more)
 
 
 def _writer(name: str, **more: Any) -> Feature:
@@ -141,24 +135,18 @@ _COMPAT = "its files must satisfy Iceberg's rules, which this library does not c
 FEATURES: Mapping[str, Feature] = {
     feature.name: feature
     for feature in (
-        _legacy("appendOnly", 2, _on("delta.appendOnly")),
-        _legacy("invariants", 2, _field_says("delta.invariants")),
-        _legacy("checkConstraints", 3, _has_constraints),
+        _legacy("appendOnly", _on("delta.appendOnly")),
+        _legacy("invariants", _field_says("delta.invariants")),
+        _legacy("checkConstraints", _has_constraints),
         _legacy(
             "changeDataFeed",
-            4,
             _on("delta.enableChangeDataFeed"),
             note="appends and removals of whole files need no change files; rewriting rows does",
         ),
-        _legacy(
-            "generatedColumns",
-            4,
-            _field_says("delta.generationExpression"),
-        ),
-        _legacy("columnMapping", 5, _maps_columns, reader=True, min_reader=2),
+        _legacy("generatedColumns", _field_says("delta.generationExpression")),
+        _legacy("columnMapping", _maps_columns),
         _legacy(
             "identityColumns",
-            6,
             _any_of(_field_says("delta.identity.start"), _field_says("delta.identity.step")),
         ),
         _writer(

@@ -14,16 +14,15 @@ What it does not know: which changes a table allows, and what follows from them.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 
 from deltanb.errors import InvalidSchema
+from deltanb.formatting import MAX_NAMES, did_you_mean
 from deltanb.schema.ddl import Position, quoted
 from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
 __all__ = ["children", "field_at", "find", "inserted", "moved", "removed", "replaced", "type_at", "walk"]
 
-MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
 
 
 def find(schema: StructType, path: Sequence[str], table: str = "the table") -> tuple[str, ...]:
@@ -232,16 +231,9 @@ def _absent(
     path: Sequence[str], before: Sequence[str], names: Sequence[str], table: str
 ) -> InvalidSchema:
     wanted = path[len(before)]
-    lowered = {name.lower(): name for name in names}
-    close = [lowered[n] for n in difflib.get_close_matches(wanted.lower(), lowered, 2, 0.6)]
     inside = f" in {quoted(before)}" if before else ""
-    if close:
-        hint = f"did you mean {' or '.join(quoted([*before, n]) for n in close)}?"
-    elif names:
-        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        hint = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names[:MAX_NAMES])}{more}"
-    else:
-        hint = f"{quoted(before)} has no fields"
+    hint, _ = did_you_mean(wanted, names, "fields" if before else "columns",
+                           shown=lambda name: quoted([*before, name]))
     return InvalidSchema(
         f"table {table}: there is no column {quoted(path)}: no {wanted!r}{inside}; {hint}",
         column=quoted(path))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from deltanb.errors import InvalidArgument
-from deltanb.options import options
+from deltanb.formatting import did_you_mean
 from deltanb.safe_text import shown
 
 DAY_MS = 86_400_000
@@ -182,18 +182,6 @@ def as_text(name: Any, value: Any) -> str:
     return value
 
 
-def with_defaults(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a new table: those given, and the session's where they say nothing.
-
-    ``options.default_table_properties``; names are compared without case.
-    """
-    defaults = options.default_table_properties
-    if not defaults:
-        return dict(configuration)
-    given = {name.lower() for name in configuration}
-    return {**{name: text for name, text in defaults.items() if name.lower() not in given}, **configuration}
-
-
 def spelled(name: str) -> str:
     """A property's name as this table of properties spells it; unknown ones as they are.
 
@@ -243,11 +231,6 @@ def validate(configuration: Mapping[str, str]) -> None:
             get(configuration, _SPELLED[lower])
         elif lower.startswith("delta.") and not lower.startswith(
                 ("delta.feature.", "delta.constraints.", "delta.universal")):
-            import difflib
-
-            close = difflib.get_close_matches(lower, _SPELLED, n=1, cutoff=0.93)
+            hint, close = did_you_mean(name, PROPERTIES, least=0.93)
             if close:
-                raise InvalidArgument(
-                    f"unknown table property {name}; did you mean {_SPELLED[close[0]]}?",
-                    property=name,
-                )
+                raise InvalidArgument(f"unknown table property {name}; {hint}", property=name)

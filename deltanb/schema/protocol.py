@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from deltanb.actions import Metadata, Protocol
+from deltanb.actions import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Metadata, Protocol, implied
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.safe_text import get_logger
-from deltanb.schema.features import FEATURES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Feature
+from deltanb.schema.features import FEATURES, Feature
 
 __all__ = [
     "FEATURES",
@@ -53,39 +53,12 @@ def implied_features(protocol: Protocol) -> tuple[str, ...]:
     >>> implied_features(Protocol(1, 2))
     ('appendOnly', 'invariants')
     """
-    return _implied(protocol.min_reader_version, protocol.min_writer_version)
-
-
-@lru_cache(maxsize=64)
-def _implied(reader: int, writer: int) -> tuple[str, ...]:
-    if writer >= TABLE_FEATURES_WRITER:
-        # A table with reader version 2 that lists writer features lists columnMapping there.
-        return ()
-    return tuple(
-        feature.name
-        for feature in FEATURES.values()
-        if feature.legacy and feature.min_writer <= writer and feature.min_reader <= reader
-    )
+    return implied(protocol.min_reader_version, protocol.min_writer_version)
 
 
 def features_of(protocol: Protocol) -> tuple[str, ...]:
     """All features the table supports, listed or implied, those unknown to us too."""
-    return _features(protocol.min_reader_version, protocol.min_writer_version,
-                     protocol.reader_features, protocol.writer_features)
-
-
-@lru_cache(maxsize=64)
-def _features(
-    reader: int, writer: int, reader_features: tuple[str, ...] | None,
-    writer_features: tuple[str, ...] | None,
-) -> tuple[str, ...]:
-    listed: dict[str, None] = {}
-    if writer >= TABLE_FEATURES_WRITER:
-        listed.update(dict.fromkeys(writer_features or ()))
-    if reader >= TABLE_FEATURES_READER:
-        listed.update(dict.fromkeys(reader_features or ()))
-    listed.update(dict.fromkeys(_implied(reader, writer)))
-    return tuple(listed)
+    return protocol.features
 
 
 def supports(protocol: Protocol, feature: str) -> bool:
@@ -94,7 +67,7 @@ def supports(protocol: Protocol, feature: str) -> bool:
     >>> supports(Protocol(1, 4), "changeDataFeed"), supports(Protocol(1, 2), "changeDataFeed")
     (True, False)
     """
-    return feature in features_of(protocol)
+    return protocol.supports(feature)
 
 
 def is_active(protocol: Protocol, metadata: Metadata, feature: str) -> bool:
@@ -258,7 +231,7 @@ def upgraded(protocol: Protocol, metadata: Metadata) -> Protocol:
     writer = _version(metadata.configuration, WRITER_VERSION_KEY, TABLE_FEATURES_WRITER)
     if reader >= TABLE_FEATURES_READER:
         writer = TABLE_FEATURES_WRITER
-    wanted += _implied(reader, writer)
+    wanted += implied(reader, writer)
     enough = protocol.min_reader_version >= reader and protocol.min_writer_version >= writer
     if have.issuperset(_closure(wanted)) and enough:
         return protocol

@@ -6,18 +6,15 @@ What it does not know: what an expression does with a column.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from sqlglot import exp
 
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
+from deltanb.formatting import did_you_mean
 from deltanb.schema.types import DataType, StructType, arrow_type
 from deltanb.sql import expressions as ex
 from deltanb.sql.syntax import syntax
-
-MAX_SUGGESTIONS = 3  # closest column names in an error
-MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
 
 
 def split_name(name: str) -> list[str]:
@@ -60,15 +57,7 @@ def _unknown_column(
     sql: str, schema: StructType, parts: Sequence[str], place: str
 ) -> InvalidPredicate:
     name = ".".join(parts)
-    names = leaf_names(schema)
-    lowered = {n.lower(): n for n in names}
-    close = [lowered[n] for n in
-             difflib.get_close_matches(name.lower(), lowered, MAX_SUGGESTIONS, 0.5)]
-    if close:
-        hint = f"did you mean {' or '.join(repr(n) for n in close)}?"
-    else:
-        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        hint = f"the columns are {', '.join(names[:MAX_NAMES])}{more}"
+    hint, close = did_you_mean(name, leaf_names(schema))
     return InvalidPredicate(f"no column {name!r}{place} in the predicate {sql!r}; {hint}",
                             predicate=sql, column=name, suggestions=tuple(close))
 

@@ -10,7 +10,6 @@ Source: the expressions that Delta Spark lets generated columns have, by the nam
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from deltanb.errors import InvalidPredicate, InvalidSchema, UnsupportedPredicate
+from deltanb.formatting import did_you_mean
 from deltanb.schema.types import StructType
 from deltanb.sql.syntax import function_names, syntax, too_deep
 
@@ -160,10 +160,8 @@ def _columns(sql: str, tree: exp.Expression, schema: StructType) -> Iterator[tup
         names = [part.name for part in column.parts]
         field = schema.get(names[0])
         if field is None and names[0].lower() not in variables:
-            close = difflib.get_close_matches(names[0].lower(), [n.lower() for n in schema.names], 1)
-            hint = f"; did you mean {schema.field(close[0]).name}?" if close else (
-                f"; there are {', '.join(schema.names)}" if schema.names else "; a constant names none")
-            raise InvalidPredicate(f"{sql!r} names the column {names[0]!r}, which is not there{hint}",
+            hint = did_you_mean(names[0], schema.names)[0] if schema.names else "a constant names none"
+            raise InvalidPredicate(f"{sql!r} names the column {names[0]!r}, which is not there; {hint}",
                                    predicate=sql)
         if field is not None:
             yield (field.name, *names[1:])

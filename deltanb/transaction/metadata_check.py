@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from deltanb.actions import Metadata
 from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema, InvalidTransaction
+from deltanb.formatting import did_you_mean
 from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.schema import properties
@@ -233,12 +234,9 @@ def _partition_columns(metadata: Metadata, schema: StructType, table: str) -> No
                                 column=column)
         field = schema.get(column)
         if field is None or field.name != column:
-            close = f"; did you mean {field.name}?" if field is not None else ""
             raise InvalidSchema(
-                f"table {table}: partition column {column} is not in the schema "
-                f"({', '.join(schema.names)}){close}",
-                column=column,
-            )
+                f"table {table}: partition column {column} is not in the schema; "
+                f"{did_you_mean(column, schema.names)[0]}", column=column)
         if isinstance(field.type, StructType | ArrayType | MapType) or field.type.name in (
                 "variant", "void"):
             raise InvalidSchema(

@@ -7,6 +7,8 @@ What it does not know: what metadata must fulfil (``metadata_check.py``), whethe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from deltanb.actions import Metadata
 from deltanb.options import options
 from deltanb.schema import properties
@@ -23,13 +25,25 @@ def completed(metadata: Metadata) -> Metadata:
 
     What is there already stays: properties that are set, ids and names that columns have.
     """
-    configuration = properties.with_defaults(metadata.configuration)
+    configuration = with_defaults(metadata.configuration)
     metadata = metadata.replace(configuration=configuration)
     if properties.get(configuration, "delta.columnMapping.mode") != "none":
         metadata = _mapped(metadata)
     if properties.get(configuration, "delta.enableRowTracking"):
         metadata = with_materialized_names(metadata)
     return metadata
+
+
+def with_defaults(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a new table: those given, and the session's where they say nothing.
+
+    ``options.default_table_properties``; names are compared without case.
+    """
+    defaults = options.default_table_properties
+    if not defaults:
+        return dict(configuration)
+    given = {name.lower() for name in configuration}
+    return {**{name: text for name, text in defaults.items() if name.lower() not in given}, **configuration}
 
 
 def _mapped(metadata: Metadata) -> Metadata:

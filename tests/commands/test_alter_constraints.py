@@ -172,7 +172,7 @@ def test_spark_checks_what_the_process_cannot(spark: Any) -> None:
 
 def test_dropping_what_is_not_there() -> None:
     table = table_of({"id": [1]})
-    with pytest.raises(InvalidArgument, match="it has none"):
+    with pytest.raises(InvalidArgument, match="there are no constraints"):
         table.drop_constraint("positive")
     table.add_constraint("positive", "id > 0")
     with pytest.raises(InvalidArgument, match="did you mean positive"):

@@ -170,7 +170,7 @@ def test_keys_are_asked_to_tell_rows_apart() -> None:
     with pytest.raises(InvalidArgument, match=r"keys=\['a'\] do not tell the rows of version 0 apart: 2 "
                                               r"have a=1"):
         table.diff(0, keys="a")
-    with pytest.raises(InvalidArgument, match="has no column 'c'; its columns are a, b, v"):
+    with pytest.raises(InvalidArgument, match="has no column 'c'; the columns are a, b, v"):
         table.diff(0, keys="c")
 
 

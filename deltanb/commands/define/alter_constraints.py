@@ -6,7 +6,6 @@ What it does not know: how rows are checked while they are written (``data/const
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata
@@ -19,6 +18,7 @@ from deltanb.errors import (
     InvalidPredicate,
     UnsupportedPredicate,
 )
+from deltanb.formatting import did_you_mean
 from deltanb.sql import predicates
 from deltanb.sql.row_expressions import inspect, refuse_changing
 from deltanb.transaction import active
@@ -97,9 +97,7 @@ def drop_constraint(log: DeltaLog, name: str, if_exists: bool = False) -> int:
     if key is None and not if_exists:
         names = [k[len(CHECK_PREFIX):] for k in txn.metadata.configuration
                  if k.lower().startswith(CHECK_PREFIX)]
-        close = difflib.get_close_matches(str(name).lower(), names, 1)
-        hint = f"did you mean {close[0]}?" if close else (
-            f"there are {', '.join(sorted(names))}" if names else "it has none")
+        hint, _ = did_you_mean(str(name), sorted(names), "constraints")
         raise InvalidArgument(
             f"table {txn.table} has no constraint {name}; {hint} (if_exists=True accepts that)",
             constraint=name)

@@ -7,15 +7,15 @@ What it does not know: how a feature is dropped (``drop_feature.py``), the arith
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deltanb.actions import Metadata
+from deltanb.actions import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Metadata
 from deltanb.commands.begin import begin
 from deltanb.commands.define.row_tracking import commit_protocol
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
-from deltanb.schema.features import FEATURES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
+from deltanb.formatting import did_you_mean
+from deltanb.schema.features import FEATURES
 from deltanb.schema.protocol import FEATURE_PREFIX, READER_VERSION_KEY, WRITER_VERSION_KEY, supports, upgraded
 from deltanb.transaction import active
 
@@ -107,7 +107,7 @@ def feature_name(name: str) -> str:
     wanted = str(name).removeprefix(FEATURE_PREFIX).lower()
     if wanted in lowered:
         return lowered[wanted]
-    close = difflib.get_close_matches(wanted, lowered, 1)
-    hint = f"did you mean {lowered[close[0]]}?" if close else "deltanb.schema.protocol.FEATURES lists them"
+    hint, _ = did_you_mean(wanted, FEATURES, "features")
     raise UnsupportedProtocol(
-        f"there is no table feature {name} in this library; {hint}", features=(str(name),))
+        f"there is no table feature {name} in this library; {hint} (deltanb.schema.protocol.FEATURES)",
+        features=(str(name),))

@@ -35,6 +35,7 @@ from deltanb.store.paths import can_be_named
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.metadata_check import walk
+from deltanb.transaction.new_table import with_defaults
 from deltanb.transaction.operations import Operation
 
 _A = TypeVar("_A")
@@ -111,7 +112,7 @@ def convert(
 
 def _configuration(properties: Mapping[str, Any]) -> dict[str, str]:
     given = {key: table_properties.as_text(key, value) for key, value in properties.items()}
-    found = table_properties.with_defaults(given)  # now, as files keep the names that they have
+    found = with_defaults(given)  # now, as files keep the names that they have
     table_properties.validate(found)
     if table_properties.get(found, column_mapping.MODE_KEY) == "id":
         raise InvalidArgument(

@@ -8,7 +8,6 @@ What it does not know: rows, files, how a clause is carried out (``merge_rows``,
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -21,6 +20,7 @@ from sqlglot.tokens import TokenType
 from deltanb.commands.define import evolution
 from deltanb.commands.rows import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
+from deltanb.formatting import did_you_mean
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
 from deltanb.schema.types import DataType, StructField, StructType
 from deltanb.sql import predicates
@@ -30,7 +30,6 @@ UPDATE, DELETE, INSERT = "update", "delete", "insert"
 BOTH, TARGET, SOURCE = ("target", "source"), ("target",), ("source",)
 VISIBLE = {MATCHED: BOTH, NOT_MATCHED: SOURCE, NOT_MATCHED_BY_SOURCE: TARGET}
 """Whose columns the expressions of a clause may name."""
-MAX_SUGGESTIONS = 3  # closest column names in an error
 
 Tree = assigning.Tree
 
@@ -185,10 +184,7 @@ class Names:
         self, parts: Sequence[str], sides: Sequence[str], sql: str, place: str
     ) -> InvalidPredicate:
         names = [f"{self._alias(side)}.{name}" for side in sides for name in self._of(side).names]
-        lowered = {name.lower().rpartition(".")[2]: name for name in names}
-        close = difflib.get_close_matches(parts[-1].lower(), lowered, MAX_SUGGESTIONS, 0.5)
-        hint = f"did you mean {' or '.join(repr(lowered[name]) for name in close)}?" if close else \
-            f"the columns are {', '.join(names[:assigning.MAX_NAMES])}"
+        hint, _ = did_you_mean(parts[-1], names)
         return InvalidPredicate(f"no column {'.'.join(parts)!r} for {place}, in {sql!r}; {hint}",
                                 predicate=sql, column=".".join(parts))
 

@@ -27,6 +27,7 @@ from deltanb.data import deletion_vectors
 from deltanb.data.data_file import plan, read_data_file
 from deltanb.data.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.formatting import did_you_mean
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
 from deltanb.log.snapshot import Snapshot
 
@@ -143,8 +144,8 @@ def _known(keys: str | Sequence[str], before: Snapshot, after: Snapshot) -> tupl
         field = after.schema.get(key)
         if field is None:
             raise InvalidArgument(
-                f"keys: version {after.version} has no column {key!r}; its columns are "
-                f"{', '.join(after.schema.names)}", column=key)
+                f"keys: version {after.version} has no column {key!r}; "
+                f"{did_you_mean(key, after.schema.names)[0]}", column=key)
         names.append(field.name)
     return tuple(names)
 

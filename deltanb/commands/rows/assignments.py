@@ -11,7 +11,6 @@ afterwards.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,13 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate
+from deltanb.formatting import did_you_mean
 from deltanb.schema.types import DataType, StructField, StructType
 from deltanb.sql import predicates
 from deltanb.sql.names import leaf_names, split_name
 from deltanb.sql.values import Value
-
-MAX_SUGGESTIONS = 3  # closest column names in an error
-MAX_NAMES = 12  # column names listed in an error; wide tables have thousands
 
 GENERATION_KEY = "delta.generationExpression"
 _IDENTITY_KEY = "delta.identity.start"
@@ -100,12 +97,7 @@ def _path(schema: StructType, name: str) -> list[StructField]:
 
 
 def _unknown(schema: StructType, name: str) -> InvalidPredicate:
-    names = leaf_names(schema)
-    lowered = {n.lower(): n for n in names}
-    close = [lowered[n] for n in
-             difflib.get_close_matches(name.lower(), lowered, MAX_SUGGESTIONS, 0.5)]
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else \
-        f"the columns are {', '.join(names[:MAX_NAMES])}"
+    hint, close = did_you_mean(name, leaf_names(schema))
     return InvalidPredicate(f"no column {name!r} to assign to; {hint}", predicate=name, column=name,
                             suggestions=tuple(close))
 

@@ -17,7 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltanb.actions import Action, CheckpointMetadata, Metadata, SetTransaction, Sidecar
+from deltanb.actions import (
+    TABLE_FEATURES_READER,
+    TABLE_FEATURES_WRITER,
+    Action,
+    CheckpointMetadata,
+    Metadata,
+    SetTransaction,
+    Sidecar,
+)
 from deltanb.errors import InvalidArgument
 from deltanb.log import parquet_options
 from deltanb.log.checkpoint.files import SIDECAR_FOLDER, classic_name, sidecar_path, v2_name
@@ -31,7 +39,6 @@ from deltanb.log.checkpoint.stats import (
 from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
 from deltanb.options import options
 from deltanb.schema import properties
-from deltanb.schema.features import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
 from deltanb.schema.protocol import check_writable, supports
 
 if TYPE_CHECKING:
