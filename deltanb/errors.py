@@ -33,6 +33,7 @@
     ├── IncompatibleSchemaChange          changes that the columns of a later version cannot show
     ├── MaxCommitRetriesExceeded
     ├── CommitOutcomeUnknown              the store cannot say whether the commit landed
+    ├── TransactionAbandoned              another table of the same transaction failed
     ├── StorageError                      (also OSError) a file cannot be read or written, so nothing is
     ├── FeatureDropConflict               a winner uses the feature this transaction drops
     ├── RowTrackingBackfillRunningConcurrentlyWithUnbackfill
@@ -282,6 +283,10 @@ class MaxCommitRetriesExceeded(DeltaError):
 
 class CommitOutcomeUnknown(DeltaError):
     """The store failed in a way that leaves open whether the commit landed (``.version``, ``.txn_id``)."""
+
+
+class TransactionAbandoned(DeltaError):
+    """Another table of the same transaction (``.culprit``) failed, so nothing was committed here either."""
 
 
 class StorageError(DeltaError, OSError):

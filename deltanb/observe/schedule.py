@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
-from deltanb.transaction.steps import Backoff, PutIfAbsent, ReadWinner, Step
+from deltanb.transaction.steps import PutIfAbsent, ReadWinner, Step
 
 Log = dict[int, bytes]
 Answer = Callable[[Step, Log], Any]
@@ -60,7 +60,7 @@ class Writer:
                 step = self.steps.send(self._reply)
                 self._reply = None
                 self.trace.append(step)
-                if isinstance(step, PutIfAbsent | ReadWinner | Backoff):
+                if step.asks:
                     self._pending = step
                     return
         except StopIteration as stop:

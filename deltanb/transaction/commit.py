@@ -85,7 +85,7 @@ def commit_steps(
     Whatever is thrown in, or ends a put, is raised again once the outcome is known as far as it can be;
     its notes say that the commit landed, or that this is unknown.
     """
-    run = _Run(current, current.read_version + 1, is_final, clock())
+    run = Run(current, current.read_version + 1, is_final, clock())
     yield Prepared(current.read_version, current.isolation, current.is_blind_append,
                    len(current.actions), current.operation.name)
     try:
@@ -106,7 +106,7 @@ def commit_steps(
 
 
 @dataclass
-class _Run:
+class Run:
     """Where a commit stands: as what, at which version, and what is known of its puts."""
 
     current: CurrentTransaction
@@ -123,6 +123,7 @@ class _Run:
 
     @property
     def committed(self) -> Committed:
+        """The last step, where the commit is there."""
         current = self.current
         return Committed(self.version, self.attempt + 1, current.lines, current.isolation,
                          current.is_blind_append, current)
@@ -146,7 +147,7 @@ def leaves_open(reply: object, is_final: bool) -> bool:
 
 
 def _attempts(
-    run: _Run, max_attempts: int, clock: Callable[[], int], check_conflicts: bool,
+    run: Run, max_attempts: int, clock: Callable[[], int], check_conflicts: bool,
     backoff: Callable[[int], float] | None,
 ) -> Generator[Step, Any, None]:
     """Put, and rebase on whoever was first, until a version is ours."""
@@ -183,9 +184,9 @@ def _attempts(
         if not check_conflicts:
             raise _concurrent_write(run.current, winner)
         if run.attempt >= max_attempts:
-            raise _too_many(run.current, run.version, run.attempt, clock() - run.started)
+            raise too_many(run.current, run.version, run.attempt, clock() - run.started)
         run.attempt += 1
-        if (yield from _rebase(run, winner, clock)):
+        if (yield from rebase_steps(run, winner, clock)):
             yield Recognised(run.version, run.attempt)
             return
         yield from _pause(run.attempt + run.silent, backoff)
@@ -205,8 +206,8 @@ def _pause(
         yield Backoff(attempt, seconds)
 
 
-def _rebase(
-    run: _Run, winner: Winner | None, clock: Callable[[], int]
+def rebase_steps(
+    run: Run, winner: Winner | None, clock: Callable[[], int]
 ) -> Generator[Step, Any, bool]:
     """Hold the rules against every winner from here on, up to the next version that may be free.
 
@@ -234,7 +235,7 @@ def _rebase(
     return False
 
 
-def _end(run: _Run, error: BaseException) -> Generator[Step, Any, NoReturn]:
+def _end(run: Run, error: BaseException) -> Generator[Step, Any, NoReturn]:
     """Raise the error; one that came from outside, after asking what became of an unanswered put."""
     if run.may_have_landed and not isinstance(error, DeltaError):
         try:
@@ -262,7 +263,7 @@ def _cause(reply: object, found: object) -> BaseException | None:
     return next((e for e in (found, reply) if isinstance(e, BaseException)), None)
 
 
-def _unknown(run: _Run, reply: object, found: object) -> DeltaError:
+def _unknown(run: Run, reply: object, found: object) -> DeltaError:
     """The store shows nothing however often it is tried."""
     table, version, txn_id = run.current.table, run.version, run.current.txn_id
     if not run.may_have_landed:
@@ -290,7 +291,8 @@ def _concurrent_write(current: CurrentTransaction, winner: Winner) -> DeltaError
     )
 
 
-def _too_many(current: CurrentTransaction, version: int, attempt: int, elapsed: int) -> DeltaError:
+def too_many(current: CurrentTransaction, version: int, attempt: int, elapsed: int) -> DeltaError:
+    """The error of a commit that lost as many races as it may."""
     started = current.read_version + 1
     return MaxCommitRetriesExceeded(
         f"This commit has failed as it has been tried {attempt + 1} times but did not succeed.\n"

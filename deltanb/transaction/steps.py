@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from deltanb.actions import (
     Action,
@@ -137,6 +137,9 @@ class Winner:
 class Step:
     """Base of all steps."""
 
+    asks: ClassVar[bool] = False
+    """Whether a driver does something and replies."""
+
 
 @dataclass(frozen=True)
 class Prepared(Step):
@@ -153,6 +156,7 @@ class Prepared(Step):
 class PutIfAbsent(Step):
     """Write ``body`` (the commit's lines) as ``version``, unless that version exists."""
 
+    asks: ClassVar[bool] = True
     version: int
     body: bytes
     attempt: int
@@ -171,6 +175,7 @@ class PutIfAbsent(Step):
 class ReadWinner(Step):
     """Read the commit of ``version``, if there is one."""
 
+    asks: ClassVar[bool] = True
     version: int
 
 
@@ -220,6 +225,7 @@ class Rebased(Step):
 class Backoff(Step):
     """Wait before the next attempt."""
 
+    asks: ClassVar[bool] = True
     attempt: int
     seconds: float
 
