@@ -191,6 +191,14 @@ class InvalidPredicate(InvalidArgument):
 class UnsupportedPredicate(InvalidArgument):
     """Valid SQL, but outside the subset evaluated in the process (``.predicate``)."""
 
+    def or_else(self, way: str) -> UnsupportedPredicate:
+        """The same error with the way out that its reader has beside writing other SQL.
+
+        >>> str(UnsupportedPredicate("soundex() needs Spark; rewrite it").or_else('take engine="spark"'))
+        'soundex() needs Spark; rewrite it, or take engine="spark"'
+        """
+        return type(self)(f"{self.message}, or {way}", **self.data)
+
 
 class IllegalStateError(DeltaError, RuntimeError):
     """A call at a moment when it makes no sense."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.display import Displayable
-from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
+from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound, UnsupportedPredicate
 from deltanb.safe_text import last_part
 from deltanb.schema.types import StructType
 from deltanb.store.base import LogStore
@@ -215,9 +215,11 @@ class DeltaTable(Displayable):
             InvalidPredicate, UnsupportedPredicate: ``where`` cannot be understood, or not run here.
         """
         from deltanb.data.read import read_table
-
-        snapshot, files = active.scan(self.log, self._pinned, where)
-        return read_table(snapshot, files, columns, where)
+        try:
+            snapshot, files = active.scan(self.log, self._pinned, where)
+            return read_table(snapshot, files, columns, where)
+        except UnsupportedPredicate as reason:
+            raise reason.or_else("read with to_df(where=…), which lets Spark run it") from None
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: str | None = None) -> pd.DataFrame:
         """The rows as a pandas DataFrame; arguments as in :meth:`to_arrow`."""

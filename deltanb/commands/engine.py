@@ -44,7 +44,8 @@ _SQL_ONLY = frozenset({"from_avro", "from_protobuf", "luhn_check", "schema_of_av
 
 
 def choose_engine(
-    txn: OptimisticTransaction, engine: str, files: FileScan, reason: UnsupportedPredicate | None
+    txn: OptimisticTransaction, engine: str, files: FileScan, reason: UnsupportedPredicate | None,
+    sql: Iterable[str | None] = (),
 ) -> str:
     """``arrow`` or ``spark``: who works on these files.
 
@@ -52,6 +53,7 @@ def choose_engine(
         engine: ``auto``, or the one that is wanted in any case.
         files: those that may have to be read.
         reason: why the command's SQL cannot run in the process, None if it can.
+        sql: all of it.
 
     With ``auto`` Spark works where the process cannot, and on more than ``MAX_IN_PROCESS_BYTES`` if it
     is installed and can reach the files.
@@ -59,17 +61,20 @@ def choose_engine(
     Raises:
         InvalidArgument: an unknown engine.
         UnsupportedPredicate: ``engine="arrow"`` and SQL that cannot run there.
+        InvalidPredicate: SQL that would need Spark and calls a function that Spark does not have.
     """
     check_engine(engine)
     if reason is None:
         reason = _unchecked_constraint(txn)
     if engine == "arrow" and reason is not None:
-        raise reason
+        raise reason.or_else('take engine="spark"')
     if engine != "auto":
         return engine
     if reason is not None:
         if find_spec("pyspark") is None:
-            raise reason
+            raise reason.or_else("let PySpark run it: pip install 'deltanb[spark]'")
+        for text in filter(None, sql):
+            refuse_unknown_functions(text)
         announce_spark(str(reason), 'With engine="arrow" it is refused instead')
         return "spark"
     return choose_by_size(txn.log.store, [files.table])
@@ -153,7 +158,10 @@ def refuse_unknown_functions(sql: str) -> None:
     """
     from deltanb.spark.session import running_session
 
-    names = anonymous_functions(sql)
+    try:
+        names = anonymous_functions(sql)
+    except UnsupportedPredicate:  # nested too deeply for this process
+        return
     if not names or os.environ.get("SPARK_REMOTE") or running_session() is not None:
         return
     try:

@@ -231,7 +231,7 @@ def _parse(check: Check, schema: StructType) -> predicates.Predicate:
     except UnsupportedPredicate as error:
         raise UnsupportedPredicate(
             f"{check.sentence()} cannot be checked in this process, so the rows cannot be written: "
-            f"{error} Write them as a Spark DataFrame.",
+            f"{error}. Write them as a Spark DataFrame",
             predicate=check.expression,
         ) from None
     return parsed

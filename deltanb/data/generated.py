@@ -223,5 +223,5 @@ def _parsed(name: str, sql: str, schema: StructType, column: StructField) -> Any
         return predicates.parse_value(sql, schema, column.type)
     except UnsupportedPredicate as error:
         raise UnsupportedPredicate(
-            f"the value of column {name!r} ({sql}) cannot be computed in this process: {error} Write the "
-            "rows as a Spark DataFrame, or with the column in them.", predicate=sql) from None
+            f"the value of column {name!r} ({sql}) cannot be computed in this process: {error}. Write the "
+            "rows as a Spark DataFrame, or with the column in them", predicate=sql) from None

@@ -201,8 +201,8 @@ def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
     elif not values.assignable(found.type, wanted):
         if pa.types.is_nested(found.type) and pa.types.is_nested(wanted):
             raise UnsupportedPredicate(
-                f"{sql!r} is {spark_name(found.type)}, which only Spark stores as {spark_name(wanted)}; use "
-                "engine='spark'", predicate=sql)
+                f"{sql!r} is {spark_name(found.type)}, which only Spark stores as {spark_name(wanted)}; give "
+                "it that type", predicate=sql)
         raise InvalidPredicate(
             f"{sql!r} is {spark_name(found.type)}, which a column of type {spark_name(wanted)} does not "
             "take; add a CAST", predicate=sql)
@@ -211,7 +211,7 @@ def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
         _ = value.compiled
     except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnsupportedPredicate(
-            f"{error} in {sql!r} cannot be computed without Spark; use engine='spark', or rewrite it",
+            f"{error} in {sql!r} cannot be computed without Spark; rewrite it",
             predicate=sql) from None
     return value
 

@@ -14,7 +14,7 @@ import pytest
 from deltanb.commands import engine as engines
 from deltanb.commands.begin import begin
 from deltanb.entry import create
-from deltanb.errors import InvalidArgument, UnsupportedPredicate
+from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 
@@ -163,6 +163,40 @@ def test_a_jvm_that_nobody_asked_for_is_announced_in_one_line(
     monkeypatch.delenv("SPARK_REMOTE")
     monkeypatch.setattr("deltanb.spark.session.running_session", object)
     assert said("auto", reason) == "", "the session runs already"
+
+
+@pytest.mark.parametrize("command", [
+    lambda table, sql: table.delete(f"{sql} = 'x'"),
+    lambda table, sql: table.update({"name": sql}, "soundex(name) = 'D540'"),
+    lambda table, sql: table.update({"name": f"concat({sql}, soundex(name))"}),
+    lambda table, sql: table.merge({"id": [1]}, "target.id = source.id")
+        .when_matched_update(set={"name": sql.replace("name", "target.name")}).execute(),
+    lambda table, sql: table.merge({"id": [1]}, "target.id > source.id")
+        .when_matched_delete(f"{sql.replace('name', 'target.name')} = 'x'").execute(),
+], ids=["delete", "update", "update all", "merge", "merge where"])
+def test_a_function_that_spark_lacks_is_refused_before_it_starts(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("deltanb.spark.session.running_session", lambda: None)
+    table = create(tmp_path / "t", {"id": [1], "name": ["Donald"]})
+    with pytest.raises(InvalidPredicate, match=r"calls soundexx\(\), .*did you mean soundex\(\)"):
+        command(table, "soundexx(name)")
+    assert capsys.readouterr().err == ""
+    assert table.version == 0
+
+
+def test_what_the_process_does_not_know_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    table = create(tmp_path / "t", {"id": [1], "name": ["Donald"]})
+    only = "soundex(name) = 'D540'"
+    for command in (lambda: table.delete(only, engine="arrow"),
+                    lambda: table.update({"name": "soundex(name)"}, engine="arrow"),
+                    lambda: table.merge({"id": [1]}, "target.id = source.id").when_matched_delete(
+                        "soundex(target.name) = 'D540'").execute(engine="arrow"),
+                    lambda: table.add_constraint("c", only, engine="process")):
+        with pytest.raises(UnsupportedPredicate, match=r'rewrite it .*, or take engine="spark"$'):
+            command()
+    with pytest.raises(UnsupportedPredicate, match=r"rewrite it .*, or read with to_df\(where=…\)"):
+        table.to_arrow(where=only)
 
 
 def test_a_constraint_that_spark_is_started_for_is_announced(

@@ -130,7 +130,7 @@ def _check_rows(
         inspect(expression, txn.metadata.schema, None)
         refuse_changing(expression)
         if engine == "process":
-            raise
+            raise reason.or_else('take engine="spark"') from None
         if engine is None:
             refuse_unknown_functions(expression)
             announce_spark(str(reason), 'With engine="process" it is refused instead')

@@ -41,6 +41,7 @@ from deltanb.commands.merge.clauses import (
 from deltanb.commands.merge.in_process import ArrowMerge, check_runs_here
 from deltanb.commands.merge.on import On, analyze
 from deltanb.commands.result import CommandResult, Stopwatch
+from deltanb.commands.rows.assignments import texts
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (
     FileChanges,
@@ -364,7 +365,7 @@ class _Merge:
         reason = check_runs_here(self.txn, self.names, self.on, self.clauses, self.schema)
         if wanted == "auto" and (self.source.frame is not None or self.source.is_large):
             wanted = "spark"
-        engine = choose_engine(self.txn, wanted, nothing, reason)
+        engine = choose_engine(self.txn, wanted, nothing, reason, self._sql())
         work = self._work(engine)
         self.watch.lap("materializeSourceTimeMs")
         where: list[Predicate] | None = []
@@ -374,6 +375,13 @@ class _Merge:
         if engine == "arrow" and choose_engine(self.txn, wanted, files, reason) == "spark":
             engine, work = "spark", self._work("spark")
         return work, engine, files, where or []
+
+    def _sql(self) -> Iterator[str | None]:
+        """The condition, and what the clauses say."""
+        yield self.on.sql
+        for clause in self.clauses:
+            yield clause.condition
+            yield from texts(clause.tree)
 
     def _work(self, engine: str) -> Any:
         arguments = (self.txn, self.names, self.on, self.clauses, self.schema)

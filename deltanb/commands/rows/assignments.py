@@ -11,7 +11,7 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -64,6 +64,12 @@ def generated(schema: StructType, tree: Tree) -> Tree:
     """The expressions of generated columns that nobody assigns."""
     return {field.name: str(field.metadata[GENERATION_KEY]) for field in schema.fields
             if GENERATION_KEY in field.metadata and field.name not in tree}
+
+
+def texts(tree: Tree) -> Iterator[str]:
+    """All SQL in a tree."""
+    for value in tree.values():
+        yield from texts(value) if isinstance(value, dict) else [value]
 
 
 def _assign(tree: Tree, names: list[str], sql: str, said: str) -> None:

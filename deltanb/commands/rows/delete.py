@@ -80,7 +80,7 @@ def delete(
     files = condition.scan(txn)
     if condition.is_decided_by_log(txn):
         return _whole_files(txn, condition, files, watch, user_metadata)
-    engine = choose_engine(txn, engine, files, condition.reason)
+    engine = choose_engine(txn, engine, files, condition.reason, [condition.sql])
     from deltanb.progress import progress
 
     with progress("DELETE: looking for rows", len(files)) as seen:

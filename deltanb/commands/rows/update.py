@@ -89,7 +89,8 @@ def update(
     condition = understand(txn, where)
     reason = assigning.check_runs_here(txn.snapshot.schema, tree)
     files = condition.scan(txn)
-    engine = choose_engine(txn, engine, files, condition.reason or reason)
+    engine = choose_engine(txn, engine, files, condition.reason or reason,
+                           [condition.sql, *assigning.texts(tree)])
     from deltanb.progress import progress
 
     with progress("UPDATE: looking for rows", len(files)) as seen:
