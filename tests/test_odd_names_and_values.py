@@ -28,6 +28,7 @@ from deltanb.errors import (
 from deltanb.table import DeltaTable
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
+from tests.helpers import ids
 
 NAMES = ['a"b', "a\\b", '"', "a\x01b", "a\nb", "a\x00b", "a'b", "a`b", "a.b", "a/b", "\\u0041", "%41", "é"]
 MAPPED = {"delta.columnMapping.mode": "name"}
@@ -301,5 +302,3 @@ def test_what_spark_refuses_is_an_error_of_ours(tmp_path: Path, spark: Any) -> N
     assert table.to_arrow() == rows
 
 
-def ids(table: DeltaTable, where: str | None = None, column: str = "id") -> list[int]:
-    return sorted(table.to_arrow(columns=[column], where=where)[column].to_pylist())

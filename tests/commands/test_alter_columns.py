@@ -25,33 +25,14 @@ from deltanb.schema.ddl import parse_type
 from deltanb.schema.types import PrimitiveType, StructField
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
+from tests.helpers import last_operation, refuses, table_of
 
 NAMED = {"delta.columnMapping.mode": "name"}
 WIDENING = {"delta.enableTypeWidening": True}
 
 
-def table_of(rows: Any, *args: Any, **settings: Any) -> DeltaTable:
-    return dn.create(MemoryStore(), rows, *args, **settings)
-
-
 def rows(table: DeltaTable) -> list[dict[str, Any]]:
     return table.to_arrow().to_pylist()
-
-
-def last(table: DeltaTable) -> tuple[str, dict[str, str]]:
-    entry = table.history(1)[0]
-    return entry.operation, entry.operation_parameters
-
-
-def refused(
-    table: DeltaTable, error: type[DeltaError], match: str, call: str, *args: Any, **more: Any
-) -> DeltaError:
-    """The error of a call that must leave the table, and the store, as they were."""
-    before, files = table.version, set(table.log.store.files)  # type: ignore[attr-defined]
-    with pytest.raises(error, match=match) as caught:
-        getattr(table, call)(*args, **more)
-    assert (table.version, set(table.log.store.files)) == (before, files)  # type: ignore[attr-defined]
-    return caught.value
 
 
 # --- add ------------------------------------------------------------------------------------------
@@ -107,7 +88,7 @@ def test_added_columns_are_mapped_with_names_of_their_own() -> None:
            *(f.metadata["delta.columnMapping.id"] for f in field.type.fields)]  # type: ignore[union-attr]
     assert ids == [2, 3, 4] and table.properties["delta.columnMapping.maxColumnId"] == "5"
     # The record shows the column as it was asked for.
-    assert json.loads(last(table)[1]["columns"])[0]["column"]["metadata"] == {}
+    assert json.loads(last_operation(table)[1]["columns"])[0]["column"]["metadata"] == {}
     table.append(pa.table({"id": [2], "s": pa.array(
         [{"x": 1, "y": [{"z": 3}]}], pa.struct([("x", pa.int32()), ("y", pa.list_(
             pa.struct([("z", pa.int32())])))]))}))
@@ -141,7 +122,7 @@ def test_a_type_that_needs_a_feature_raises_the_protocol() -> None:
 ])
 def test_columns_that_cannot_be_added(given: Any, error: type[DeltaError], match: str) -> None:
     table = table_of(pa.table({"id": [1], "s": pa.array([{"x": 1}]), "l": pa.array([[{"x": 1}]])}))
-    refused(table, error, match, "add_columns", given)
+    refuses(table, error, match, "add_columns", given)
 
 
 # --- rename and drop ------------------------------------------------------------------------------
@@ -149,7 +130,7 @@ def test_columns_that_cannot_be_added(given: Any, error: type[DeltaError], match
 def test_a_table_without_mapping_refuses_by_name_and_says_the_way_out() -> None:
     table = table_of({"id": [1], "x": [2]})
     for call, args in (("rename_column", ("x", "y")), ("drop_columns", (["x"],))):
-        error = refused(table, InvalidArgument, "cannot (rename|drop) column x", call, *args)
+        error = refuses(table, InvalidArgument, "cannot (rename|drop) column x", call, *args)
         assert 'set_properties({"delta.columnMapping.mode": "name"})' in error.message
 
 
@@ -161,9 +142,9 @@ def test_renamed_columns_read_old_and_new_rows(tmp_path: Path, begun_with: bool)
         table.set_properties(NAMED)
     first = table.version
     assert table.rename_column("ID", "number") == first + 1
-    assert last(table) == ("RENAME COLUMN", {"oldColumnPath": "id", "newColumnPath": "number"})
+    assert last_operation(table) == ("RENAME COLUMN", {"oldColumnPath": "id", "newColumnPath": "number"})
     table.rename_column("s.x", "y z")
-    assert last(table)[1] == {"oldColumnPath": "s.x", "newColumnPath": "s.y z"}
+    assert last_operation(table)[1] == {"oldColumnPath": "s.x", "newColumnPath": "s.y z"}
     table.rename_column("p", "part")
     assert table.partition_columns == ("part",)
     table.append(pa.table({"number": [3], "s": pa.array([{"y z": 3}]), "part": ["a"]}))
@@ -184,7 +165,7 @@ def test_dropped_columns_are_gone_and_their_names_free() -> None:
     table = table_of(pa.table({"id": [1], "x": ["old"], "s": pa.array([{"a": 1, "b": 2}])}))
     table.set_properties(NAMED)
     table.drop_columns(["x", "S.A"])
-    assert last(table) == ("DROP COLUMNS", {"columns": '["x","s.a"]'})
+    assert last_operation(table) == ("DROP COLUMNS", {"columns": '["x","s.a"]'})
     assert rows(table) == [{"id": 1, "s": {"b": 2}}]
     table.add_columns("x string, s.a bigint")  # not the old ones: their values stay away
     assert rows(table) == [{"id": 1, "s": {"b": 2, "a": None}, "x": None}]
@@ -199,19 +180,19 @@ def test_columns_that_something_reads_stay() -> None:
     table.add_constraint("positive", "s.X > 0 AND a > 0")
     for name in ("a", "s.x", "s"):
         for call, args in (("rename_column", (name, "new")), ("drop_columns", ([name],))):
-            error = refused(table, InvalidArgument, r"the constraint positive \(s\.X > 0 AND a > 0\)",
+            error = refuses(table, InvalidArgument, r"the constraint positive \(s\.X > 0 AND a > 0\)",
                             call, *args)
             assert error.column == name
-    refused(table, InvalidArgument, "it is a partition column", "drop_columns", ["p"])
+    refuses(table, InvalidArgument, "it is a partition column", "drop_columns", ["p"])
     table.rename_column("s.y", "z")  # beside it
     assert rows(table)[0]["s"] == {"x": 1, "z": 2}
 
 
 def test_columns_that_a_generated_column_reads_stay() -> None:
     table = table_of("id long, t timestamp, d date GENERATED ALWAYS AS (CAST(t AS date))", properties=NAMED)
-    refused(table, InvalidArgument, r"the generated column d \(CAST\(t AS date\)\)",
+    refuses(table, InvalidArgument, r"the generated column d \(CAST\(t AS date\)\)",
             "rename_column", "t", "u")
-    refused(table, InvalidArgument, "the generated column d", "drop_columns", "t")
+    refuses(table, InvalidArgument, "the generated column d", "drop_columns", "t")
     table.drop_columns("d")
     table.drop_columns("t")
     assert table.schema.names == ["id"]
@@ -233,7 +214,7 @@ def test_renames_and_drops_that_cannot_be(
     call: str, args: Any, error: type[DeltaError], match: str
 ) -> None:
     table = table_of(pa.table({"id": [1], "x": [1], "l": [[1]], "s": pa.array([{"a": 1}])}), properties=NAMED)
-    refused(table, error, match, call, *args)
+    refuses(table, error, match, call, *args)
 
 
 def test_a_rename_may_change_case_only() -> None:
@@ -255,10 +236,10 @@ def test_columns_named_for_statistics_follow() -> None:
 def test_comments_order_and_not_null() -> None:
     table = table_of("id bigint NOT NULL, a string, s struct<x: int NOT NULL, y: int>")
     table.change_column("id", comment="the key")
-    assert last(table) == ("CHANGE COLUMN", {
+    assert last_operation(table) == ("CHANGE COLUMN", {
         "column": '{"name":"id","type":"long","nullable":false,"metadata":{"comment":"the key"}}'})
     table.change_column("A", position="first")
-    assert last(table)[1]["position"] == "FIRST"
+    assert last_operation(table)[1]["position"] == "FIRST"
     table.change_column("s.x", position="after Y", nullable=True, comment="x")
     assert str(table.schema) == (
         "struct<a: string, id: long not null, s: struct<y: integer, x: integer>>")
@@ -290,7 +271,7 @@ def test_changes_that_cannot_be(
     name: str, changes: dict[str, Any], error: type[DeltaError], match: str
 ) -> None:
     table = table_of("id bigint NOT NULL, a string, l array<int>, n int")
-    refused(table, error, match, "change_column", name, **changes)
+    refuses(table, error, match, "change_column", name, **changes)
 
 
 WIDENED = [
@@ -341,7 +322,7 @@ def test_elements_keys_and_values_are_widened() -> None:
 def test_types_that_something_reads_stay() -> None:
     table = table_of(pa.table({"x": pa.array([1], pa.int32())}), properties=WIDENING)
     table.add_constraint("c", "x > 0")
-    refused(table, InvalidArgument, "the constraint c", "change_column", "x", type="bigint")
+    refuses(table, InvalidArgument, "the constraint c", "change_column", "x", type="bigint")
 
 
 def test_a_void_column_takes_a_type_without_widening() -> None:
@@ -353,9 +334,9 @@ def test_a_void_column_takes_a_type_without_widening() -> None:
 def test_defaults_where_the_feature_is() -> None:
     table = table_of("id int, x int, g int GENERATED ALWAYS AS (id + 1)")
     table.add_feature("allowColumnDefaults")
-    refused(table, InvalidArgument, "not one SQL expression", "change_column", "x", default="1, y int")
-    refused(table, DeltaError, "only one of", "change_column", "g", default="1")
-    refused(table, DeltaError, "nothing", "change_column", "x", default="nothing + 1")
+    refuses(table, InvalidArgument, "not one SQL expression", "change_column", "x", default="1, y int")
+    refuses(table, DeltaError, "only one of", "change_column", "g", default="1")
+    refuses(table, DeltaError, "nothing", "change_column", "x", default="nothing + 1")
     table.change_column("x", default="40 + 2")
     assert table.schema.field("x").metadata == {"CURRENT_DEFAULT": "40 + 2"}
     table.append(pa.table({"id": pa.array([1], pa.int32())}))
@@ -366,8 +347,8 @@ def test_defaults_where_the_feature_is() -> None:
 
 def test_generated_columns_keep_their_type() -> None:
     table = table_of("id int, g int GENERATED ALWAYS AS (id + 1)", properties=WIDENING)
-    refused(table, InvalidArgument, "keeps the type integer", "change_column", "g", type="bigint")
-    refused(table, InvalidArgument, "the generated column g", "change_column", "id", type="bigint")
+    refuses(table, InvalidArgument, "keeps the type integer", "change_column", "g", type="bigint")
+    refuses(table, InvalidArgument, "the generated column g", "change_column", "id", type="bigint")
 
 
 # --- change data feed -----------------------------------------------------------------------------

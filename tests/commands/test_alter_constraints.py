@@ -22,18 +22,11 @@ from deltanb.errors import (
 )
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
-
-
-def table_of(rows: Any, *args: Any, **settings: Any) -> DeltaTable:
-    return dn.create(MemoryStore(), rows, *args, **settings)
+from tests.helpers import refuses, table_of
 
 
 def refused(table: DeltaTable, error: type[DeltaError], match: str, *args: Any) -> DeltaError:
-    before, files = table.version, set(table.log.store.files)  # type: ignore[attr-defined]
-    with pytest.raises(error, match=match) as caught:
-        table.add_constraint(*args)
-    assert (table.version, set(table.log.store.files)) == (before, files)  # type: ignore[attr-defined]
-    return caught.value
+    return refuses(table, error, match, "add_constraint", *args)
 
 
 def test_a_constraint_is_added_kept_and_dropped(tmp_path: Path) -> None:

@@ -31,26 +31,10 @@ from deltanb.options import set_options
 from deltanb.schema.features import FEATURES
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
+from tests.helpers import last_operation, refuses, table_of
 
 DAY = 86_400_000
 START = 1_700_000_000_000
-
-
-def table_of(rows: Any, *args: Any, **settings: Any) -> DeltaTable:
-    return dn.create(MemoryStore(), rows, *args, **settings)
-
-
-def last(table: DeltaTable) -> tuple[str, dict[str, str]]:
-    entry = table.history(1)[0]
-    return entry.operation, entry.operation_parameters
-
-
-def refused(table: DeltaTable, error: type[DeltaError], match: str, call: str, *args: Any) -> DeltaError:
-    before, files = table.version, set(table.log.store.files)  # type: ignore[attr-defined]
-    with pytest.raises(error, match=match) as caught:
-        getattr(table, call)(*args)
-    assert (table.version, set(table.log.store.files)) == (before, files)  # type: ignore[attr-defined]
-    return caught.value
 
 
 def operations(table: DeltaTable, count: int) -> list[str]:
@@ -62,7 +46,7 @@ def operations(table: DeltaTable, count: int) -> list[str]:
 def test_a_feature_is_added_with_those_it_requires(tmp_path: Path) -> None:
     table = dn.create(tmp_path / "t", {"id": [1]})
     assert table.add_feature("VacuumProtocolCheck") == 1
-    operation, parameters = last(table)
+    operation, parameters = last_operation(table)
     assert operation == "UPGRADE PROTOCOL" and json.loads(parameters["newProtocol"]) == {
         "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["vacuumProtocolCheck"],
         "writerFeatures": ["appendOnly", "invariants", "vacuumProtocolCheck"]}
@@ -83,7 +67,7 @@ def test_a_feature_is_added_with_those_it_requires(tmp_path: Path) -> None:
     ("clustering", InvalidArgument, "cluster_by"), ([], InvalidArgument, "no feature is named"),
 ])
 def test_features_that_cannot_be_added(names: Any, error: type[DeltaError], match: str) -> None:
-    refused(table_of({"id": [1]}), error, match, "add_feature", names)
+    refuses(table_of({"id": [1]}), error, match, "add_feature", names)
 
 
 def test_the_protocol_is_upgraded_by_version() -> None:
@@ -96,12 +80,12 @@ def test_the_protocol_is_upgraded_by_version() -> None:
     assert set(table.protocol.writer_features or ()) == {
         "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"}
     assert operations(table, 2) == ["UPGRADE PROTOCOL"] * 2
-    refused(table, InvalidArgument, "cannot be lowered", "upgrade_protocol", 1, 4)
+    refuses(table, InvalidArgument, "cannot be lowered", "upgrade_protocol", 1, 4)
 
 
 @pytest.mark.parametrize(("reader", "writer"), [(0, 2), (4, 7), (1, 8), (3, 6), ("1", 2), (True, 2)])
 def test_versions_that_do_not_exist(reader: Any, writer: Any) -> None:
-    refused(table_of({"id": [1]}), InvalidArgument, "version", "upgrade_protocol", reader, writer)
+    refuses(table_of({"id": [1]}), InvalidArgument, "version", "upgrade_protocol", reader, writer)
 
 
 def test_two_upgrades_cannot_both_commit() -> None:
@@ -117,17 +101,18 @@ def test_two_upgrades_cannot_both_commit() -> None:
 def test_a_dropped_constraint_feature_leaves_a_plain_table() -> None:
     table = table_of({"id": [1]})
     table.add_constraint("c", "id > 0")
-    refused(table, InvalidArgument, r"the constraint c\. Drop it first", "drop_feature", "checkConstraints")
+    refuses(table, InvalidArgument, r"the constraint c\. Drop it first", "drop_feature", "checkConstraints")
     table.drop_constraint("c")
     assert table.drop_feature("checkConstraints") == 3
-    assert last(table) == ("DROP FEATURE", {"featureName": "checkConstraints", "truncateHistory": False})
+    assert last_operation(table) == (
+        "DROP FEATURE", {"featureName": "checkConstraints", "truncateHistory": False})
     assert table.protocol.to_value() == {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
 def test_row_tracking_goes_with_its_ids_properties_and_mark() -> None:
     table = table_of({"id": [1, 2]}, properties={"delta.enableRowTracking": True, "mine": "x"})
     table.append({"id": [3]})
-    refused(table, InvalidArgument, "required by rowTracking", "drop_feature", "domainMetadata")
+    refuses(table, InvalidArgument, "required by rowTracking", "drop_feature", "domainMetadata")
     table.drop_feature("rowTracking")
     assert operations(table, 3) == ["DROP FEATURE", "ROW TRACKING UNBACKFILL", "SET TBLPROPERTIES"]
     assert table.properties == {"mine": "x"} and table.snapshot.domain_metadata == {}
@@ -172,7 +157,7 @@ def vectored() -> DeltaTable:
 
 def test_a_dropped_reader_feature_is_fenced_off_by_checkpoints() -> None:
     table = vectored()
-    refused(table, InvalidArgument, r"1 file has a deletion vector.*purge\(\)",
+    refuses(table, InvalidArgument, r"1 file has a deletion vector.*purge\(\)",
             "drop_feature", "deletionVectors")
     table.overwrite(table.to_arrow())
     version = table.drop_feature("deletionVectors")
@@ -222,7 +207,7 @@ def test_features_without_traces_go_the_same_way(tmp_path: Path) -> None:
 
 def test_what_only_rewriting_removes_is_refused_by_name() -> None:
     mapped = table_of({"id": [1]}, properties={"delta.columnMapping.mode": "name"})
-    refused(mapped, InvalidArgument, "mapped names.*deltanb.create", "drop_feature", "columnMapping")
+    refuses(mapped, InvalidArgument, "mapped names.*deltanb.create", "drop_feature", "columnMapping")
     unused = table_of({"id": [1]}, properties={"delta.enableTypeWidening": True})
     unused.drop_feature("typeWidening")
     assert unused.protocol.min_reader_version == 1
@@ -233,7 +218,7 @@ def test_type_widening_goes_when_no_file_is_narrower() -> None:
                      properties={"delta.enableTypeWidening": True})
     table.change_column("id", type="bigint")
     table.change_column("l.element", type="bigint")
-    refused(table, InvalidArgument, r"the type of id, l was widened.*table\.overwrite", "drop_feature",
+    refuses(table, InvalidArgument, r"the type of id, l was widened.*table\.overwrite", "drop_feature",
             "typeWidening")
     table.overwrite(table.to_arrow())
     table.drop_feature("typeWidening")
@@ -253,7 +238,7 @@ def test_type_widening_goes_when_no_file_is_narrower() -> None:
 def test_features_that_cannot_be_dropped(args: Any, match: str) -> None:
     table = table_of({"id": [1]})
     table.add_feature("checkConstraints")
-    refused(table, InvalidArgument, match, "drop_feature", *args)
+    refuses(table, InvalidArgument, match, "drop_feature", *args)
 
 
 def test_every_droppable_feature_is_one() -> None:
@@ -280,7 +265,8 @@ def test_history_is_cut_off_in_two_steps(clock: list[int]) -> None:
         table.drop_feature("deletionVectors", truncate_history=True)
     clock[0] += DAY
     version = table.drop_feature("deletionVectors", truncate_history=True)
-    assert last(table) == ("DROP FEATURE", {"featureName": "deletionVectors", "truncateHistory": True})
+    assert last_operation(table) == (
+        "DROP FEATURE", {"featureName": "deletionVectors", "truncateHistory": True})
     assert table.protocol.to_value() == {"minReaderVersion": 1, "minWriterVersion": 2}
     with pytest.raises(VersionNotFound):
         table.as_of(1)
@@ -290,7 +276,7 @@ def test_history_is_cut_off_in_two_steps(clock: list[int]) -> None:
 def test_the_protection_goes_when_what_it_protects_is_gone(clock: list[int]) -> None:
     table = table_of({"id": [1]}, properties={"delta.enableDeletionVectors": True})
     table.drop_feature("deletionVectors")
-    refused(table, InvalidArgument, "truncate_history=True", "drop_feature", "checkpointProtection")
+    refuses(table, InvalidArgument, "truncate_history=True", "drop_feature", "checkpointProtection")
     with pytest.raises(IllegalStateError, match="24 hours"):
         table.drop_feature("checkpointProtection", True)
     clock[0] += 2 * DAY
@@ -321,7 +307,7 @@ def test_clustering_columns_are_kept_under_physical_names() -> None:
                      properties={"delta.columnMapping.mode": "name"})
     physical = [f.metadata["delta.columnMapping.physicalName"] for f in table.schema]
     assert table.cluster_by(["a b", "S.x"]) == 1
-    assert last(table) == (
+    assert last_operation(table) == (
         "CLUSTER BY", {"oldClusteringColumns": "", "newClusteringColumns": "`a b`,s.x"})
     assert clustered_by(table)[0] == [physical[0]] and clustered_by(table)[1][0] == physical[1]
     assert {"clustering", "domainMetadata"} <= set(table.protocol.writer_features or ())
@@ -331,10 +317,10 @@ def test_clustering_columns_are_kept_under_physical_names() -> None:
     with pytest.raises(InvalidArgument, match="it is a clustering column"):
         table.drop_columns("s")
     table.cluster_by("c")
-    assert last(table)[1] == {"oldClusteringColumns": "a,s.x", "newClusteringColumns": "c"}
+    assert last_operation(table)[1] == {"oldClusteringColumns": "a,s.x", "newClusteringColumns": "c"}
     table.drop_columns("a")
     table.cluster_by(None)
-    assert clustered_by(table) == [] and last(table)[1]["newClusteringColumns"] == ""
+    assert clustered_by(table) == [] and last_operation(table)[1]["newClusteringColumns"] == ""
     with pytest.raises(InvalidArgument, match="cannot be dropped"):
         table.drop_feature("clustering")
 
@@ -357,12 +343,12 @@ def test_columns_that_cannot_be_clustered_by(
 ) -> None:
     table = table_of({"a": [1], "b": [1], "c": [1], "flag": [True], "l": [[1]], "d": [1]},
                      properties={"delta.dataSkippingNumIndexedCols": 4})
-    refused(table, error, match, "cluster_by", columns)
+    refuses(table, error, match, "cluster_by", columns)
 
 
 def test_a_partitioned_table_is_not_clustered() -> None:
     table = table_of({"a": [1], "p": [1]}, ["p"])
-    refused(table, InvalidArgument, "partitioned by p", "cluster_by", "a")
+    refuses(table, InvalidArgument, "partitioned by p", "cluster_by", "a")
 
 
 def test_two_clusterings_cannot_both_commit() -> None:

@@ -23,35 +23,20 @@ from deltanb.errors import (
 from deltanb.options import set_options
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder, add
+from tests.helpers import last_operation, refuses, table_of
 
 MODE = "delta.columnMapping.mode"
-
-
-def table_of(rows: Any, *args: Any, **settings: Any) -> DeltaTable:
-    return dn.create(MemoryStore(), rows, *args, **settings)
-
-
-def last(table: DeltaTable) -> tuple[str, dict[str, str]]:
-    entry = table.history(1)[0]
-    return entry.operation, entry.operation_parameters
-
-
-def refused(table: DeltaTable, error: type[DeltaError], match: str, call: str, *args: Any) -> DeltaError:
-    before, files = table.version, set(table.log.store.files)  # type: ignore[attr-defined]
-    with pytest.raises(error, match=match) as caught:
-        getattr(table, call)(*args)
-    assert (table.version, set(table.log.store.files)) == (before, files)  # type: ignore[attr-defined]
-    return caught.value
 
 
 def test_properties_are_set_and_unset(tmp_path: Path) -> None:
     table = dn.create(tmp_path / "t", {"id": [1]})
     assert table.set_properties({"delta.AppendOnly": True, "mine": 5}) == 1
     assert table.properties == {"delta.appendOnly": "true", "mine": "5"}
-    assert last(table) == ("SET TBLPROPERTIES", {"properties": '{"delta.appendOnly":"true","mine":"5"}'})
+    assert last_operation(table) == (
+        "SET TBLPROPERTIES", {"properties": '{"delta.appendOnly":"true","mine":"5"}'})
     assert table.unset_properties(["DELTA.appendOnly", "mine"]) == 2
     assert table.properties == {}
-    assert last(table) == ("UNSET TBLPROPERTIES", {
+    assert last_operation(table) == ("UNSET TBLPROPERTIES", {
         "properties": '["delta.appendOnly","mine"]', "ifExists": False})
     assert table.unset_properties("mine", if_exists=True) == 3
     assert deltalake.DeltaTable(tmp_path / "t").metadata().configuration == {}
@@ -61,14 +46,14 @@ def test_name_and_description() -> None:
     table = table_of({"id": [1]})
     table.set_description("all ducks")
     assert table.metadata.description == "all ducks" and table.properties == {}
-    assert last(table) == ("SET TBLPROPERTIES", {"properties": '{"comment":"all ducks"}'})
+    assert last_operation(table) == ("SET TBLPROPERTIES", {"properties": '{"comment":"all ducks"}'})
     table.set_name("ducks")
     assert table.name == "ducks" and table.metadata.description == "all ducks"
     table.set_description(None)
     assert table.metadata.description is None
     table.set_name(None)
     assert table.metadata.name is None
-    refused(table, InvalidArgument, "a table's name is text", "set_name", 5)
+    refuses(table, InvalidArgument, "a table's name is text", "set_name", 5)
 
 
 @pytest.mark.parametrize(("values", "error", "match"), [
@@ -90,7 +75,7 @@ def test_name_and_description() -> None:
 def test_properties_that_cannot_be_set(
     values: dict[str, Any], error: type[DeltaError], match: str
 ) -> None:
-    refused(table_of({"id": [1]}), error, match, "set_properties", values)
+    refuses(table_of({"id": [1]}), error, match, "set_properties", values)
 
 
 @pytest.mark.parametrize(("names", "match"), [
@@ -103,7 +88,7 @@ def test_properties_that_cannot_be_set(
 def test_properties_that_cannot_be_unset(names: Any, match: str) -> None:
     table = table_of({"id": [1]}, properties={MODE: "name"})
     table.add_constraint("c", "id > 0")
-    refused(table, InvalidArgument, match, "unset_properties", names)
+    refuses(table, InvalidArgument, match, "unset_properties", names)
 
 
 def test_the_protocol_follows_the_properties() -> None:
@@ -120,7 +105,7 @@ def test_the_protocol_follows_the_properties() -> None:
 
 
 def test_the_feeds_own_columns_cannot_be_there() -> None:
-    refused(table_of({"_change_type": ["x"]}), InvalidSchema, "_change_type",
+    refuses(table_of({"_change_type": ["x"]}), InvalidSchema, "_change_type",
             "set_properties", {"delta.enableChangeDataFeed": True})
 
 
@@ -171,7 +156,7 @@ def test_a_schema_with_a_foreign_mapping_cannot_begin_one() -> None:
     metadata = builder.log.update().metadata
     txn = builder.log.start_transaction()
     txn.commit([metadata.replace(schema_string=json.dumps({"type": "struct", "fields": [field]}))])
-    refused(DeltaTable(builder.log), InvalidArgument, "another table", "set_properties", {MODE: "name"})
+    refuses(DeltaTable(builder.log), InvalidArgument, "another table", "set_properties", {MODE: "name"})
 
 
 # --- row tracking ---------------------------------------------------------------------------------
@@ -218,14 +203,14 @@ def test_files_without_a_count_refuse_before_anything_is_committed() -> None:
     builder = TableBuilder(MemoryStore()).create("id long").commit(
         add("a"), add("b", stats='{"numRecords":1}'))
     table = DeltaTable(builder.log)
-    error = refused(table, RowIdAssignmentWithoutStats, "numRecords", "set_properties",
+    error = refuses(table, RowIdAssignmentWithoutStats, "numRecords", "set_properties",
                     {"delta.enableRowTracking": True})
     assert error.path == "a"
 
 
 def test_a_bad_property_refuses_before_the_backfill() -> None:
     table = table_of({"id": [1]})
-    refused(table, InvalidArgument, "cannot go from none to id", "set_properties",
+    refuses(table, InvalidArgument, "cannot go from none to id", "set_properties",
             {"delta.enableRowTracking": True, MODE: "id"})
 
 
@@ -258,7 +243,7 @@ def test_suspended_row_tracking_gives_no_ids() -> None:
     table.append({"id": [2]})
     found = table.snapshot.select_files(["base_row_id"])["base_row_id"].to_pylist()
     assert sorted(found, key=str) == [0, None]
-    refused(table, InvalidArgument, "rowTrackingSuspended", "set_properties",
+    refuses(table, InvalidArgument, "rowTrackingSuspended", "set_properties",
             {"delta.enableRowTracking": True, "delta.rowTrackingSuspended": False})
     table.set_properties({"delta.rowTrackingSuspended": False})
     table.set_properties({"delta.enableRowTracking": True})

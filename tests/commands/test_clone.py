@@ -20,12 +20,8 @@ from deltanb.errors import (
     TableAlreadyExists,
 )
 from deltanb.store.local import LocalStore
-from deltanb.table import DeltaTable
 from deltanb.testing import Lose, ScriptedStore, add
-
-
-def rows(table: DeltaTable) -> list[dict[str, Any]]:
-    return table.to_arrow().sort_by("id").to_pylist()
+from tests.helpers import rows
 
 
 def parquet_in(folder: Path) -> list[Path]:

@@ -25,17 +25,13 @@ from deltanb.errors import (
     SchemaMismatch,
     TableAlreadyExists,
 )
-from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore
+from tests.helpers import rows
 
 
 def put(root: Path, name: str, table: pa.Table, **settings: Any) -> None:
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, root / name, **settings)
-
-
-def rows(table: DeltaTable) -> list[dict[str, Any]]:
-    return table.to_arrow().sort_by("id").to_pylist()
 
 
 def refused(root: Path, error: type[DeltaError], work: Callable[[], Any]) -> DeltaError:

@@ -25,12 +25,9 @@ from deltanb.errors import (
 from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
 from deltanb.store.base import LogStore
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore
+from tests.helpers import parquet_files
 
 ROWS = {"id": [1, 2], "p": ["a", None]}
-
-
-def parquet_files(root: Path) -> list[Path]:
-    return sorted(root.rglob("*.parquet"))
 
 
 def test_a_table_from_data(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,45 +30,18 @@ from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
 from tests.commands.racing import side_by_side
+from tests.helpers import files_of, ids, last_commit, refused, six_rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 NAN = float("nan")
 
 
-def made(store: Any = None, properties: dict[str, str] | None = None) -> DeltaTable:
-    """Six rows in the partitions a and b, one file each."""
-    data = {"id": [1, 2, 3, 4, 5, 6], "p": ["a", "b"] * 3, "x": [1.0, None, 3.0, NAN, 5.0, 6.0]}
-    return create(store or MemoryStore(), data, partition_by="p", properties=properties or {})
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_arrow(columns=["id"])["id"].to_pylist())
-
-
-def last_commit(table: DeltaTable, kind: type) -> list[Any]:
-    return [a for a in table.log.read_commit(table.version) if isinstance(a, kind)]
-
-
-def files_of(table: DeltaTable) -> list[str]:
-    return sorted(s.name for s in table.log.store.list_all("")
-                  if s.name.endswith((".parquet", ".bin")))
-
-
-def refused(table: DeltaTable, error: type[DeltaError], command: Callable[[], Any]) -> DeltaError:
-    """The command fails so, and neither the log nor the files know of it."""
-    before = (table.version, files_of(table))
-    with pytest.raises(error) as caught:
-        command()
-    assert (table.version, files_of(table)) == before
-    return caught.value
-
-
 # --- by the log alone -----------------------------------------------------------------------------
 
 def test_without_a_condition_the_log_alone_says_it() -> None:
     store = ScriptedStore()
-    table = made(store)
+    table = six_rows(store)
     store.calls.clear()
     done = table.delete(user_metadata="night run")
     assert (done.version, done.engine, done.metrics["numDeletedRows"]) == (1, "log", 6)
@@ -82,7 +54,7 @@ def test_without_a_condition_the_log_alone_says_it() -> None:
 
 def test_whole_partitions_go_by_the_log() -> None:
     store = ScriptedStore()
-    table = made(store)
+    table = six_rows(store)
     store.calls.clear()
     done = table.delete("p = 'a' OR p IS NULL", engine="arrow")
     assert (done.engine, store.calls["open_input"], ids(table)) == ("log", 0, [2, 4, 6])
@@ -101,7 +73,7 @@ def test_rows_of_whole_files_are_counted_only_where_the_log_knows_them() -> None
 # --- writing files again --------------------------------------------------------------------------
 
 def test_only_files_with_such_rows_are_written_again() -> None:
-    table = made()
+    table = six_rows()
     (untouched,) = [f["path"] for f in table.snapshot.files.to_pylist() if "p=b" in f["path"]]
     with set_options(clock=StepClock()):
         done = table.delete("x = 3")
@@ -134,7 +106,7 @@ def test_files_that_statistics_rule_out_are_not_opened() -> None:
 
 
 def test_a_file_whose_rows_all_match_goes_without_being_written() -> None:
-    table = made()
+    table = six_rows()
     done = table.delete("id IN (2, 4, 6)")
     assert (done.metrics["numRemovedFiles"], done.metrics["numAddedFiles"]) == (1, 0)
     assert ids(table) == [1, 3, 5]
@@ -153,13 +125,13 @@ def test_a_file_whose_rows_all_match_goes_without_being_written() -> None:
     ("id = 1 OR p = 'b'", [3, 5]),
 ])
 def test_only_true_deletes(where: str, left: list[int], properties: dict[str, str]) -> None:
-    table = made(properties=properties)
+    table = six_rows(properties=properties)
     table.delete(where, engine="arrow")
     assert ids(table) == left
 
 
 def test_no_matching_row_is_no_commit() -> None:
-    table = made()
+    table = six_rows()
     before = files_of(table)
     done = table.delete("id = 99")
     assert (done.version, done.engine, done.metrics) == (None, "arrow", {})
@@ -170,7 +142,7 @@ def test_no_matching_row_is_no_commit() -> None:
 # --- deletion vectors -----------------------------------------------------------------------------
 
 def test_a_vector_takes_rows_out_of_a_file(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", VECTORS)
+    table = six_rows(tmp_path / "t", VECTORS)
     done = table.delete("id IN (1, 2)")
     assert ids(table) == [3, 4, 5, 6]
     assert {name: value for name, value in done.metrics.items() if value
@@ -190,7 +162,7 @@ def test_a_vector_takes_rows_out_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_vector_grows_until_the_file_goes() -> None:
-    table = made(properties=VECTORS)
+    table = six_rows(properties=VECTORS)
     table.delete("id = 1")
     (first,) = last_commit(table, AddFile)
     done = table.delete("id <= 3 AND p = 'a'")
@@ -209,7 +181,7 @@ def test_a_vector_grows_until_the_file_goes() -> None:
 
 
 def test_rows_of_a_partition_with_vectors_are_counted_live() -> None:
-    table = made(properties=VECTORS)
+    table = six_rows(properties=VECTORS)
     table.delete("id = 1")
     assert table.delete("p = 'a'").metrics["numDeletedRows"] == 2
 
@@ -232,7 +204,7 @@ def test_a_file_without_statistics_gets_its_count_with_the_vector() -> None:
 
 @pytest.mark.parametrize("properties", [FEED, {**FEED, **VECTORS}])
 def test_deleted_rows_are_in_the_feed(properties: dict[str, str]) -> None:
-    table = made(properties=properties)
+    table = six_rows(properties=properties)
     table.delete("id < 3")
     found = []
     for file in last_commit(table, AddCDCFile):
@@ -248,7 +220,7 @@ def test_deleted_rows_are_in_the_feed(properties: dict[str, str]) -> None:
 def test_rows_keep_their_ids() -> None:
     tracked = {"delta.enableRowTracking": "true"}
     for properties in (tracked, {**tracked, **VECTORS}):
-        table = made(properties=properties)
+        table = six_rows(properties=properties)
         before = {f["path"]: f["base_row_id"] for f in table.snapshot.files.to_pylist()}
         table.delete("id = 1")
         assert table.history(1)[0].tags == {"delta.rowTracking.preserved": "true"}
@@ -260,7 +232,7 @@ def test_rows_keep_their_ids() -> None:
 # --- refusals -------------------------------------------------------------------------------------
 
 def test_what_is_refused_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = made(properties=VECTORS)
+    table = six_rows(properties=VECTORS)
     error = refused(table, InvalidPredicate, lambda: table.delete("idd = 1"))
     assert "id" in error.suggestions
     refused(table, InvalidPredicate, lambda: table.delete("id ="))
@@ -274,7 +246,7 @@ def test_what_is_refused_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_table_that_only_grows_keeps_its_rows() -> None:
-    table = made(properties={"delta.appendOnly": "true"})
+    table = six_rows(properties={"delta.appendOnly": "true"})
     for where in (None, "p = 'a'", "id = 1"):
         error = refused(table, AppendOnlyTable, lambda where=where: table.delete(where))
         assert "delta.appendOnly=false" in str(error)
@@ -303,7 +275,7 @@ class FullStore(MemoryStore):
     ({}, "p=b"), ({**VECTORS, **FEED}, "_change_data"), (FEED, "_change_data/p=b")])
 def test_a_write_that_fails_halfway_leaves_no_file(properties: dict[str, str], full: str) -> None:
     store = FullStore()
-    table = made(store, properties)
+    table = six_rows(store, properties)
     before = files_of(table)
     store.full = full
     with pytest.raises(OSError, match="no space left"):
@@ -328,7 +300,7 @@ def test_against_an_append_that_won(
     where: str | None, rival: list[Any], error: type[DeltaError] | None, properties: dict[str, str]
 ) -> None:
     store = ScriptedStore()
-    table = made(store, properties)
+    table = six_rows(store, properties)
     store.script.append(Lose(tuple(rival)))
     before = files_of(table)
     if error is None:
@@ -364,7 +336,7 @@ def test_against_a_removal_that_won(
 @pytest.mark.parametrize("properties", [{}, VECTORS])
 def test_two_deletes_in_different_partitions_both_commit(properties: dict[str, str]) -> None:
     store = ScriptedStore()
-    table = made(store, properties)
+    table = six_rows(store, properties)
     done = side_by_side(store, lambda: table.delete("p = 'a' AND id = 1"),
                         lambda: table.delete("p = 'b' AND id = 2"))
     assert sorted(result.version for result in done) == [1, 2]
@@ -374,7 +346,7 @@ def test_two_deletes_in_different_partitions_both_commit(properties: dict[str, s
 @pytest.mark.parametrize("properties", [{}, VECTORS])
 def test_two_deletes_of_one_file_are_one(properties: dict[str, str]) -> None:
     store = ScriptedStore()
-    table = made(store, properties)
+    table = six_rows(store, properties)
     before = ids(table)
     done = side_by_side(store, lambda: table.delete("p = 'a' AND id = 1"),
                         lambda: table.delete("p = 'a' AND id = 3"))
@@ -390,7 +362,7 @@ def test_two_deletes_of_one_file_are_one(properties: dict[str, str]) -> None:
 
 def test_a_delete_beside_an_append_elsewhere() -> None:
     store = ScriptedStore()
-    table = made(store)
+    table = six_rows(store)
     done = side_by_side(store, lambda: table.delete("p = 'a'"),
                         lambda: table.append({"id": [7], "p": ["c"], "x": [7.0]}))
     assert not any(isinstance(result, Exception) for result in done)
@@ -400,7 +372,7 @@ def test_a_delete_beside_an_append_elsewhere() -> None:
 def test_a_delete_beside_a_blind_append_to_where_it_reads() -> None:
     """The append commits in any case; the delete only if it came first."""
     store = ScriptedStore()
-    table = made(store)
+    table = six_rows(store)
     done = side_by_side(store, lambda: table.delete("p = 'a'"),
                         lambda: table.append({"id": [7], "p": ["a"], "x": [7.0]}))
     assert isinstance(done[1], int)

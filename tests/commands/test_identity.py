@@ -24,6 +24,7 @@ from deltanb.schema.columns import MARK, Identity, generated_as, identity
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add
+from tests.helpers import ids
 
 LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
 
@@ -36,10 +37,6 @@ def numbering(store: Any = None, properties: Any = None, **settings: Any) -> Del
 
 def mark(table: DeltaTable) -> int | None:
     return table.schema.field("id").metadata.get(MARK)
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_arrow()["id"].to_pylist())
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import deltanb as dn
 from deltanb.data.write import SPARK_FOLDER
 from deltanb.errors import StorageError
 from deltanb.store.local import _SyncedFile, is_temporary
+from tests.helpers import tree
 
 HEX = "0123456789abcdef"
 UUID = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
@@ -45,10 +46,6 @@ def put(root: Path, names: list[str], hours: float) -> None:
         for folder in path.parents:
             if folder.is_relative_to(root) and folder != root:
                 os.utime(folder, (when, when))
-
-
-def tree(root: Path) -> set[str]:
-    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
 def of_table(name: str) -> bool:

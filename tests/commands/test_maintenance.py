@@ -19,13 +19,13 @@ from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentDeleteReadException,
     DataFileNotFound,
-    DeltaError,
     IllegalStateError,
     InvalidArgument,
     UnsupportedProtocol,
 )
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, remove
+from tests.helpers import refused
 
 
 def stats_of(table: DeltaTable) -> list[dict[str, Any]]:
@@ -37,14 +37,6 @@ def without_stats(table: DeltaTable) -> DeltaTable:
     txn.commit([f.replace(stats=json.dumps({"numRecords": f.num_records}), data_change=False)
                 for f in txn.filter_files()])
     return table
-
-
-def refused(table: DeltaTable, error: type[DeltaError], work: Callable[[], Any]) -> DeltaError:
-    before = (table.version, [s.name for s in table.log.store.list_all("")])
-    with pytest.raises(error) as caught:
-        work()
-    assert (table.version, [s.name for s in table.log.store.list_all("")]) == before
-    return caught.value
 
 
 # --- generate -------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from deltanb.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
     ConstraintViolation,
-    DeltaError,
     IllegalStateError,
     InvalidArgument,
     InvalidPredicate,
@@ -35,31 +34,10 @@ from deltanb.options import options
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
+from tests.helpers import files_of, last_commit, refused, rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
-
-
-def rows(table: DeltaTable, *order: str) -> list[dict[str, Any]]:
-    found = table.to_arrow().to_pylist()
-    return sorted(found, key=lambda row: [str(row[name]) for name in order or ["id"]])
-
-
-def last_commit(table: DeltaTable, kind: type) -> list[Any]:
-    return [a for a in table.log.read_commit(table.version) if isinstance(a, kind)]
-
-
-def files_of(table: DeltaTable) -> list[str]:
-    return sorted(s.name for s in table.log.store.list_all("") if not s.name.startswith("_delta_log"))
-
-
-def refused(table: DeltaTable, error: type[DeltaError], merge: Callable[[], Any]) -> DeltaError:
-    """The merge fails so, and neither the log nor the files know of it."""
-    before = (table.version, files_of(table))
-    with pytest.raises(error) as caught:
-        merge()
-    assert (table.version, files_of(table)) == before
-    return caught.value
 
 
 def upsert(table: DeltaTable, source: Any, on: str = "t.id = s.id") -> MergeBuilder:
@@ -608,7 +586,7 @@ def test_merges_on_disjoint_partitions_commit_side_by_side(
     other = DeltaTable.for_path(parts.log.store)
     Meanwhile(monkeypatch, lambda: part_merge(other, "b", [3, 30]).execute())
     assert part_merge(parts, "a", [1, 10]).execute().version == 3
-    assert [(row["id"], row["n"]) for row in rows(parts)] == [
+    assert [(row["id"], row["n"]) for row in rows(parts, "id")] == [
         (1, 9), (10, 9), (2, 0), (3, 9), (30, 9), (4, 0)]
 
 

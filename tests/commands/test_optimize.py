@@ -32,34 +32,18 @@ from deltanb.errors import (
 from deltanb.options import set_options
 from deltanb.table import DeltaTable
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore, TableBuilder
+from tests.helpers import files_of, ids, refused
 
 METRICS = ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "minFileSize",
            "p25FileSize", "p50FileSize", "p75FileSize", "maxFileSize", "numDeletionVectorsRemoved")
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_arrow(columns=["id"])["id"].to_pylist())
 
 
 def paths(table: DeltaTable) -> list[str]:
     return sorted(table.snapshot.files["path"].to_pylist())
 
 
-def files_of(table: DeltaTable) -> list[str]:
-    return sorted(s.name for s in table.log.store.list_all("")
-                  if s.name.endswith(".parquet") and not s.name.startswith("_delta_log/"))
-
-
 def commit_of(table: DeltaTable, kind: type) -> list[Any]:
     return [a for a in table.log.read_commit(table.version) if isinstance(a, kind)]
-
-
-def refused(table: DeltaTable, error: type[DeltaError], work: Callable[[], Any]) -> DeltaError:
-    before = (table.version, files_of(table))
-    with pytest.raises(error) as caught:
-        work()
-    assert (table.version, files_of(table)) == before
-    return caught.value
 
 
 def many(where: Any, count: int = 4, **settings: Any) -> DeltaTable:

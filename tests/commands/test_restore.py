@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentWriteException,
     DataFileNotFound,
-    DeltaError,
     IllegalStateError,
     InvalidArgument,
     TableNotFound,
@@ -29,22 +27,7 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_arrow(columns=["id"])["id"].to_pylist())
-
-
-def files_of(table: DeltaTable) -> set[str]:
-    return {s.name for s in table.log.store.list_all("") if not s.name.startswith("_delta_log/")}
-
-
-def refused(table: DeltaTable, error: type[DeltaError], work: Callable[[], Any]) -> DeltaError:
-    before = (table.version, files_of(table))
-    with pytest.raises(error) as caught:
-        work()
-    assert (table.version, files_of(table)) == before
-    return caught.value
+from tests.helpers import files_of, ids, refused
 
 
 def grown(where: Any, **settings: Any) -> DeltaTable:

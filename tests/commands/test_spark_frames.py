@@ -14,14 +14,11 @@ from deltanb.actions import AddFile
 from deltanb.entry import create
 from deltanb.errors import ConstraintViolation, SchemaMismatch
 from deltanb.table import DeltaTable
+from tests.helpers import rows
 
 NOON = datetime(2024, 5, 6, 12, 0, 0, 123456, timezone.utc)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-def rows(table: DeltaTable) -> list[dict[str, Any]]:
-    return table.to_arrow().sort_by("id").to_pylist()
 
 
 def test_create_append_overwrite(tmp_path: Path, spark: Any) -> None:

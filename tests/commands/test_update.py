@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -32,16 +31,11 @@ from deltanb.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
 from deltanb.transaction.delta_log import DeltaLog
 from tests.commands.racing import side_by_side
+from tests.helpers import files_of, last_commit, refused, six_rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 NAN = float("nan")
-
-
-def made(store: Any = None, properties: dict[str, str] | None = None) -> DeltaTable:
-    """Six rows in the partitions a and b, one file each."""
-    data = {"id": [1, 2, 3, 4, 5, 6], "p": ["a", "b"] * 3, "x": [1.0, None, 3.0, NAN, 5.0, 6.0]}
-    return create(store or MemoryStore(), data, partition_by="p", properties=properties or {})
 
 
 def column(table: DeltaTable, name: str) -> dict[int, Any]:
@@ -49,29 +43,11 @@ def column(table: DeltaTable, name: str) -> dict[int, Any]:
     return dict(sorted(zip(found["id"].to_pylist(), found[name].to_pylist(), strict=True)))
 
 
-def last_commit(table: DeltaTable, kind: type) -> list[Any]:
-    return [a for a in table.log.read_commit(table.version) if isinstance(a, kind)]
-
-
-def files_of(table: DeltaTable) -> list[str]:
-    return sorted(s.name for s in table.log.store.list_all("")
-                  if s.name.endswith((".parquet", ".bin")))
-
-
-def refused(table: DeltaTable, error: type[DeltaError], command: Callable[[], Any]) -> DeltaError:
-    """The command fails so, and neither the log nor the files know of it."""
-    before = (table.version, files_of(table))
-    with pytest.raises(error) as caught:
-        command()
-    assert (table.version, files_of(table)) == before
-    return caught.value
-
-
 # --- values ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, FEED, {**VECTORS, **FEED}])
 def test_rows_of_the_condition_change(properties: dict[str, str]) -> None:
-    table = made(properties=properties)
+    table = six_rows(properties=properties)
     done = table.update({"x": "id * 10"}, "x > 4")  # NaN is greater than every number
     assert (done.version, done.engine, done.metrics["numUpdatedRows"]) == (1, "arrow", 3)
     assert column(table, "x") == {1: 1.0, 2: None, 3: 3.0, 4: 40.0, 5: 50.0, 6: 60.0}
@@ -79,7 +55,7 @@ def test_rows_of_the_condition_change(properties: dict[str, str]) -> None:
 
 
 def test_without_a_condition_every_row_changes() -> None:
-    table = made()
+    table = six_rows()
     table.update({"x": "NULL"})
     assert set(column(table, "x").values()) == {None}
     assert table.history(1)[0].operation_parameters == {"predicate": "[]"}
@@ -92,7 +68,7 @@ def test_assignments_see_the_row_as_it_was() -> None:
 
 
 def test_a_row_whose_condition_is_null_stays() -> None:
-    table = made()
+    table = six_rows()
     table.update({"x": "0"}, "NOT x > 2")
     assert column(table, "x")[2] is None and column(table, "x")[1] == 0
 
@@ -139,7 +115,7 @@ def test_types_of_every_kind() -> None:
 
 def test_setting_the_partition_column_moves_rows() -> None:
     for properties in ({}, VECTORS):
-        table = made(properties=properties)
+        table = six_rows(properties=properties)
         table.update({"p": "'c'"}, "id IN (1, 2)")
         assert column(table, "p") == {1: "c", 2: "c", 3: "a", 4: "b", 5: "a", 6: "b"}
         assert sorted(a.partition_values["p"] for a in last_commit(table, AddFile)) == [
@@ -157,7 +133,7 @@ def test_mapped_columns(mode: str, tmp_path: Path) -> None:
 
 
 def test_vectors_on_files_that_were_updated(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", VECTORS)
+    table = six_rows(tmp_path / "t", VECTORS)
     table.update({"x": "100"}, "id = 1")
     table.update({"x": "x + 1"}, "p = 'a' AND x > 2")
     table.delete("x = 101")
@@ -175,7 +151,7 @@ def test_vectors_on_files_that_were_updated(tmp_path: Path) -> None:
 # --- what is recorded -----------------------------------------------------------------------------
 
 def test_history_says_what_was_done() -> None:
-    table = made()
+    table = six_rows()
     table.update({"x": "0"}, "id = 3", user_metadata="correction")
     entry = table.history(1)[0]
     assert (entry.operation, entry.operation_parameters, entry.user_metadata) == (
@@ -190,7 +166,7 @@ def test_history_says_what_was_done() -> None:
 
 
 def test_with_vectors_only_changed_rows_are_written() -> None:
-    table = made(properties=VECTORS)
+    table = six_rows(properties=VECTORS)
     done = table.update({"x": "0"}, "id IN (1, 2, 4, 6)")
     assert {k: v for k, v in done.metrics.items() if v and not k.endswith(("Ms", "Bytes"))} == {
         "numAddedFiles": 2, "numRemovedFiles": 1, "numDeletionVectorsAdded": 1,
@@ -203,7 +179,7 @@ def test_with_vectors_only_changed_rows_are_written() -> None:
 
 @pytest.mark.parametrize("properties", [FEED, {**FEED, **VECTORS}])
 def test_the_feed_has_both_images(properties: dict[str, str]) -> None:
-    table = made(properties=properties)
+    table = six_rows(properties=properties)
     table.update({"x": "x + 1", "p": "'c'"}, "id IN (1, 3)")
     found = []
     for file in last_commit(table, AddCDCFile):
@@ -219,13 +195,13 @@ def test_the_feed_has_both_images(properties: dict[str, str]) -> None:
 
 def test_changed_rows_keep_their_ids_and_the_commit_says_so() -> None:
     for properties in ({}, VECTORS):
-        table = made(properties={"delta.enableRowTracking": "true", **properties})
+        table = six_rows(properties={"delta.enableRowTracking": "true", **properties})
         table.update({"x": "0"}, "id = 1")
         assert table.history(1)[0].tags == {"delta.rowTracking.preserved": "true"}
 
 
 def test_no_matching_row_is_no_commit() -> None:
-    table = made()
+    table = six_rows()
     before = files_of(table)
     for where in ("id = 99", "p = 'z'", "NULL"):
         assert table.update({"x": "0"}, where).version is None
@@ -236,7 +212,7 @@ def test_no_matching_row_is_no_commit() -> None:
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, {**FEED, **VECTORS}])
 def test_what_is_refused_leaves_no_trace(properties: dict[str, str]) -> None:
-    table = made(properties={**properties, "delta.constraints.c": "x IS NULL OR x <> 200"})
+    table = six_rows(properties={**properties, "delta.constraints.c": "x IS NULL OR x <> 200"})
     error = refused(table, InvalidPredicate, lambda: table.update({"idd": "1"}))
     assert error.suggestions == ("id",)
     refused(table, InvalidPredicate, lambda: table.update({"x": "idd"}))
@@ -270,7 +246,7 @@ def test_not_null_holds() -> None:
 
 
 def test_a_table_that_only_grows_keeps_its_rows() -> None:
-    table = made(properties={"delta.appendOnly": "true"})
+    table = six_rows(properties={"delta.appendOnly": "true"})
     refused(table, AppendOnlyTable, lambda: table.update({"x": "0"}))
 
 
@@ -295,7 +271,7 @@ def test_against_an_append_that_won(
     where: str | None, partition: str, error: type[DeltaError] | None, properties: dict[str, str]
 ) -> None:
     store = ScriptedStore()
-    table = made(store, properties)
+    table = six_rows(store, properties)
     store.script.append(Lose((add(f"p={partition}/new", {"p": partition}),)))
     before = files_of(table)
     if error is None:
@@ -309,7 +285,7 @@ def test_against_an_append_that_won(
 @pytest.mark.parametrize("properties", [{}, VECTORS])
 def test_two_updates_in_different_partitions_both_commit(properties: dict[str, str]) -> None:
     store = ScriptedStore()
-    table = made(store, properties)
+    table = six_rows(store, properties)
     done = side_by_side(store, lambda: table.update({"x": "-1"}, "p = 'a' AND id = 1"),
                         lambda: table.update({"x": "-2"}, "p = 'b' AND id = 2"))
     assert sorted(result.version for result in done) == [1, 2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from deltanb.data import deletion_vectors
 from deltanb.entry import create
 from deltanb.errors import (
     DataFileNotFound,
-    DeltaError,
     IllegalStateError,
     InvalidArgument,
     StorageError,
@@ -32,6 +31,7 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, Pass, ScriptedStore, TableBuilder, add
+from tests.helpers import files_of, refused
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -55,10 +55,6 @@ def clock() -> Iterator[Clock]:
     yield options.clock  # put back by the settings' own fixture
 
 
-def files_of(table: DeltaTable) -> set[str]:
-    return {s.name for s in table.log.store.list_all("") if not s.name.startswith("_delta_log/")}
-
-
 def live(table: DeltaTable) -> set[str]:
     return set(table.snapshot.files["path"].to_pylist())
 
@@ -68,14 +64,6 @@ def replaced(where: Any, **settings: Any) -> DeltaTable:
     table = create(where, {"id": [1, 2], "p": ["a", "b"]}, **settings)
     table.overwrite({"id": [3], "p": ["a"]})
     return table
-
-
-def refused(table: DeltaTable, error: type[DeltaError], work: Callable[[], Any]) -> DeltaError:
-    before = (table.version, files_of(table))
-    with pytest.raises(error) as caught:
-        work()
-    assert (table.version, files_of(table)) == before
-    return caught.value
 
 
 # --- retention ------------------------------------------------------------------------------------

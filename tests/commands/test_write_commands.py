@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,28 +28,7 @@ from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructTy
 from deltanb.table import DeltaTable
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction.journal import journal_of
-
-
-def rows(table: DeltaTable, *order: str) -> list[dict[str, Any]]:
-    found = table.to_arrow().to_pylist()
-    return sorted(found, key=lambda row: [str(row[name]) for name in order or ["id"]])
-
-
-def last_commit(table: DeltaTable, kind: type) -> list[Any]:
-    return [a for a in table.log.read_commit(table.version) if isinstance(a, kind)]
-
-
-def files_of(table: DeltaTable) -> list[str]:
-    return sorted(s.name for s in table.log.store.list_all("") if s.name.endswith(".parquet"))
-
-
-def refused(table: DeltaTable, error: type[DeltaError], write: Callable[[], Any]) -> DeltaError:
-    """The write fails so, and neither the log nor the files know of it."""
-    before = (table.version, files_of(table))
-    with pytest.raises(error) as caught:
-        write()
-    assert (table.version, files_of(table)) == before
-    return caught.value
+from tests.helpers import files_of, last_commit, refused, rows
 
 
 @pytest.fixture
@@ -232,7 +210,7 @@ def test_overwrite_everything(table: DeltaTable) -> None:
 
 def test_overwrite_where_on_partitions_reads_no_file(table: DeltaTable) -> None:
     table.overwrite({"id": [10], "p": ["a"]}, where="p = 'a'")
-    assert rows(table) == [{"id": 10, "p": "a"}, {"id": 3, "p": "b"}]
+    assert rows(table, "id") == [{"id": 10, "p": "a"}, {"id": 3, "p": "b"}]
     (removed,) = last_commit(table, RemoveFile)
     assert removed.partition_values == {"p": "a"}
     entry = table.history(1)[0]
@@ -299,9 +277,9 @@ def test_a_partial_overwrite_feeds_the_change_feed(tmp_path: Path, mode: str) ->
 
 def test_dynamic_partition_overwrite(table: DeltaTable) -> None:
     table.overwrite({"id": [10, 11], "p": ["a", None]}, partition_overwrite="dynamic")
-    assert rows(table) == [{"id": 10, "p": "a"}, {"id": 11, "p": None}, {"id": 3, "p": "b"}]
+    assert rows(table, "id") == [{"id": 10, "p": "a"}, {"id": 11, "p": None}, {"id": 3, "p": "b"}]
     table.overwrite({"id": [12], "p": [None]}, partition_overwrite="dynamic")
-    assert [row["id"] for row in rows(table)] == [10, 12, 3]
+    assert [row["id"] for row in rows(table, "id")] == [10, 12, 3]
     assert table.history(1)[0].operation_parameters["isDynamicPartitionOverwrite"] is True
     plain = create(MemoryStore(), {"id": [1]})
     plain.overwrite({"id": [2]}, partition_overwrite="dynamic")

@@ -34,6 +34,7 @@ from deltanb.schema import column_mapping
 from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType, from_arrow
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore
+from tests.helpers import parquet_files
 
 PROTOCOL = Protocol(3, 7, ("timestampNtz",), ("timestampNtz",))
 
@@ -58,10 +59,6 @@ def read_by_peer(root: Path, order: str = "1") -> pa.Table:
     """The rows as delta-rs reads them, by its query engine (its other reader lacks features)."""
     builder = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(root))
     return pa.table(builder.execute(f"select * from t order by {order}"))
-
-
-def parquet_files(root: Path) -> list[Path]:
-    return sorted(root.rglob("*.parquet"))
 
 
 ALL_TYPES = pa.table({

@@ -31,6 +31,7 @@ from deltanb.options import set_options
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
+from tests.helpers import lines_of
 
 DAY_MS = 86_400_000
 
@@ -397,7 +398,7 @@ def test_a_v2_checkpoint_has_sidecars_and_metadata_and_now_and_then_a_classic_na
     hint = table.log.checkpoint()
     names = table.store.list_names("_delta_log/")
     (top,) = [name for name in names if name.endswith(".json") and ".checkpoint." in name]
-    lines = [json.loads(line) for line in table.store.read(top).splitlines()]
+    lines = lines_of(table.store, top)
     (sidecar,) = table.store.list_from(SIDECAR_FOLDER)
     assert lines[0] == {
         "checkpointMetadata": {

@@ -1,6 +1,5 @@
 """Log compaction files: written, read in place of commits, understood by a peer."""
 
-import json
 
 import pytest
 
@@ -16,10 +15,7 @@ from deltanb.log.compaction import read_compaction, write_compaction
 from deltanb.store.local import LocalStore
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
-
-
-def lines_of(store, name):
-    return [json.loads(line) for line in store.read(name).splitlines()]
+from tests.helpers import lines_of
 
 
 def protocol_example():

@@ -23,6 +23,7 @@ from deltanb.log.snapshot import State
 from deltanb.observe import tracks as timeline_rows
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
+from tests.helpers import lines_of
 
 DEEP = "[" * 100_000 + "]" * 100_000
 ROWS = [{"id": n} for n in range(6)]
@@ -136,7 +137,7 @@ def test_a_damaged_schema_is_an_invalid_table(schema):
 
 def with_vector(vector):
     store = lake()
-    lines = [json.loads(line) for line in store.read(commit_name(5)).splitlines()]
+    lines = lines_of(store, commit_name(5))
     for line in lines:
         if "add" in line:
             line["add"]["deletionVector"] = vector.to_value()
@@ -239,7 +240,7 @@ def builder(info=None, **add_fields):
 def test_statistics_that_are_not_json_are_taken_anew():
     store = lake()
     name = commit_name(1)
-    lines = [json.loads(line) for line in store.read(name).splitlines()]
+    lines = lines_of(store, name)
     for damaged in ('{"numRecords":x}', '{"numRecords":1', DEEP, '{"minValues":"\x1b"}'):
         for line in lines:
             if "add" in line:

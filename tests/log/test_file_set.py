@@ -14,18 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from deltanb.log import file_set
 from deltanb.log.file_set import FileSet
-from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA, Delta, canonical_path, feed
-from deltanb.testing import add, remove, to_lines
+from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA, Delta, canonical_path
+from deltanb.testing import add, remove
+from tests.helpers import delta_of
 
 DV = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "sizeInBytes": 40,
       "cardinality": 2}
-NAME = "_delta_log/00000000000000000007.json"
-
-
-def delta_of(*lines: Any) -> Delta:
-    delta = Delta()
-    feed(delta, to_lines(lines), NAME)
-    return delta
 
 
 class Checkpoint:

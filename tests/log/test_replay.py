@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -22,16 +21,11 @@ from deltanb.log.replay import (
     parse_commit,
 )
 from deltanb.testing import add, remove, to_lines
+from tests.helpers import delta_of
 
 DV = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "sizeInBytes": 40,
       "cardinality": 2}
 NAME = "_delta_log/00000000000000000007.json"
-
-
-def delta_of(*lines: Any) -> Delta:
-    delta = Delta()
-    feed(delta, to_lines(lines), NAME)
-    return delta
 
 
 def test_every_field_of_an_add_reaches_the_table() -> None:

@@ -34,6 +34,7 @@ from deltanb.spark import read as spark_read
 from deltanb.spark.columns import arrow_frame
 from deltanb.store.local import LocalStore
 from deltanb.transaction.delta_log import DeltaLog
+from tests.helpers import schema_of
 
 pytestmark = pytest.mark.spark
 
@@ -45,10 +46,6 @@ FEATURES = Protocol(3, 7, ("deletionVectors", "columnMapping", "timestampNtz"),
 def commit(store, version: int, *actions) -> None:
     text = "\n".join(action.to_json() for action in actions)
     assert store.put_if_absent(f"_delta_log/{version:020d}.json", text.encode())
-
-
-def schema_of(**types: str) -> StructType:
-    return StructType(StructField(name, PrimitiveType(kind)) for name, kind in types.items())
 
 
 def table_of(folder, rows: pa.Table, schema: StructType | None = None, partition_by=(), **properties):

@@ -35,6 +35,7 @@ from deltanb.schema.types import (
 )
 from deltanb.spark import write as spark_write
 from deltanb.store.local import LocalStore
+from tests.helpers import schema_of, tree
 
 pytestmark = pytest.mark.spark
 
@@ -46,14 +47,6 @@ UTC = dt.timezone.utc
 def table_of(schema: StructType, partition_by=(), **configuration) -> Metadata:
     properties = {key.replace("__", "."): value for key, value in configuration.items()}
     return Metadata("t", schema.to_json(), tuple(partition_by), properties)
-
-
-def schema_of(**types: str) -> StructType:
-    return StructType(StructField(name, PrimitiveType(kind)) for name, kind in types.items())
-
-
-def files_below(folder: Path) -> list[str]:
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
 def rows_of(folder: Path, files) -> list[dict]:
@@ -342,7 +335,7 @@ def test_nothing_but_the_files_is_left(spark, tmp_path):
     metadata = table_of(schema_of(id="long", p="integer"), ["p"])
     files = spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN,
                                     spark.range(10).selectExpr("id", "int(id % 3) p"))
-    assert files_below(tmp_path) == sorted(decode_path(f.path) for f in files)
+    assert tree(tmp_path) == sorted(decode_path(f.path) for f in files)
     assert sum(f.num_records for f in files) == 10
     assert {f.size for f in files} == {(tmp_path / f.path).stat().st_size for f in files}
 
@@ -361,7 +354,7 @@ def test_names_and_times_come_from_the_settings(spark, tmp_path):
 def test_a_frame_without_rows_gives_no_file(spark, tmp_path):
     metadata = table_of(schema_of(id="long"))
     assert spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, spark.range(0)) == []
-    assert files_below(tmp_path) == []
+    assert tree(tmp_path) == []
 
 
 def test_a_target_size_cuts_files(spark, tmp_path):
@@ -407,7 +400,7 @@ def test_two_writes_at_once_do_not_meet(spark, tmp_path):
     finally:
         spark.conf.unset("spark.sql.parquet.outputTimestampType")
     paths = [file.path for files in made for file in files]
-    assert files_below(tmp_path) == sorted(paths)
+    assert tree(tmp_path) == sorted(paths)
     for number, files in enumerate(made):
         rows = rows_of(tmp_path, files)
         assert sorted(row["id"] for row in rows) == [*range(number * 10, number * 10 + 10)]
@@ -476,7 +469,7 @@ def test_a_schema_that_does_not_fit_is_refused_as_in_the_process(spark, tmp_path
         assert line in caught.value.differences
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
-    assert files_below(tmp_path) == []
+    assert tree(tmp_path) == []
 
 
 def test_a_type_without_a_delta_counterpart_is_refused(spark, tmp_path):
@@ -504,7 +497,7 @@ def test_a_value_that_does_not_fit_is_refused_by_both_engines(spark, tmp_path, w
         with pytest.raises(SchemaMismatch, match="does not fit") as caught:
             write(LocalStore(tmp_path / "bad"), metadata, PLAIN, data)
         assert caught.value.column == "x"
-    assert files_below(tmp_path / "bad") == []
+    assert tree(tmp_path / "bad") == []
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -518,7 +511,7 @@ def test_a_nested_value_that_does_not_fit_is_refused_whatever_the_session_says(s
                                     spark.sql("SELECT array(1, 300) l"))
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)
-    assert files_below(tmp_path) == []
+    assert tree(tmp_path) == []
 
 
 # --- constraints ------------------------------------------------------------------------------------
@@ -570,7 +563,7 @@ def test_nulls_are_refused_at_every_level(spark, tmp_path):
         with pytest.raises(ConstraintViolation, match="NOT NULL") as caught:
             spark_write.write_files(LocalStore(tmp_path), table_of(schema), PLAIN, frame)
         assert caught.value.column == column
-    assert files_below(tmp_path) == []
+    assert tree(tmp_path) == []
     optional = spark.sql("SELECT named_struct('x', 1) s, NULL l, NULL m")
     assert len(spark_write.write_files(LocalStore(tmp_path), table_of(schema), PLAIN, optional)) == 1
 

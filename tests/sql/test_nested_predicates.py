@@ -17,6 +17,7 @@ from deltanb.sql.expressions import compile_expression
 from deltanb.sql.resolver import Resolver
 from deltanb.sql.values import project
 from deltanb.table import DeltaTable
+from tests.helpers import ids
 
 TYPES = pa.schema([
     ("id", pa.int32()), ("a", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int32())),
@@ -100,10 +101,6 @@ def test_a_condition_raises_where_spark_raises(tmp_path: Path, where: str, found
         else:
             assert ask() == found
     assert table.version == (0 if found in (FAILS, []) else 1)
-
-
-def ids(table: DeltaTable, where: str | None = None) -> list[int]:
-    return sorted(table.to_arrow(columns=["id"], where=where)["id"].to_pylist())
 
 
 def ids_deleted(table: DeltaTable, where: str) -> list[int]:

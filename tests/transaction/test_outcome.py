@@ -28,6 +28,7 @@ from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Backoff, Committed, PutIfAbsent, ReadWinner
 from deltanb.transaction.transaction import OptimisticTransaction
+from tests.helpers import tree
 
 INTERRUPTS = [KeyboardInterrupt, SystemExit, RuntimeError]
 RIVAL = ({"commitInfo": {"operation": "WRITE", "isBlindAppend": True, "txnId": "rival"}}, add("rival"))
@@ -512,10 +513,6 @@ def test_a_refusal_after_an_unanswered_put_leaves_the_outcome_open() -> None:
 
 
 # -- the table is gone ----------------------------------------------------------------------------------
-
-
-def tree(path: Path) -> list[str]:
-    return sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file())
 
 
 @pytest.mark.parametrize("what", ["", "_delta_log"])
