@@ -5,6 +5,9 @@
     DeltaError
     ├── TableNotFound                     nothing to open at this path
     ├── TableAlreadyExists
+    ├── NamespaceNotFound                 no namespace of this name in the catalog
+    ├── NamespaceAlreadyExists
+    ├── NamespaceNotEmpty                 dropped before what is in it
     ├── TableReplaced                     another table is at the path than the one that was read
     ├── VersionNotFound                   before the first or after the last version that can be read
     ├── InvalidTable                      the log or a file contradicts the protocol: which file, which line
@@ -12,6 +15,7 @@
     ├── UnsupportedProtocol               the table asks for a feature this library does not have
     ├── MissingDependency                 (also ImportError) an extra is not installed
     ├── InvalidArgument                   (also ValueError)
+    │   ├── IdempotencyKeyReused          one key with two requests
     │   ├── InvalidAction                 JSON or value that is not an action
     │   ├── InvalidPredicate              syntax, or a column that is not there
     │   └── UnsupportedPredicate          valid SQL outside the subset that runs in the process
@@ -156,6 +160,18 @@ class TableAlreadyExists(DeltaError):
     """A table is there already (``.path``)."""
 
 
+class NamespaceNotFound(DeltaError):
+    """The catalog has no such namespace (``.namespace``)."""
+
+
+class NamespaceAlreadyExists(DeltaError):
+    """The catalog has the namespace already (``.namespace``)."""
+
+
+class NamespaceNotEmpty(DeltaError):
+    """Tables or namespaces are inside the namespace that is to be dropped (``.namespace``)."""
+
+
 class VersionNotFound(DeltaError):
     """The version or time asked for cannot be read (``.version``, ``.earliest``, ``.latest``)."""
 
@@ -178,6 +194,10 @@ class MissingDependency(DeltaError, ImportError):
 
 class InvalidArgument(DeltaError, ValueError):
     """An argument, option or table property has a value that cannot be used."""
+
+
+class IdempotencyKeyReused(InvalidArgument):
+    """An idempotency key came with another request before (``.key``)."""
 
 
 class InvalidAction(InvalidArgument):
@@ -290,7 +310,7 @@ class MaxCommitRetriesExceeded(DeltaError):
 
 
 class CommitOutcomeUnknown(DeltaError):
-    """The store failed in a way that leaves open whether the commit landed (``.version``, ``.txn_id``)."""
+    """The store or the catalog leaves open whether the commit landed (``.version``, ``.txn_id``)."""
 
 
 class TransactionAbandoned(DeltaError):

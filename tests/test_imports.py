@@ -14,7 +14,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES_AND_NOTEBOOKS = {"pyspark", "pandas", "altair", "ipywidgets", "IPython"}
-HEAVY = ENGINES_AND_NOTEBOOKS | {"pyarrow", "numpy", "sqlglot", "msgspec", "pyroaring"}
+HEAVY = ENGINES_AND_NOTEBOOKS | {
+    "pyarrow", "numpy", "sqlglot", "msgspec", "pyroaring", "sqlalchemy", "psycopg"
+}
 MAX_MODULES = 60  # beyond those of a bare interpreter: typing, re and their kin are about 30
 MAX_START_UP_RATIO = 4.0  # against a bare interpreter: a tenth of a second where that takes 25 ms
 
@@ -57,6 +59,7 @@ ROOMS = (
     ("transaction",),
     ("engine",),
     ("data", "spark"),
+    ("catalog",),
     ("commands",),
     ("table", "entry"),
     ("observe",),

@@ -1,0 +1,230 @@
+"""The database of a catalog: connections, transactions, and what is known when one of them fails.
+
+What lives here: SQLite and PostgreSQL as one thing that reads and writes. A write is one transaction: it
+ended, or nothing happened, or (when the answer to its COMMIT is lost) a fresh connection is asked.
+What it does not know: what is in the tables, but for the row that tells whether a transaction ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from deltanb.catalog import tables
+from deltanb.catalog.engines import engine_of
+from deltanb.catalog.tables import sa
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    DeltaError,
+    InvalidArgument,
+    MaxCommitRetriesExceeded,
+    StorageError,
+    add_note,
+)
+from deltanb.options import options
+
+__all__ = ["Database", "Undo"]
+
+MAX_ATTEMPTS = 10  # of a transaction that the database ended: ours take locks in one order, others' may not
+_ROLLED_BACK = {"40001", "40P01"}  # serialisation failure, deadlock: the database says: once more
+_SEQUENCE_LOCK = 0x646E_7365  # an advisory lock of PostgreSQL: the one who commits next
+
+T = TypeVar("T")
+
+
+class Undo(Exception):
+    """Raised within a write: what it did is rolled back, and the write returns ``result``."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("rolled back")
+        self.result = result
+
+
+class Database:
+    """A catalog's database; its tables are made when it is opened for the first time.
+
+    ``durability`` is that of the options where it is not given: ``sync`` waits for the disk at each COMMIT.
+
+    Raises:
+        InvalidArgument: neither ``sqlite:///FILE`` nor ``postgresql://…``.
+        MissingDependency: the driver is not installed.
+        StorageError: the database cannot be reached, or is not one.
+
+    >>> with Database("sqlite:///catalog.db") as database:
+    ...     database.place
+    'sqlite:///catalog.db'
+    """
+
+    def __init__(self, url: str, durability: str | None = None) -> None:
+        self.engine = engine_of(url, (durability or options.durability) == "sync")
+        self.place = self.engine.url.render_as_string(hide_password=True)
+        self._pid = os.getpid()
+        try:
+            if not self.read(tables.is_complete):
+                self.write(self._create)
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self, connection: sa.Connection) -> None:
+        hold_sequence(connection)  # two who open a new database at once
+        tables.create(connection)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; a later use opens new ones."""
+        self.engine.dispose()
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """What ``work`` reads, each of its statements at an instant of its own.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        for last in (False, True):
+            try:
+                with self._errors("read"), self._connection(reads=True) as connection:
+                    return work(connection)
+            except StorageError as error:
+                if last or not _was_closed(error.__cause__):
+                    raise
+        raise AssertionError("unreachable")
+
+    def write(
+        self, work: Callable[[sa.Connection], T],
+        landed: Callable[[sa.Connection], T | None] | None = None, txn_id: str | None = None,
+    ) -> T:
+        """What ``work`` returns, once the one transaction it ran in has ended; all or nothing.
+
+        ``work`` runs again where the database ended its transaction because of another one, or where the
+        connection was found closed before COMMIT. ``landed`` is asked on a fresh connection where the
+        answer to COMMIT was lost: its result, or None where the transaction is not there. By then it
+        cannot land any more: whoever commits holds what :func:`hold_sequence` takes.
+
+        Raises:
+            StorageError: nothing was written.
+            CommitOutcomeUnknown: the database cannot be asked, or there is nothing to ask for.
+            MaxCommitRetriesExceeded: the database ended the transaction again and again.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                with self._errors("written"), self._connection() as connection:
+                    transaction = connection.begin()
+                    try:
+                        result = work(connection)
+                    except BaseException:
+                        transaction.rollback()
+                        raise
+                    lost = _commit(connection, transaction)
+            except Undo as undo:
+                return undo.result  # type: ignore[no-any-return]
+            except StorageError as error:
+                if _state(error.__cause__) in _ROLLED_BACK or _was_closed(error.__cause__):
+                    continue
+                raise
+            if lost is None:
+                return result
+            if _state(lost) in _ROLLED_BACK:
+                continue
+            return self._asked(lost, landed, txn_id)
+        raise MaxCommitRetriesExceeded(
+            f"the catalog at {self.place} ended a transaction {MAX_ATTEMPTS} times because of others; "
+            "nothing was written, try again", txn_id=txn_id)
+
+    def _asked(
+        self, lost: sa.exc.DBAPIError, landed: Callable[[sa.Connection], T | None] | None,
+        txn_id: str | None,
+    ) -> T:
+        """What became of a transaction whose COMMIT has no answer."""
+        if landed is None:
+            raise CommitOutcomeUnknown(
+                f"the catalog at {self.place} did not answer a COMMIT ({lost.orig}); look whether it did "
+                "what was asked before asking again", txn_id=txn_id) from lost
+        try:
+            result = self.ask(landed)
+        except DeltaError as error:
+            raise CommitOutcomeUnknown(
+                f"the catalog at {self.place} did not answer the COMMIT of transaction {txn_id} "
+                f"({lost.orig}) and cannot be asked ({error}); ask for its outcome later, and delete none of "
+                "its files", txn_id=txn_id) from lost
+        if result is None:
+            raise StorageError(
+                f"the catalog at {self.place} cannot be written: {lost.orig}; transaction {txn_id} did not "
+                "land", txn_id=txn_id) from lost
+        return result
+
+    def ask(self, landed: Callable[[sa.Connection], T]) -> T:
+        """What ``landed`` reads on a fresh connection, after every transaction that is in its COMMIT.
+
+        Raises:
+            StorageError: the database cannot be asked.
+        """
+        self.close()
+        with self._errors("asked"), self._connection() as connection, connection.begin():
+            hold_sequence(connection)
+            return landed(connection)
+
+    @contextmanager
+    def _connection(self, reads: bool = False) -> Iterator[sa.Connection]:
+        if self._pid != os.getpid():  # a fork: the connections are the parent's
+            self.engine.dispose(close=False)
+            self._pid = os.getpid()
+        with self.engine.connect() as connection:
+            if reads and connection.dialect.name == "postgresql":
+                connection.execution_options(isolation_level="AUTOCOMMIT")
+            yield connection.execution_options(dn_writes=not reads)
+
+    @contextmanager
+    def _errors(self, doing: str) -> Iterator[None]:
+        """Errors of the database as errors of this library."""
+        try:
+            yield
+        except sa.exc.DataError as error:
+            raise InvalidArgument(f"the catalog at {self.place} cannot hold a value: {error.orig}") from error
+        except sa.exc.DBAPIError as error:
+            raise StorageError(
+                f"the catalog at {self.place} cannot be {doing}: {error.orig}", path=self.place) from error
+        except sa.exc.TimeoutError as error:
+            raise StorageError(
+                f"the catalog at {self.place} cannot be {doing}: no connection was free in time",
+                path=self.place) from error
+
+
+def hold_sequence(connection: sa.Connection) -> None:
+    """Be the one who commits next, until the transaction ends; whoever comes meanwhile waits.
+
+    SQLite has one writer anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SEQUENCE_LOCK)))
+
+
+def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> sa.exc.DBAPIError | None:
+    """COMMIT; the error where its answer is lost."""
+    try:
+        transaction.commit()
+    except sa.exc.DBAPIError as error:
+        connection.invalidate()  # closes it: what did not land is rolled back
+        return error
+    except BaseException as error:
+        connection.invalidate()
+        add_note(error, "it interrupted a COMMIT to the catalog: ask for the outcome of the transaction")
+        raise
+    return None
+
+
+def _state(error: object) -> str | None:
+    """The SQLSTATE of PostgreSQL's error; SQLite has none."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None)
+
+
+def _was_closed(error: object) -> bool:
+    """Whether a connection of the pool turned out to be closed: a server that was started anew."""
+    return isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated

@@ -1,0 +1,69 @@
+"""Databases a catalog can be in: how SQLite and PostgreSQL are opened.
+
+What lives here: what makes a write one transaction that waits for others and reaches the disk. SQLite:
+autocommit of the driver and ``BEGIN IMMEDIATE`` of our own, because a transaction that begins by reading
+cannot always go on to write. PostgreSQL: READ COMMITTED, for conditional updates and row locks.
+What it does not know: what is read or written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltanb.catalog.tables import sa
+from deltanb.errors import InvalidArgument, MissingDependency
+
+BUSY_SECONDS = 30  # how long a transaction waits for another one that holds what it needs
+LOST_CLIENT_SECONDS = 60  # after which PostgreSQL ends a transaction whose client has vanished
+
+
+def engine_of(text: str, sync: bool) -> sa.Engine:
+    """The engine of a database, from its URL; with ``sync`` each COMMIT waits for the disk.
+
+    Raises:
+        InvalidArgument: neither ``sqlite:///FILE`` nor ``postgresql://…``.
+        MissingDependency: the driver is not installed.
+    """
+    try:
+        url = sa.make_url(text)
+    except sa.exc.ArgumentError:
+        raise InvalidArgument(
+            "the catalog's address is not a URL; give sqlite:///FILE or postgresql://…") from None
+    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return _postgresql(url.set(drivername="postgresql+psycopg"), sync)
+    if url.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise InvalidArgument(f"no catalog in {url.drivername}; give sqlite:///FILE or postgresql://…")
+    if url.database in (None, "", ":memory:") or "mode=memory" in str(url.database):
+        raise InvalidArgument("a catalog in memory would be another one for each connection; name a file")
+    return _sqlite(url, sync)
+
+
+def _sqlite(url: sa.URL, sync: bool) -> sa.Engine:
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None})
+
+    @sa.event.listens_for(engine, "connect")
+    def connected(connection: Any, _: object) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
+
+    @sa.event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        if connection.get_execution_options().get("dn_writes"):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgresql(url: sa.URL, sync: bool) -> sa.Engine:
+    settings = [
+        url.query.get("options", ""), f"-c lock_timeout={BUSY_SECONDS}s",
+        f"-c idle_in_transaction_session_timeout={LOST_CLIENT_SECONDS}s",
+        "" if sync else "-c synchronous_commit=off"]
+    try:
+        return sa.create_engine(
+            url, isolation_level="READ COMMITTED",
+            connect_args={"options": " ".join(map(str, settings)).strip(), "connect_timeout": BUSY_SECONDS})
+    except ImportError:
+        raise MissingDependency(
+            "a catalog in PostgreSQL needs psycopg, which is not installed: pip install 'deltanb[catalog]'",
+            extra="catalog") from None

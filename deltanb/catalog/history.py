@@ -1,0 +1,83 @@
+"""What happened in a catalog: its transactions in the order in which they ended, and what each moved.
+
+What lives here: the sequence number, which rises in the order of COMMIT: who has read up to one number never
+finds a smaller one later. Which tables a transaction moved, from where to where.
+What it does not know: what a table is. ``before`` and ``after`` are a version, or the location of metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from deltanb.catalog.database import hold_sequence
+from deltanb.catalog.tables import sa, txn_changes, txns
+from deltanb.options import options
+
+__all__ = ["Entry", "entries", "record", "seq_of"]
+
+Change = tuple["str | None", "str | None"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One transaction of the catalog."""
+
+    seq: int
+    txn_id: str
+    time: int
+    """Epoch milliseconds at which it was written."""
+    principal: str | None
+    summary: str | None
+    changes: Mapping[str, Change]
+    """Table id -> (before, after): None before for a new table, None after for one that was dropped."""
+
+
+def record(
+    connection: sa.Connection, txn_id: str, principal: str | None, summary: str | None,
+    changes: Mapping[str, Change],
+) -> int:
+    """Give a transaction its place and write what it moved; the last thing it does before COMMIT.
+
+    From here on others who commit wait, so that no number is seen before a smaller one; none of them fails
+    for it.
+    """
+    hold_sequence(connection)
+    last = connection.execute(sa.select(sa.func.max(txns.c.seq))).scalar()
+    seq = (last or 0) + 1
+    connection.execute(txns.insert().values(
+        txn_id=txn_id, seq=seq, ts=options.clock(), principal=principal, summary=summary))
+    if changes:
+        connection.execute(txn_changes.insert(), [
+            {"seq": seq, "table_id": table_id, "before": before, "after": after}
+            for table_id, (before, after) in changes.items()])
+    return seq
+
+
+def seq_of(connection: sa.Connection, txn_id: str) -> int | None:
+    """The number of a transaction, or None where it is not there."""
+    return connection.execute(sa.select(txns.c.seq).where(txns.c.txn_id == txn_id)).scalar()
+
+
+def entries(connection: sa.Connection, after: int, size: int) -> list[Entry]:
+    """Up to ``size`` transactions after a number, oldest first, read in one statement."""
+    some = sa.select(txns).where(txns.c.seq > after).order_by(txns.c.seq).limit(size).subquery()
+    query = sa.select(some, txn_changes.c.table_id, txn_changes.c.before, txn_changes.c.after).select_from(
+        some.outerjoin(txn_changes, txn_changes.c.seq == some.c.seq)).order_by(
+        some.c.seq, txn_changes.c.table_id)
+    found: dict[int, Entry] = {}
+    changes: dict[int, dict[str, Change]] = {}
+    for row in connection.execute(query):
+        moved = changes.setdefault(row.seq, {})
+        if row.seq not in found:
+            found[row.seq] = Entry(
+                row.seq, row.txn_id, row.ts, row.principal, row.summary, MappingProxyType(moved))
+        if row.table_id is not None:
+            moved[row.table_id] = (row.before, row.after)
+    return list(found.values())
+
+
+def text_of(pointer: int | str | None) -> str | None:
+    """A version or a location as history keeps it."""
+    return None if pointer is None else str(pointer)

@@ -1,0 +1,179 @@
+"""Ratification: many tables move in one transaction of the database, or none does.
+
+What lives here: what is proposed and asserted of a table, and how each is done within the transaction. Tables
+go in the order of their ids, so that no two transactions wait for each other in a circle; a table's row in
+``iceberg_tables`` comes before its row in ``dn_delta_tables``, here and in every other transaction.
+What it does not know: conflict rules and requirements. Who is refused reads what it lost to, and decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from deltanb.catalog.history import Change, text_of
+from deltanb.catalog.names import TableName
+from deltanb.catalog.rows import insert_iceberg, named
+from deltanb.catalog.tables import delta_commits, delta_tables, iceberg_tables, sa
+from deltanb.errors import InvalidArgument, TableAlreadyExists
+
+__all__ = ["Asserted", "DeltaCommit", "IcebergSwap", "Ratified", "Refused", "moved"]
+
+
+@dataclass(frozen=True)
+class DeltaCommit:
+    """Version ``version`` of a Delta table: right after the latest one, or not at all.
+
+    The commit is the staged file ``file_name``, or ``inline``, its content. What the catalog keeps of the
+    table beside its version stays as it is where the commit does not say anything else.
+    """
+
+    table_id: str
+    name: TableName
+    version: int
+    file_name: str | None = None
+    file_size: int | None = None
+    mtime: int | None = None
+    ict: int | None = None
+    inline: bytes | None = field(default=None, repr=False)
+    etag: str | None = None
+    protocol: str | None = None
+    metadata: str | None = None
+
+
+@dataclass(frozen=True)
+class IcebergSwap:
+    """An Iceberg table's metadata file becomes ``after`` if it is ``before``; None: the table is new."""
+
+    table_id: str
+    name: TableName
+    before: str | None
+    after: str
+
+
+@dataclass(frozen=True)
+class Asserted:
+    """A table that was read and is not written: its latest version or metadata file is still this one."""
+
+    table_id: str
+    name: TableName
+    pointer: int | str
+
+
+@dataclass(frozen=True)
+class Ratified:
+    """All tables moved; ``seq`` is the transaction's place in the catalog's history."""
+
+    seq: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Nothing moved. ``latest`` has each table that is not where it was expected, and where it is.
+
+    None stands for a table that is not there under its name: dropped, or renamed.
+    """
+
+    latest: Mapping[str, int | str | None]
+
+
+Member = DeltaCommit | IcebergSwap | Asserted
+
+
+def ordered(proposals: Sequence[Member], assertions: Sequence[Asserted]) -> list[Member]:
+    """All members of a transaction in the order of table ids.
+
+    Raises:
+        InvalidArgument: none at all, a table twice, or a Delta commit that is both a file and inline.
+    """
+    members = sorted([*proposals, *assertions], key=lambda member: member.table_id)
+    if not members:
+        raise InvalidArgument("a transaction of no tables cannot be ratified; propose or assert something")
+    for one, other in pairwise(members):
+        if one.table_id == other.table_id:
+            raise InvalidArgument(f"the table {one.name} is in the transaction twice; one step a table")
+    for member in members:
+        if isinstance(member, DeltaCommit) and (member.file_name is None) == (member.inline is None):
+            raise InvalidArgument(
+                f"version {member.version} of {member.name} is either a staged file or inline, not both")
+    return members
+
+
+def moved(
+    connection: sa.Connection, catalog: str, txn_id: str, members: Sequence[Member]
+) -> tuple[dict[str, Change], dict[str, int | str | None]]:
+    """Do what is proposed and check what is asserted: what was moved, and who stands elsewhere and where.
+
+    All members are tried, so that who is refused hears of all tables at once; then the caller rolls back.
+    """
+    changes: dict[str, Change] = {}
+    refused: dict[str, int | str | None] = {}
+    for member in members:
+        is_delta = isinstance(member, DeltaCommit) or isinstance(getattr(member, "pointer", None), int)
+        fits, latest = (_delta if is_delta else _iceberg)(connection, catalog, txn_id, member)
+        if not fits:
+            refused[member.table_id] = latest
+        elif isinstance(member, DeltaCommit):
+            changes[member.table_id] = (str(member.version - 1), str(member.version))
+        elif isinstance(member, IcebergSwap):
+            changes[member.table_id] = (text_of(member.before), member.after)
+    return changes, refused
+
+
+def _delta(
+    connection: sa.Connection, catalog: str, txn_id: str, member: Member
+) -> tuple[bool, int | None]:
+    # The row with the name is held, so that the table is neither renamed nor dropped before this ends.
+    here = sa.select(iceberg_tables.c.dn_table_id).where(
+        *named(catalog, member.name), iceberg_tables.c.dn_table_id == member.table_id)
+    if connection.execute(here.with_for_update(read=True)).first() is None:
+        return False, None
+    if isinstance(member, DeltaCommit) and _advanced(connection, txn_id, member):
+        return True, member.version
+    latest = connection.execute(
+        sa.select(delta_tables.c.latest_version).where(delta_tables.c.table_id == member.table_id)
+        .with_for_update(read=True)).scalar()
+    return isinstance(member, Asserted) and latest == member.pointer, latest
+
+
+def _advanced(connection: sa.Connection, txn_id: str, commit: DeltaCommit) -> bool:
+    kept = {"last_ict": commit.ict, "etag": commit.etag, "protocol": commit.protocol,
+            "metadata": commit.metadata}
+    row = delta_tables.c
+    done = connection.execute(
+        delta_tables.update().where(row.table_id == commit.table_id, row.latest_version == commit.version - 1)
+        .values(latest_version=commit.version, **{k: v for k, v in kept.items() if v is not None}))
+    if not done.rowcount:
+        return False
+    connection.execute(delta_commits.insert().values(
+        table_id=commit.table_id, version=commit.version, file_name=commit.file_name,
+        file_size=commit.file_size, mtime=commit.mtime, ict=commit.ict, inline=commit.inline, txn_id=txn_id))
+    return True
+
+
+def _iceberg(
+    connection: sa.Connection, catalog: str, txn_id: str, member: Member
+) -> tuple[bool, str | None]:
+    row = iceberg_tables.c
+    here = (*named(catalog, member.name), row.dn_table_id == member.table_id)
+    if isinstance(member, IcebergSwap):
+        if member.before is None:
+            return _created(connection, catalog, member)
+        done = connection.execute(
+            iceberg_tables.update().where(*here, row.metadata_location == member.before)
+            .values(metadata_location=member.after, previous_metadata_location=member.before))
+        if done.rowcount:
+            return True, member.after
+    latest = connection.execute(
+        sa.select(row.metadata_location).where(*here).with_for_update(read=True)).scalar()
+    return isinstance(member, Asserted) and latest == member.pointer, latest
+
+
+def _created(connection: sa.Connection, catalog: str, swap: IcebergSwap) -> tuple[bool, str | None]:
+    try:
+        insert_iceberg(connection, catalog, swap.name, swap.table_id, swap.after)
+    except TableAlreadyExists:
+        taken = sa.select(iceberg_tables.c.metadata_location).where(*named(catalog, swap.name))
+        return False, connection.execute(taken).scalar()
+    return True, swap.after

@@ -1,0 +1,236 @@
+"""The tables of a catalog: registered, loaded, listed, renamed, dropped.
+
+What lives here: a table's row, and that a name is one table's at a time.
+What it does not know: what is in a table's log or metadata file. Versions and locations are values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from deltanb.catalog.database import Database
+from deltanb.catalog.history import record, seq_of, text_of
+from deltanb.catalog.names import Page, TableName, check_size, joined, key_of, parts_of
+from deltanb.catalog.namespaces import hold_namespace, require_namespace
+from deltanb.catalog.rows import (
+    DeltaState,
+    TableRow,
+    insert_iceberg,
+    insert_row,
+    is_table,
+    named,
+    row_of,
+    select_rows,
+    taken,
+)
+from deltanb.catalog.tables import delta_commits, delta_tables, iceberg_tables, sa
+from deltanb.errors import InvalidArgument, TableAlreadyExists, TableNotFound
+from deltanb.options import options
+from deltanb.safe_text import shown
+
+__all__ = ["Registry"]
+
+ADDED_IDS = 3  # tries to load a table whose row another catalog changes meanwhile
+
+
+class Registry:
+    """The tables of one catalog in a database.
+
+    >>> from deltanb.catalog.store import CatalogStore
+    >>> with CatalogStore("sqlite:///catalog.db") as store:
+    ...     store.namespaces.create("sales")
+    ...     _ = store.tables.register_delta("sales.orders", "lake/orders", version=0)
+    ...     store.tables.load("sales.orders").delta.latest
+    0
+    """
+
+    def __init__(self, database: Database, catalog: str) -> None:
+        self._database, self._catalog = database, catalog
+
+    def register_iceberg(
+        self, name: Any, metadata_location: str, table_id: str | None = None, principal: str | None = None
+    ) -> TableRow:
+        """Make a row for an Iceberg table whose metadata file is written.
+
+        Raises:
+            TableAlreadyExists: the name is taken, by a table or a view.
+            NamespaceNotFound: its namespace is not there.
+        """
+        name, table_id = TableName.of(name), table_id or options.new_id()
+        _check_location(metadata_location, 1000)
+
+        def work(connection: sa.Connection) -> TableRow:
+            insert_iceberg(connection, self._catalog, name, table_id, metadata_location)
+            return TableRow(name, table_id, "iceberg", metadata_location)
+
+        return self._recorded(work, "register", principal, table_id, None, metadata_location)
+
+    def register_delta(
+        self, name: Any, location: str, version: int, table_id: str | None = None,
+        principal: str | None = None, ict: int | None = None, etag: str | None = None,
+        protocol: str | None = None, metadata: str | None = None,
+    ) -> TableRow:
+        """Make a row for a Delta table whose log has all versions up to ``version`` in its folder.
+
+        Raises:
+            TableAlreadyExists: the name is taken, or a table of this location is registered.
+            NamespaceNotFound: its namespace is not there.
+        """
+        name, table_id = TableName.of(name), table_id or options.new_id()
+        _check_location(location, None)
+        if not isinstance(version, int) or isinstance(version, bool) or version < 0:
+            raise InvalidArgument(f"a table's version is an integer of at least 0, found {shown(version)}")
+        state = DeltaState(location, version, version, ict, etag, protocol, metadata)
+
+        def work(connection: sa.Connection) -> TableRow:
+            insert_row(connection, self._catalog, name, table_id, iceberg_type="DELTA")
+            try:
+                connection.execute(delta_tables.insert().values(
+                    table_id=table_id, location=location, latest_version=version, published_version=version,
+                    last_ict=ict, etag=etag, protocol=protocol, metadata=metadata))
+            except sa.exc.IntegrityError:
+                raise TableAlreadyExists(
+                    f"a table at {location} is registered already, by another name",
+                    path=location) from None
+            return TableRow(name, table_id, "delta", delta=state)
+
+        return self._recorded(work, "register", principal, table_id, None, str(version))
+
+    def load(self, name: Any) -> TableRow:
+        """A table by its name.
+
+        Raises:
+            TableNotFound: no table of that name.
+        """
+        name = TableName.of(name)
+        return self.load_many([name])[name]
+
+    def load_many(self, names: Iterable[Any]) -> dict[TableName, TableRow]:
+        """Tables by name, all as they were at one instant.
+
+        A table that another catalog made gets its id now.
+
+        Raises:
+            TableNotFound: one of them is not there.
+        """
+        wanted = list(dict.fromkeys(map(TableName.of, names)))
+        keys = [(joined(name.namespace), name.name) for name in wanted]
+        for _ in range(ADDED_IDS):
+            rows = self._rows(keys)
+            for name in wanted:
+                if name not in rows:
+                    raise _not_found(name)
+            without = [name for name in wanted if rows[name].table_id is None]
+            if not without:
+                return {name: rows[name] for name in wanted}
+            self._database.write(partial(self._add_ids, names=without))
+        raise TableNotFound(f"the table {without[0]} is being replaced again and again; load it once more",
+                            path=str(without[0]))
+
+    def _rows(self, keys: list[tuple[str, str]]) -> dict[TableName, TableRow]:
+        columns = iceberg_tables.c
+        query = select_rows().where(
+            columns.catalog_name == self._catalog, is_table(),
+            sa.tuple_(columns.table_namespace, columns.table_name).in_(keys))
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return {row.name: row for row in map(row_of, rows)}
+
+    def _add_ids(self, connection: sa.Connection, names: list[TableName]) -> None:
+        for name in names:
+            connection.execute(iceberg_tables.update().values(dn_table_id=options.new_id()).where(
+                *named(self._catalog, name), iceberg_tables.c.dn_table_id.is_(None)))
+
+    def page(self, namespace: Any, token: str | None = None, size: int = 1000) -> Page[TableRow]:
+        """A page of the tables directly in a namespace, by name.
+
+        Raises:
+            NamespaceNotFound: it is not there.
+        """
+        space, after, size = joined(parts_of(namespace)), key_of(token), check_size(size)
+        columns = iceberg_tables.c
+        query = select_rows().where(
+            columns.catalog_name == self._catalog, columns.table_namespace == space, is_table(),
+            columns.table_name > after).order_by(columns.table_name).limit(size + 1)
+        found = self._database.read(lambda connection: connection.execute(query).all())
+        rows = list(map(row_of, found))
+        if not rows and not token:
+            self._database.read(lambda connection: require_namespace(connection, self._catalog, space))
+        return Page.of([row.name.name for row in rows], rows, size)
+
+    def rename(self, old: Any, new: Any) -> None:
+        """Give a table another name, in this or another namespace.
+
+        A commit under way that names the table by its old name is refused.
+
+        Raises:
+            TableNotFound: no table of the old name.
+            TableAlreadyExists: the new name is taken.
+            NamespaceNotFound: the new namespace is not there.
+        """
+        old, new = TableName.of(old), TableName.of(new)
+
+        def work(connection: sa.Connection) -> None:
+            hold_namespace(connection, self._catalog, joined(new.namespace))
+            try:
+                moved = connection.execute(
+                    iceberg_tables.update().where(*named(self._catalog, old), is_table())
+                    .values(table_namespace=joined(new.namespace), table_name=new.name))
+            except sa.exc.IntegrityError:
+                raise taken(new) from None
+            if not moved.rowcount:
+                raise _not_found(old)
+
+        self._database.write(work)
+
+    def drop(self, name: Any, principal: str | None = None) -> TableRow:
+        """Take a table out of the catalog; its files stay. Returns what it was.
+
+        Raises:
+            TableNotFound: no table of that name.
+        """
+        name = TableName.of(name)
+        found = self.load(name)
+
+        def work(connection: sa.Connection) -> TableRow:
+            query = iceberg_tables.select().where(
+                *named(self._catalog, name), iceberg_tables.c.dn_table_id == found.table_id)
+            if connection.execute(query.with_for_update()).first() is None:
+                raise _not_found(name)
+            row = row_of(connection.execute(
+                select_rows().where(iceberg_tables.c.dn_table_id == found.table_id)).one())
+            connection.execute(iceberg_tables.delete().where(iceberg_tables.c.dn_table_id == row.table_id))
+            for table in (delta_commits, delta_tables):
+                connection.execute(table.delete().where(table.c.table_id == row.table_id))
+            return row
+
+        return self._recorded(work, "drop", principal, str(found.table_id))
+
+    def _recorded(
+        self, work: Any, what: str, principal: str | None, table_id: str,
+        before: str | None = None, after: str | None = None,
+    ) -> TableRow:
+        """What ``work`` does, as one transaction of the catalog's history."""
+        txn_id = options.new_id()
+        done: list[TableRow] = []
+
+        def both(connection: sa.Connection) -> TableRow:
+            done[:] = [work(connection)]
+            change = (before, after) if what == "register" else (text_of(done[0].pointer), None)
+            record(connection, txn_id, principal, what, {table_id: change})
+            return done[0]
+
+        return self._database.write(
+            both, lambda connection: done[0] if seq_of(connection, txn_id) else None, txn_id)
+
+
+def _check_location(location: Any, most: int | None) -> None:
+    if not isinstance(location, str) or not location or "\0" in location or (most and len(location) > most):
+        raise InvalidArgument(
+            f"a table's location is text{f' of at most {most} characters' if most else ''}, "
+            f"found {shown(location)}")
+
+
+def _not_found(name: TableName) -> TableNotFound:
+    return TableNotFound(f"there is no table {name} in the catalog", path=str(name))

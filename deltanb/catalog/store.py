@@ -1,0 +1,233 @@
+"""A catalog in a database: many tables, Delta and Iceberg, that move together or not at all.
+
+What lives here: what is asked of the database as a whole: ratify, outcome, history, and the commits of Delta
+tables that are not in their folders yet. The parts are ``namespaces``, ``tables``, ``answers``, ``garbage``.
+What it does not know: files, logs, HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from deltanb.catalog.database import Database, Undo
+from deltanb.catalog.history import Entry, entries, record, seq_of
+from deltanb.catalog.ledgers import Answer, Answers, Garbage, keep, take_back
+from deltanb.catalog.namespaces import Namespaces
+from deltanb.catalog.ratification import (
+    Asserted,
+    DeltaCommit,
+    IcebergSwap,
+    Ratified,
+    Refused,
+    moved,
+    ordered,
+)
+from deltanb.catalog.registry import Registry
+from deltanb.catalog.tables import delta_commits, delta_tables, sa
+from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
+
+__all__ = ["CatalogStore", "Commit", "Replayed", "Tail"]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The request was here before; nothing moved now, and this is what it was answered."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A ratified commit that its table's folder may not have yet: a staged file, or inline content."""
+
+    version: int
+    file_name: str | None
+    file_size: int | None
+    mtime: int | None
+    ict: int | None
+    txn_id: str
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A Delta table at one instant: its latest version, the published one, the commits between, oldest first.
+    """
+
+    latest: int
+    published: int
+    commits: tuple[Commit, ...]
+
+
+class CatalogStore:
+    """The catalog ``name`` in the database at ``url``; other catalogs may be in the same one.
+
+    Raises:
+        InvalidArgument: neither ``sqlite:///FILE`` nor ``postgresql://…``.
+        StorageError: the database cannot be reached.
+
+    >>> with CatalogStore("sqlite:///catalog.db") as store:
+    ...     store.namespaces.create("sales")
+    ...     a = store.tables.register_delta("sales.orders", "lake/orders", version=0)
+    ...     commit = DeltaCommit(a.table_id, a.name, version=1, inline=b"{}")
+    ...     store.ratify("txn-1", "ada", [commit]), store.outcome("txn-1")
+    ...     store.ratify("txn-2", "bob", [commit]).latest == {a.table_id: 1}
+    (Ratified(seq=2), Ratified(seq=2))
+    True
+    """
+
+    def __init__(self, url: str, name: str = "default", durability: str | None = None) -> None:
+        self.name = name
+        self.database = Database(url, durability)
+        self.namespaces = Namespaces(self.database, name)
+        self.tables = Registry(self.database, name)
+        self.answers = Answers(self.database)
+        self.garbage = Garbage(self.database)
+
+    def __repr__(self) -> str:
+        return f"CatalogStore({self.database.place!r}, {self.name!r})"
+
+    def __enter__(self) -> CatalogStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()
+
+    def ratify(
+        self, txn_id: str, principal: str | None, proposals: Sequence[DeltaCommit | IcebergSwap],
+        assertions: Sequence[Asserted] = (), answer: Answer | None = None, written: Iterable[str] = (),
+        summary: str | None = None,
+    ) -> Ratified | Refused | Replayed:
+        """Move all proposed tables if all assertions hold, in one transaction; or change nothing.
+
+        ``written`` are files recorded as garbage which are none from then on. ``answer`` is kept with its
+        key; a request whose key was here before is answered with what was kept. The same ``txn_id`` once
+        more is told that it is ratified.
+
+        Raises:
+            CommitOutcomeUnknown: COMMIT was not answered and the database cannot be asked: look with
+                :meth:`outcome` later, and delete no file meanwhile.
+            StorageError: nothing was written.
+            DataFileNotFound: a file of ``written`` was claimed to be deleted; nothing was written.
+            IdempotencyKeyReused: the key came with another body.
+            InvalidArgument: a table twice, or none at all.
+        """
+        members, written = ordered(proposals, assertions), sorted(set(written))
+
+        def work(connection: sa.Connection) -> Ratified | Refused | Replayed:
+            # The key first: the same request, under way in another connection, ends before this one looks.
+            if answer and (before := keep(connection, answer)):
+                raise Undo(Replayed(before))
+            changes, refused = moved(connection, self.name, txn_id, members)
+            if refused:
+                raise Undo(_landed(connection, txn_id) or Refused(refused))
+            take_back(connection, written)
+            try:
+                return Ratified(record(connection, txn_id, principal, summary, changes))
+            except sa.exc.IntegrityError:  # the same transaction, ratified meanwhile
+                raise Undo(None) from None
+
+        result = self.database.write(work, lambda connection: _landed(connection, txn_id), txn_id)
+        return result if result is not None else self._ratified(txn_id)
+
+    def _ratified(self, txn_id: str) -> Ratified:
+        found = self.outcome(txn_id)
+        assert found is not None, txn_id
+        return found
+
+    def outcome(self, txn_id: str) -> Ratified | None:
+        """Whether a transaction has landed, asked on a fresh connection.
+
+        None is certain of a transaction that was in its COMMIT: this waits until all of those have ended.
+        One that had not come so far, or that is ratified later, can still land.
+
+        Raises:
+            StorageError: the database cannot be asked.
+        """
+        return self.database.ask(lambda connection: _landed(connection, txn_id))
+
+    def history(self, after: int = 0, size: int = 1000) -> list[Entry]:
+        """Up to ``size`` transactions of the database after a sequence number, oldest first."""
+        return self.database.read(lambda connection: entries(connection, after, size))
+
+    def tails(self, table_ids: Iterable[str]) -> dict[str, Tail]:
+        """Delta tables with their commits that are not published, all as they were at one instant.
+
+        Raises:
+            TableNotFound: no Delta table has one of the ids.
+        """
+        wanted = sorted(set(table_ids))
+        table, commit = delta_tables.c, delta_commits.c
+        columns = [column for column in commit if column.name not in ("table_id", "inline")]
+        state = table.table_id, table.latest_version, table.published_version
+        query = sa.select(*state, *columns).select_from(
+            delta_tables.outerjoin(delta_commits, sa.and_(
+                commit.table_id == table.table_id, commit.version > table.published_version))
+        ).where(table.table_id.in_(wanted)).order_by(commit.version)
+        tails: dict[str, Tail] = {}
+        for table_id, latest, published, *one in self.database.read(
+                lambda connection: connection.execute(query).all()):
+            before = tails[table_id].commits if table_id in tails else ()
+            more = () if one[0] is None else (Commit(*one),)
+            tails[table_id] = Tail(latest, published, before + more)
+        for table_id in wanted:
+            if table_id not in tails:
+                raise _no_delta_table(table_id)
+        return tails
+
+    def content(self, table_id: str, version: int) -> bytes:
+        """The content of an inline commit.
+
+        Raises:
+            VersionNotFound: no inline commit of that version is here: it is staged, published, or not there.
+        """
+        row = delta_commits.c
+        query = sa.select(row.inline).where(row.table_id == table_id, row.version == version)
+        found = self.database.read(lambda connection: connection.execute(query).scalar())
+        if found is None:
+            raise VersionNotFound(
+                f"the catalog has no content of version {version} of table {table_id}; look into its folder",
+                version=version)
+        return bytes(found)
+
+    def set_published(self, table_id: str, version: int) -> None:
+        """Say that all versions up to this one are in the table's folder; the catalog drops their commits.
+
+        One that is said already, or an earlier one, changes nothing.
+
+        Raises:
+            TableNotFound: no Delta table has the id.
+            InvalidArgument: the version is not ratified.
+        """
+        row = delta_tables.c
+        forward = delta_tables.update().where(
+            row.table_id == table_id, row.published_version < version, row.latest_version >= version)
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(forward.values(published_version=version)).rowcount:
+                connection.execute(delta_commits.delete().where(
+                    delta_commits.c.table_id == table_id, delta_commits.c.version <= version))
+                return
+            newest = sa.select(row.latest_version).where(row.table_id == table_id)
+            latest = connection.execute(newest).scalar()
+            if latest is None:
+                raise _no_delta_table(table_id)
+            if version > latest:
+                raise InvalidArgument(
+                    f"version {version} of table {table_id} cannot be published: the latest that is ratified "
+                    f"is {latest}")
+
+        self.database.write(work)
+
+
+def _landed(connection: sa.Connection, txn_id: str) -> Ratified | None:
+    seq = seq_of(connection, txn_id)
+    return None if seq is None else Ratified(seq)
+
+
+def _no_delta_table(table_id: str) -> TableNotFound:
+    return TableNotFound(f"the catalog has no Delta table {table_id}", path=table_id)

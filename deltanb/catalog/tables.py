@@ -1,0 +1,143 @@
+"""The tables of a catalog's database, as SQLAlchemy Core knows them, and how they come to be.
+
+What lives here: the schema. Two tables are shared with PyIceberg's SqlCatalog and Java's JdbcCatalog, which
+may write at the same time: theirs are the names, the primary keys and the meaning; ours is one column,
+which they never look at. All others are ours and begin with ``dn_``.
+What it does not know: what a transaction does with them.
+
+A Delta table is a row of ``iceberg_tables`` with ``iceberg_type='DELTA'``: the others do not see it, and
+its name is taken for them all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltanb.errors import MissingDependency
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.dialects import postgresql, sqlite
+    from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
+except ImportError:
+    raise MissingDependency(
+        "a catalog needs SQLAlchemy, which is not installed: pip install 'deltanb[catalog]'",
+        extra="catalog") from None
+
+metadata = sa.MetaData()
+
+iceberg_tables = sa.Table(
+    "iceberg_tables", metadata,
+    sa.Column("catalog_name", sa.String(255), primary_key=True),
+    sa.Column("table_namespace", sa.String(255), primary_key=True),
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("metadata_location", sa.String(1000)),
+    sa.Column("previous_metadata_location", sa.String(1000)),
+    sa.Column("iceberg_type", sa.String(5)),
+    sa.Column("dn_table_id", sa.String(36)),
+    # Unique by an index: SQLite cannot add a unique column to a table that others made.
+    sa.Index("dn_table_id_unique", "dn_table_id", unique=True),
+)
+
+namespace_properties = sa.Table(
+    "iceberg_namespace_properties", metadata,
+    sa.Column("catalog_name", sa.String(255), primary_key=True),
+    sa.Column("namespace", sa.String(255), primary_key=True),
+    sa.Column("property_key", sa.String(255), primary_key=True),
+    sa.Column("property_value", sa.String(1000)),
+)
+
+delta_tables = sa.Table(
+    "dn_delta_tables", metadata,
+    sa.Column("table_id", sa.String(36), primary_key=True),
+    sa.Column("location", sa.Text, nullable=False, unique=True),
+    sa.Column("latest_version", sa.BigInteger, nullable=False),
+    sa.Column("published_version", sa.BigInteger, nullable=False),
+    sa.Column("last_ict", sa.BigInteger),
+    sa.Column("etag", sa.Text),
+    sa.Column("protocol", sa.Text),
+    sa.Column("metadata", sa.Text),
+)
+
+delta_commits = sa.Table(
+    "dn_delta_commits", metadata,
+    sa.Column("table_id", sa.String(36), primary_key=True),
+    sa.Column("version", sa.BigInteger, primary_key=True),
+    sa.Column("file_name", sa.Text),
+    sa.Column("file_size", sa.BigInteger),
+    sa.Column("mtime", sa.BigInteger),
+    sa.Column("ict", sa.BigInteger),
+    sa.Column("inline", sa.LargeBinary),
+    sa.Column("txn_id", sa.String(64), nullable=False),
+)
+
+txns = sa.Table(
+    "dn_txns", metadata,
+    sa.Column("txn_id", sa.String(64), primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False, unique=True),
+    sa.Column("ts", sa.BigInteger, nullable=False),
+    sa.Column("principal", sa.Text),
+    sa.Column("summary", sa.Text),
+)
+
+txn_changes = sa.Table(
+    "dn_txn_changes", metadata,
+    sa.Column("seq", sa.BigInteger, primary_key=True),
+    sa.Column("table_id", sa.String(36), primary_key=True),
+    sa.Column("before", sa.Text),
+    sa.Column("after", sa.Text),
+)
+
+idempotency = sa.Table(
+    "dn_idempotency", metadata,
+    sa.Column("key", sa.String(255), primary_key=True),
+    sa.Column("body_hash", sa.String(128), nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
+    sa.Column("response", sa.Text, nullable=False),
+    sa.Column("expires", sa.BigInteger, nullable=False),
+)
+
+garbage = sa.Table(
+    "dn_garbage", metadata,
+    sa.Column("path", sa.Text, primary_key=True),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("not_before", sa.BigInteger, nullable=False),
+    sa.Column("swept", sa.Boolean, nullable=False),  # being deleted: no commit may take it back
+)
+
+
+def is_complete(connection: sa.Connection) -> bool:
+    """Whether all tables and columns are there already."""
+    inspector = sa.inspect(connection)
+    return set(metadata.tables) <= set(inspector.get_table_names()) and not _missing(inspector)
+
+
+def create(connection: sa.Connection) -> None:
+    """Make what is missing, within the transaction of the connection.
+
+    Tables that PyIceberg or Java made, of their first schema too, which has no ``iceberg_type``, get the
+    columns they lack; no row is touched.
+    """
+    for table in metadata.sorted_tables:
+        connection.execute(CreateTable(table, if_not_exists=True))
+    for column in _missing(sa.inspect(connection)):
+        kind = CreateColumn(column).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE iceberg_tables ADD COLUMN {kind}")
+    for index in iceberg_tables.indexes:
+        connection.execute(CreateIndex(index, if_not_exists=True))
+
+
+def _missing(inspector: sa.Inspector) -> list[sa.Column[str]]:
+    there = {column["name"] for column in inspector.get_columns("iceberg_tables")}
+    return [column for column in iceberg_tables.columns if column.name not in there]
+
+
+def insert(connection: sa.Connection, table: sa.Table) -> Any:
+    """An insert that can say what happens on a conflict, which each database spells by itself."""
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
+def has_inserted(connection: sa.Connection, statement: Any) -> bool:
+    """Run an insert; whether it wrote a row, and did not leave the one that was there."""
+    kept = {"preserve_rowcount": True}  # SQLAlchemy does not know it of an insert otherwise
+    return connection.execute(statement, execution_options=kept).rowcount > 0

@@ -1,0 +1,146 @@
+"""Databases to test the catalog on: SQLite in a file, and a PostgreSQL server of this session's own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
+
+from deltanb.catalog.ratification import DeltaCommit, IcebergSwap
+from deltanb.catalog.registry import TableRow
+from deltanb.catalog.store import CatalogStore
+
+PROGRAMS = [*sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin"))), "/usr/local/bin"]
+_numbers = itertools.count(1)
+
+
+def server_user() -> dict[str, Any]:
+    """Arguments of subprocess that start the server as someone whom it accepts: not as root."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    pytest.skip("no PostgreSQL: this is root, and there is neither the user postgres nor nobody")
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The URL of a PostgreSQL server on loopback that begins empty and ends with the session."""
+    pytest.importorskip("psycopg", reason="no PostgreSQL: psycopg is not installed")
+    initdb = shutil.which("initdb", path=os.pathsep.join([os.environ.get("PATH", ""), *PROGRAMS]))
+    if initdb is None:
+        pytest.skip("no PostgreSQL: initdb is neither on PATH nor in /usr/lib/postgresql; "
+                    "apt install postgresql")
+    programs, user = Path(initdb).resolve().parent, server_user()
+    folder = Path(tempfile.mkdtemp(prefix="deltanb-postgresql-"))
+    if user:
+        os.chown(folder, user["user"], user["group"])
+    data, log = folder / "data", folder / "log"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = (f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off "
+                "-c max_connections=60 -c shared_buffers=16MB")
+    control = [str(programs / "pg_ctl"), "-D", str(data), "-s"]
+
+    def run(*command: str) -> None:
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **user)
+        if done.returncode:
+            said = done.stderr.decode(errors="replace") + (log.read_text() if log.exists() else "")
+            pytest.skip(f"no PostgreSQL: {Path(command[0]).name} failed: {said}")
+
+    try:
+        run(initdb, "-D", str(data), "-A", "trust", "-U", "deltanb", "-N", "-E", "UTF8", "--no-locale")
+        run(*control, "-w", "-l", str(log), "-o", settings, "start")
+        try:
+            yield f"postgresql://deltanb@127.0.0.1:{port}/postgres"
+        finally:
+            run(*control, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Makes the URL of a database without tables, again and again."""
+    if request.param == "sqlite":
+        return lambda: f"sqlite:///{tmp_path}/{next(_numbers)}.db"
+    server = request.getfixturevalue("postgresql")
+
+    def schema() -> str:
+        import psycopg
+
+        name = f"t{next(_numbers)}"
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}")  # type: ignore[arg-type]
+        return f"{server}?options=-csearch_path%3D{name}"
+
+    return schema
+
+
+@pytest.fixture
+def url(new_url: Callable[[], str]) -> str:
+    """The URL of a database without tables."""
+    return new_url()
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[CatalogStore]:
+    """A catalog with the namespace ``ns``."""
+    with CatalogStore(url, durability="none") as store:
+        store.namespaces.create("ns")
+        yield store
+
+
+class Tables:
+    """Tables of a catalog by a letter, and the next step of each."""
+
+    def __init__(self, store: CatalogStore) -> None:
+        self.store = store
+
+    def delta(self, letter: str, version: int = 0) -> TableRow:
+        """Register a Delta table whose id is its letter."""
+        return self.store.tables.register_delta(f"ns.{letter}", f"lake/{letter}", version, table_id=letter)
+
+    def iceberg(self, letter: str) -> TableRow:
+        """Register an Iceberg table whose id is its letter."""
+        return self.store.tables.register_iceberg(f"ns.{letter}", f"{letter}/0", table_id=letter)
+
+    def pointers(self, letters: str) -> dict[str, int | str | None]:
+        """Where tables are, at one instant."""
+        rows = self.store.tables.load_many(f"ns.{letter}" for letter in letters)
+        return {row.name.name: row.pointer for row in rows.values()}
+
+    def step(self, letter: str, before: int | str | None, mark: str = "") -> DeltaCommit | IcebergSwap:
+        """The proposal that moves a table on from where it is."""
+        name = self.store.tables.load(f"ns.{letter}").name
+        return step(letter, name, before, mark)
+
+
+def step(letter: str, name: Any, before: int | str | None, mark: str = "") -> DeltaCommit | IcebergSwap:
+    """The proposal that moves a table on from where it is."""
+    if isinstance(before, int):
+        return DeltaCommit(letter, name, before + 1, file_name=f"{before + 1}.{mark}.json", ict=before + 1)
+    assert before is not None
+    return IcebergSwap(letter, name, before, f"{letter}/{int(before.split('/')[1]) + 1}{mark and '/' + mark}")
+
+
+@pytest.fixture
+def tables(store: CatalogStore) -> Tables:
+    """Tables of the catalog by a letter."""
+    return Tables(store)
