@@ -26,11 +26,10 @@ import pyarrow.types as t
 
 from deltanb.errors import InvalidSchema, SchemaMismatch
 from deltanb.schema import types as schemas
-from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructType
+from deltanb.schema.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltanb.sql.kernels import decimal_text
 
-_INTEGERS = {"byte", "short", "integer", "long"}
-_NUMBERS = _INTEGERS | {"float", "double"}
+_NUMBERS = INTEGERS.keys() | {"float", "double"}
 _TIMES = {"timestamp", "timestamp_ntz"}
 
 
@@ -361,7 +360,7 @@ def _convert_values(
 def _why(found: pa.DataType, wanted: PrimitiveType, arrow_says: str) -> str:
     if t.is_date(found) or t.is_timestamp(found):
         return "a part of the time would be lost"
-    if wanted.name in _INTEGERS:
+    if wanted.name in INTEGERS:
         return "out of its range" if t.is_integer(found) else "out of its range, or has a fraction"
     if wanted.is_decimal:
         return "needs more digits"

@@ -27,7 +27,9 @@ from sqlglot.tokens import Token, TokenType
 from deltanb.errors import InvalidSchema
 from deltanb.safe_text import shown
 from deltanb.schema.types import (
+    MAX_PRECISION,
     NO_INTERVALS,
+    SQL_NAMES,
     ArrayType,
     DataType,
     MapType,
@@ -44,18 +46,8 @@ __all__ = [
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 GENERATION_EXPRESSION = "delta.generationExpression"
 CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
-MAX_DECIMAL_PRECISION = 38
 MAX_LENGTH = 2**31 - 1  # of char and varchar
 _MAX_DIGITS = 4  # of a decimal's size that are read: one that has more is too large anyhow
-
-_TYPES = {
-    "tinyint": "byte", "byte": "byte", "smallint": "short", "short": "short", "int": "integer",
-    "integer": "integer", "bigint": "long", "long": "long", "float": "float", "real": "float",
-    "double": "double", "string": "string", "binary": "binary", "boolean": "boolean", "date": "date",
-    "timestamp": "timestamp", "timestamp_ltz": "timestamp", "timestamp_ntz": "timestamp_ntz",
-    "variant": "variant", "void": "void",
-}
-"""SQL's name of a type, in lower case -> its name in the log."""
 
 _DECIMALS = ("decimal", "dec", "numeric")
 _CLAUSES = ("comment", "generated", "first", "after")
@@ -398,12 +390,12 @@ class _Parser:
                 raise InvalidSchema(
                     f"{self.text!r}: {name} has a length from 1 to {MAX_LENGTH}, found {shown(length)}")
             return PrimitiveType("string"), f"{'varchar' if name == 'varchar' else 'char'}({length})"
-        if name not in _TYPES:
+        if name not in SQL_NAMES:
             self.place -= 1
             if name == "interval":
                 raise InvalidSchema(f"{self.text!r} names an interval: {NO_INTERVALS}")
-            self.fail(f"a type ({', '.join(_TYPES)}, decimal(p,s), array<…>, map<…>, struct<…>)")
-        return PrimitiveType(_TYPES[name]), None
+            self.fail(f"a type ({', '.join(SQL_NAMES)}, decimal(p,s), array<…>, map<…>, struct<…>)")
+        return PrimitiveType(SQL_NAMES[name]), None
 
     def _decimal(self) -> PrimitiveType:
         precision, scale = 10, 0
@@ -412,10 +404,10 @@ class _Parser:
             if self.take(TokenType.COMMA):
                 scale = int(self.expect(TokenType.NUMBER, "a scale").text[:_MAX_DIGITS])
             self.expect(TokenType.R_PAREN, "')'")
-        if not (1 <= precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
+        if not (1 <= precision <= MAX_PRECISION and 0 <= scale <= precision):
             raise InvalidSchema(
                 f"{self.text!r}: decimal({precision},{scale}) is not a type; the precision is 1 to "
-                f"{MAX_DECIMAL_PRECISION}, the scale at most that")
+                f"{MAX_PRECISION}, the scale at most that")
         return PrimitiveType(f"decimal({precision},{scale})")
 
     def _array(self) -> ArrayType:

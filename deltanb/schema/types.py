@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from deltanb.damage import what_is_wrong
@@ -242,9 +242,46 @@ def parse_type(value: Any) -> DataType:
             raise ValueError(f"no type: {other!r:.80}")
 
 
-KNOWN_TYPES = frozenset({
-    "string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date", "timestamp",
-    "timestamp_ntz", "void", "null", "variant"})
+@dataclass(frozen=True)
+class TypeNames:
+    """One primitive type by all its names.
+
+    ``delta`` is that of the log; ``sql`` are SQL's, of which messages use the first; ``spark`` is the class
+    in ``pyspark.sql.types``, ``arrow`` the function of ``pyarrow`` with its arguments, ``parsed`` what
+    sqlglot calls a type that can be cast to. ``bits`` is the size of an integer.
+    """
+
+    delta: str
+    sql: str
+    spark: str
+    arrow: str
+    parsed: str = ""
+    bits: int = 0
+
+
+TYPES = {one.delta: one for one in (
+    TypeNames("byte", "tinyint byte", "ByteType", "int8", "TINYINT", 8),
+    TypeNames("short", "smallint short", "ShortType", "int16", "SMALLINT", 16),
+    TypeNames("integer", "int integer", "IntegerType", "int32", "INT", 32),
+    TypeNames("long", "bigint long", "LongType", "int64", "BIGINT", 64),
+    TypeNames("float", "float real", "FloatType", "float32", "FLOAT"),
+    TypeNames("double", "double", "DoubleType", "float64", "DOUBLE"),
+    TypeNames("string", "string", "StringType", "string", "TEXT VARCHAR CHAR"),
+    TypeNames("binary", "binary", "BinaryType", "binary", "BINARY VARBINARY"),
+    TypeNames("boolean", "boolean", "BooleanType", "bool_", "BOOLEAN"),
+    TypeNames("date", "date", "DateType", "date32", "DATE"),
+    TypeNames("timestamp", "timestamp timestamp_ltz", "TimestampType", "timestamp us UTC",
+              "TIMESTAMP TIMESTAMPTZ TIMESTAMPLTZ"),
+    TypeNames("timestamp_ntz", "timestamp_ntz", "TimestampNTZType", "timestamp us", "TIMESTAMPNTZ"),
+    TypeNames("variant", "variant", "VariantType", "struct"),
+    TypeNames("void", "void", "NullType", "null"),
+    TypeNames("null", "", "NullType", "null"),  # as some writers call void
+)}
+"""Every primitive type but decimals and texts of limited length, by its name in the log."""
+SQL_NAMES = {name: one.delta for one in TYPES.values() for name in one.sql.split()}
+"""SQL's name of a type, in lower case -> its name in the log."""
+INTEGERS = {one.delta: one.bits for one in TYPES.values() if one.bits}
+"""The integer types and their bits, the smallest first."""
 
 
 def unknown_types(data_type: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
@@ -268,7 +305,7 @@ def unknown_types(data_type: DataType, path: str = "") -> Iterator[tuple[str, Da
         case PrimitiveType(name):
             fits = data_type.is_decimal and 0 <= data_type.scale <= data_type.precision <= MAX_PRECISION and (
                 data_type.precision > 0)
-            if not (name in KNOWN_TYPES or fits or _CHARACTERS.fullmatch(name)):
+            if not (name in TYPES or fits or _CHARACTERS.fullmatch(name)):
                 yield path, data_type
 
 
@@ -333,9 +370,8 @@ def arrow_type(data_type: DataType, path: str = "") -> pa.DataType:
             return pa.map_(arrow_type(data_type.key_type, f"{path}.key"),
                            pa.field("value", value, data_type.value_contains_null))
         case PrimitiveType(name):
-            found = _primitives().get(name)
-            if found is not None:
-                return found
+            if name in TYPES:
+                return primitives()[name]
             if data_type.is_decimal and 1 <= data_type.precision <= MAX_PRECISION:
                 return pa.decimal128(data_type.precision, data_type.scale)
             if _CHARACTERS.fullmatch(name):
@@ -347,23 +383,21 @@ def arrow_type(data_type: DataType, path: str = "") -> pa.DataType:
     )
 
 
-_PRIMITIVES: dict[str, pa.DataType] = {}
+@cache
+def primitives() -> dict[str, pa.DataType]:
+    """The Arrow types of :data:`TYPES`, by their names in the log."""
+    import pyarrow as pa
+
+    variant = pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)])
+    arrow = {name: one.arrow.split() for name, one in TYPES.items()}
+    return {name: variant if name == "variant" else getattr(pa, made)(*arguments)
+            for name, (made, *arguments) in arrow.items()}
 
 
-def _primitives() -> dict[str, pa.DataType]:
-    if not _PRIMITIVES:
-        import pyarrow as pa
-
-        variant = pa.struct([pa.field("metadata", pa.binary(), False),
-                             pa.field("value", pa.binary(), False)])
-        _PRIMITIVES.update({
-            "string": pa.string(), "long": pa.int64(), "integer": pa.int32(), "short": pa.int16(),
-            "byte": pa.int8(), "float": pa.float32(), "double": pa.float64(),
-            "boolean": pa.bool_(), "binary": pa.binary(), "date": pa.date32(),
-            "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
-            "void": pa.null(), "null": pa.null(), "variant": variant,
-        })
-    return _PRIMITIVES
+@cache
+def primitive_names() -> dict[pa.DataType, str]:
+    """Their names in the log, by Arrow type."""
+    return {arrow: name for name, arrow in reversed(primitives().items())}
 
 
 def from_arrow(schema: pa.Schema) -> StructType:
@@ -394,8 +428,8 @@ def from_arrow_type(data_type: pa.DataType, path: str = "") -> DataType:
         return from_arrow_type(data_type.value_type, path)
     if isinstance(data_type, pa.BaseExtensionType):
         return from_arrow_type(data_type.storage_type, path)
-    if data_type.equals(_primitives()["variant"]):
-        return PrimitiveType("variant")
+    if data_type in primitive_names():
+        return PrimitiveType(primitive_names()[data_type])
     if t.is_struct(data_type):
         return StructType(_from_arrow_field(f, f"{path}.{f.name}") for f in data_type)
     if t.is_map(data_type):
@@ -430,14 +464,11 @@ def _is_list_view(data_type: pa.DataType) -> bool:
 
 
 def _from_arrow_tests() -> list[tuple[Any, str]]:
+    """Types that one of Delta's holds."""
     import pyarrow.types as t
 
     return [
-        (t.is_boolean, "boolean"), (t.is_int8, "byte"), (t.is_int16, "short"),
-        (t.is_uint8, "short"), (t.is_int32, "integer"), (t.is_uint16, "integer"),
-        (t.is_int64, "long"), (t.is_uint32, "long"), (t.is_float16, "float"),
-        (t.is_float32, "float"), (t.is_float64, "double"), (t.is_date, "date"),
-        (t.is_string, "string"), (t.is_large_string, "string"), (t.is_string_view, "string"),
-        (t.is_binary, "binary"), (t.is_large_binary, "binary"), (t.is_binary_view, "binary"),
-        (t.is_fixed_size_binary, "binary"), (t.is_null, "void"),
+        (t.is_uint8, "short"), (t.is_uint16, "integer"), (t.is_uint32, "long"), (t.is_float16, "float"),
+        (t.is_date, "date"), (t.is_large_string, "string"), (t.is_string_view, "string"),
+        (t.is_large_binary, "binary"), (t.is_binary_view, "binary"), (t.is_fixed_size_binary, "binary"),
     ]

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltanb.schema.paths import field_at, replaced, type_at
-from deltanb.schema.types import DataType, PrimitiveType, StructType
+from deltanb.schema.types import INTEGERS, DataType, PrimitiveType, StructType
 
 TYPE_CHANGES = "delta.typeChanges"
 FEATURES = ("typeWidening", "typeWidening-preview")
-_INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 """Digits before the point that a decimal must have to take an integer type."""
 
@@ -28,19 +27,19 @@ def is_widening(before: DataType, after: DataType) -> bool:
     if not isinstance(before, PrimitiveType) or not isinstance(after, PrimitiveType):
         return False
     old, new = before.name, after.name
-    if old in _INTEGERS and new in _INTEGERS:
-        return _INTEGERS.index(old) < _INTEGERS.index(new)
+    if old in INTEGERS and new in INTEGERS:
+        return INTEGERS[old] < INTEGERS[new]
     if (old, new) in (("float", "double"), ("date", "timestamp_ntz")):
         return True
     if new == "double":
-        return old in _INTEGERS[:3]
+        return old in INTEGERS and old != "long"
     if not after.is_decimal:
         return False
     whole = after.precision - after.scale
     if before.is_decimal:
         return before != after and after.scale >= before.scale and (
             whole >= before.precision - before.scale)
-    return old in _INTEGERS and whole >= _DIGITS[old]
+    return old in INTEGERS and whole >= _DIGITS[old]
 
 
 def fits_iceberg(before: PrimitiveType, after: PrimitiveType) -> bool:

@@ -16,6 +16,8 @@ from pyspark.sql import types as T
 
 from deltanb.schema.column_mapping import field_id, physical_name
 from deltanb.schema.types import (
+    INTEGERS,
+    TYPES,
     ArrayType,
     DataType,
     MapType,
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
 FIELD_ID = "parquet.field.id"  # the key by which Spark takes a column's Parquet field id
 
-_INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _EXACT_BITS = {"float": 24, "double": 53}  # integers up to this size are exact in a floating number
 
 
@@ -81,7 +82,7 @@ def spark_type(
             arrow_type(data_type, path)  # refuses what nobody here can hold
             if data_type.is_decimal:
                 return T.DecimalType(data_type.precision, data_type.scale)
-            return _PRIMITIVES.get(name, T.StringType())()
+            return getattr(T, TYPES[name].spark if name in TYPES else "StringType")()
 
 
 def _spark_field(field: StructField, mode: str, path: str, ids: bool) -> T.StructField:
@@ -89,15 +90,6 @@ def _spark_field(field: StructField, mode: str, path: str, ids: bool) -> T.Struc
     metadata = {} if number is None else {FIELD_ID: number}
     data_type = spark_type(field.type, mode, path, ids)
     return T.StructField(physical_name(field, mode), data_type, True, metadata)
-
-
-_PRIMITIVES: dict[str, Any] = {
-    "string": T.StringType, "long": T.LongType, "integer": T.IntegerType, "short": T.ShortType,
-    "byte": T.ByteType, "float": T.FloatType, "double": T.DoubleType, "boolean": T.BooleanType,
-    "binary": T.BinaryType, "date": T.DateType, "timestamp": T.TimestampType,
-    "timestamp_ntz": T.TimestampNTZType, "variant": T.VariantType, "void": T.NullType,
-    "null": T.NullType,
-}
 
 
 def shape(data_type: DataType) -> Any:
@@ -109,7 +101,7 @@ def shape(data_type: DataType) -> Any:
             return ("array", shape(data_type.element_type))
         case MapType():
             return ("map", shape(data_type.key_type), shape(data_type.value_type))
-        case PrimitiveType(name) if name not in _PRIMITIVES and not data_type.is_decimal:
+        case PrimitiveType(name) if name not in TYPES and not data_type.is_decimal:
             return "string"  # CHAR, VARCHAR, a collation
     return str(data_type)
 
@@ -192,15 +184,15 @@ def _any(parts: list[Column | None]) -> Column | None:
 
 def _primitive_loses(source: Column, before: str, wanted: PrimitiveType) -> Column | None:
     after = wanted.name
-    if after in ("string", "variant") or (after not in _PRIMITIVES and not wanted.is_decimal):
+    if after in ("string", "variant") or (after not in TYPES and not wanted.is_decimal):
         return None
-    if before in _INTEGERS and _INTEGERS[before] <= _INTEGERS.get(after, _EXACT_BITS.get(after, 0)):
+    if before in INTEGERS and INTEGERS[before] <= INTEGERS.get(after, _EXACT_BITS.get(after, 0)):
         return None
     if (before, after) in (("float", "double"), ("date", "timestamp"), ("date", "timestamp_ntz")):
         return None
     made = source.try_cast(spark_type(wanted))
     infinite = [F.lit(float("inf")), F.lit(float("-inf"))]
-    if after in _EXACT_BITS and before not in _INTEGERS:  # only the tail of a fraction may go
+    if after in _EXACT_BITS and before not in INTEGERS:  # only the tail of a fraction may go
         return F.coalesce(made.isin(*infinite) & ~source.cast("double").isin(*infinite),
                           source.isNotNull() & made.isNull())
     if after.startswith("decimal") and before in _EXACT_BITS:

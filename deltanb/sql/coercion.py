@@ -24,13 +24,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as t
 
-INTEGER_BOUNDS = {pa.int8(): 2**7, pa.int16(): 2**15, pa.int32(): 2**31, pa.int64(): 2**63}
+from deltanb.schema.types import INTEGERS, MAX_PRECISION, TYPES, primitive_names, primitives
+
+INTEGER_BOUNDS = {primitives()[name]: 2 ** (bits - 1) for name, bits in INTEGERS.items()}
 INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
-MAX_PRECISION = 38  # decimal128, and Spark's limit
 MAX_EXACT_PRECISION = 76  # decimal256: comparisons between two decimals stay exact
 UTC = timezone.utc
-TIMESTAMP = pa.timestamp("us", "UTC")
-TIMESTAMP_NTZ = pa.timestamp("us")
+TIMESTAMP, TIMESTAMP_NTZ = primitives()["timestamp"], primitives()["timestamp_ntz"]
 EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 
 _VARIANT = [("metadata", pa.binary()), ("value", pa.binary())]  # as ``schema.arrow_type`` has it
@@ -59,10 +59,9 @@ def is_text(data_type: pa.DataType) -> bool:
 
 def spark_name(data_type: pa.DataType) -> str:
     """The type's SQL name, for messages."""
-    names = {pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int",
-             pa.int64(): "bigint", pa.float32(): "float", pa.float64(): "double",
-             pa.date32(): "date", TIMESTAMP: "timestamp", TIMESTAMP_NTZ: "timestamp_ntz",
-             pa.bool_(): "boolean"}
+    name = primitive_names().get(data_type)
+    if name is not None:
+        return TYPES[name].sql.split()[0]
     if t.is_decimal(data_type):
         return f"decimal({data_type.precision},{data_type.scale})"
     if t.is_list(data_type):
@@ -71,7 +70,7 @@ def spark_name(data_type: pa.DataType) -> str:
         return f"map<{spark_name(data_type.key_type)},{spark_name(data_type.item_type)}>"
     if t.is_struct(data_type):
         return f"struct<{','.join(f'{f.name}:{spark_name(f.type)}' for f in data_type)}>"
-    return names.get(data_type, str(data_type))
+    return str(data_type)
 
 
 # ---------------------------------------------------------------------------- text -> value

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.types as t
 from sqlglot import exp
 
+from deltanb.schema.types import SQL_NAMES, primitives
 from deltanb.sql import coercion as co
 from deltanb.sql.expressions import Call, Expression, Literal, boolean
 
@@ -52,10 +53,9 @@ _NODE_FUNCTIONS: dict[type[exp.Expression], str] = {
     exp.WeekOfYear: "weekofyear", exp.Hour: "hour", exp.Minute: "minute", exp.Second: "second",
     exp.Abs: "abs",
 }
-_CAST_FUNCTIONS = {"int": INT, "bigint": LONG, "smallint": pa.int16(), "tinyint": pa.int8(),
-                   "double": DOUBLE, "float": pa.float32(), "string": STRING, "boolean": BOOL,
-                   "timestamp": co.TIMESTAMP, "to_timestamp": co.TIMESTAMP, "to_date": DATE,
-                   "date": DATE}
+_CASTS = ("int", "bigint", "smallint", "tinyint", "double", "float", "string", "boolean", "timestamp", "date")
+_CAST_FUNCTIONS = {**{name: primitives()[SQL_NAMES[name]] for name in _CASTS},
+                   "to_timestamp": co.TIMESTAMP, "to_date": DATE}
 
 
 def function(

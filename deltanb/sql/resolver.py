@@ -20,11 +20,11 @@ import pyarrow.types as t
 from sqlglot import exp
 
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
-from deltanb.schema.types import ArrayType, MapType, StructType
+from deltanb.schema.types import MAX_PRECISION, TYPES, ArrayType, MapType, StructType, primitives
 from deltanb.sql import coercion as co
 from deltanb.sql import nested
 from deltanb.sql.expressions import MIRRORED, Call, Expression, Literal, boolean, joined, like, negate
-from deltanb.sql.functions import BOOL, DATE, DOUBLE, FUNCTION_NODES, INT, LONG, STRING, Reader, reads
+from deltanb.sql.functions import BOOL, DOUBLE, FUNCTION_NODES, INT, LONG, STRING, Reader, reads
 from deltanb.sql.names import identifiers, resolve_column
 from deltanb.sql.syntax import said
 
@@ -35,11 +35,7 @@ NOT_SPARK = {(exp.Between, "symmetric"): "BETWEEN SYMMETRIC"}
 
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt",
                 exp.GTE: "ge"}
-_TYPES = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": INT, "BIGINT": LONG,
-          "FLOAT": pa.float32(), "DOUBLE": DOUBLE, "BOOLEAN": BOOL, "DATE": DATE,
-          "TIMESTAMP": co.TIMESTAMP, "TIMESTAMPTZ": co.TIMESTAMP, "TIMESTAMPLTZ": co.TIMESTAMP,
-          "TIMESTAMPNTZ": co.TIMESTAMP_NTZ, "TEXT": STRING, "VARCHAR": STRING, "CHAR": STRING,
-          "BINARY": pa.binary(), "VARBINARY": pa.binary()}
+_TYPES = {kind: primitives()[name] for name, one in TYPES.items() for kind in one.parsed.split()}
 
 
 class Resolver:
@@ -177,7 +173,7 @@ class Resolver:
             scale, whole = a.scale + b.scale, a.precision + b.precision + 1 - a.scale - b.scale
         else:
             self.unsupported(node, "a division of decimals")
-        if whole + scale > co.MAX_PRECISION:
+        if whole + scale > MAX_PRECISION:
             self.unsupported(node, "a decimal result of more than 38 digits")
         result = pa.decimal128(whole + scale, scale)
         return Call(operation, (self.cast(left, a), self.cast(right, b)), result)
@@ -311,12 +307,12 @@ class Resolver:
         if re.search("[eE]", node.this):
             return Literal(float(number), DOUBLE)
         if "." not in node.this:
-            if number.adjusted() >= co.MAX_PRECISION:
+            if number.adjusted() >= MAX_PRECISION:
                 self.too_long(node, "integer of more than 38 digits")
             return _integer(int(number))
         scale = -int(number.as_tuple().exponent)
         precision = max(len(number.as_tuple().digits), scale)
-        if precision > co.MAX_PRECISION:
+        if precision > MAX_PRECISION:
             self.too_long(node, "decimal of more than 38 digits")
         return Literal(number, pa.decimal128(precision, scale))
 
@@ -337,9 +333,9 @@ class Resolver:
                 self.read(size.this)
             sizes = [int(size.name[:MAX_SIZE]) for size in node.to.expressions] + [0]
             precision, scale = (sizes[0], sizes[1]) if len(sizes) > 1 else (10, 0)
-            if scale > precision or precision > co.MAX_PRECISION:
+            if scale > precision or precision > MAX_PRECISION:
                 self.invalid(f"Spark's SQL has no type {said(node.to)}: the precision is 1 to "
-                             f"{co.MAX_PRECISION}, the scale at most that")
+                             f"{MAX_PRECISION}, the scale at most that")
             if scale < 0 or not precision:
                 self.unsupported(node, f"the type {said(node.to)}")
             target = pa.decimal128(precision, scale)

@@ -19,9 +19,9 @@ from deltanb.schema.columns import mentioned
 from deltanb.schema.ddl import parse_path
 from deltanb.schema.paths import find
 from deltanb.schema.types import (
-    KNOWN_TYPES,
     NO_INTERVALS,
     PHYSICAL_NAME,
+    TYPES,
     ArrayType,
     DataType,
     MapType,
@@ -85,7 +85,7 @@ def _known_types(schema: StructType, table: str) -> None:
     for path, data_type in unknown_types(schema):
         interval = str(data_type).startswith(("interval", "calendarinterval"))
         why = NO_INTERVALS if interval else (
-            f"Delta has no such type; there are {', '.join(sorted(KNOWN_TYPES))}, decimal(p,s), array, map "
+            f"Delta has no such type; there are {', '.join(sorted(TYPES))}, decimal(p,s), array, map "
             "and struct")
         raise InvalidSchema(
             f"table {table}: column {path} has the type {data_type}. {why}", column=path)

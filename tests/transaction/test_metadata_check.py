@@ -64,7 +64,7 @@ REFUSED = [
     ("bigint", "year(ts)", "which is int"), ("string", "n", "which is int"),
     ("bigint", "hash(n)", "which is int"), ("date", "date_format(ts, 'yyyy')", "which is string"),
     ("int", "CAST(array_max(a) AS STRING)", "which is string"), ("tinyint", "n", "which is int"),
-    ("decimal(12,1)", "d + 1", r"which is decimal\(11,1\)"), ("int", "NULL", "which is null"),
+    ("decimal(12,1)", "d + 1", r"which is decimal\(11,1\)"), ("int", "NULL", "which is void"),
 ]
 
 

@@ -23,6 +23,7 @@ from deltanb.errors import InvalidArgument, SchemaMismatch, UnsupportedPredicate
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import GENERATION
 from deltanb.schema.types import (
+    INTEGERS,
     ArrayType,
     DataType,
     MapType,
@@ -34,7 +35,6 @@ from deltanb.schema.types import (
 
 TYPE_CHANGES = "delta.typeChanges"
 _MAPPING_KEYS = (column_mapping.ID_KEY, column_mapping.NAME_KEY)
-_INTEGERS = ("byte", "short", "integer", "long")
 
 
 def schema_of(data: Any) -> StructType:
@@ -126,8 +126,8 @@ def widened(current: PrimitiveType, update: PrimitiveType) -> PrimitiveType | No
     'long'
     """
     pair = (current.name, update.name)
-    if pair[0] in _INTEGERS and pair[1] in _INTEGERS:
-        return update if _INTEGERS.index(pair[0]) < _INTEGERS.index(pair[1]) else None
+    if pair[0] in INTEGERS and pair[1] in INTEGERS:
+        return update if INTEGERS[pair[0]] < INTEGERS[pair[1]] else None
     if pair in (("float", "double"), ("date", "timestamp_ntz")):
         return update
     if current.is_decimal and update.is_decimal and current != update:

@@ -1,0 +1,90 @@
+"""The table of types: every name of a type leads to the type, and back."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+from deltanb.errors import InvalidPredicate, InvalidSchema, UnsupportedPredicate
+from deltanb.schema import ddl
+from deltanb.schema.types import (
+    INTEGERS,
+    SQL_NAMES,
+    TYPES,
+    PrimitiveType,
+    StructField,
+    StructType,
+    TypeNames,
+    arrow_type,
+    from_arrow_type,
+    parse_type,
+    unknown_types,
+)
+from deltanb.sql import predicates
+from deltanb.sql.coercion import INTEGER_BOUNDS, INTEGER_DIGITS, spark_name
+
+every_type = pytest.mark.parametrize("one", TYPES.values(), ids=list(TYPES))
+SAME = {"null": "void"}  # as some writers call it: read, never written
+
+
+@every_type
+def test_json_and_arrow_lead_to_the_type_and_back(one: TypeNames) -> None:
+    found = parse_type(one.delta)
+    assert found == PrimitiveType(one.delta) and found.to_dict() == one.delta
+    assert list(unknown_types(StructType([StructField("x", found)]))) == []
+    assert from_arrow_type(arrow_type(found)) == PrimitiveType(SAME.get(one.delta, one.delta))
+
+
+@every_type
+def test_names_of_sql_lead_to_the_type_and_the_first_is_in_messages(one: TypeNames) -> None:
+    names = one.sql.split()
+    for name in names:
+        assert SQL_NAMES[name] == one.delta
+        assert ddl.parse_type(name) == ddl.parse_type(name.upper()) == PrimitiveType(one.delta)
+    said = spark_name(arrow_type(PrimitiveType(one.delta)))
+    assert ddl.parse_type(said) == PrimitiveType(SAME.get(one.delta, one.delta))
+    assert not names or said == names[0]
+
+
+@every_type
+def test_a_cast_gives_the_type_by_every_name_or_is_left_to_spark(one: TypeNames) -> None:
+    for name in one.sql.split():
+        wanted = arrow_type(PrimitiveType(one.delta))
+        if one.parsed:
+            assert predicates.parse_value(f"CAST(NULL AS {name})", StructType(), wanted).target == wanted
+            resolved = predicates.parse(f"CAST(x AS {name}) IS NULL", schema_of(one.delta)).expression
+            assert resolved.args[0].type == wanted
+        else:
+            with pytest.raises((InvalidPredicate, UnsupportedPredicate), match=name.upper()):
+                predicates.parse(f"CAST(x AS {name.upper()}) IS NULL", schema_of("string"))
+    for kind in one.parsed.split():
+        assert hasattr(exp.DataType.Type, kind)
+
+
+@every_type
+def test_spark_has_the_class_and_calls_it_by_the_first_name(one: TypeNames) -> None:
+    types = pytest.importorskip("pyspark.sql.types")
+    from deltanb.spark.columns import spark_type
+
+    found = spark_type(PrimitiveType(one.delta))
+    assert type(found) is getattr(types, one.spark)
+    assert found.simpleString() == (one.sql.split() or ["void"])[0]
+
+
+def test_integers_are_told_by_their_bits() -> None:
+    for name, bits in INTEGERS.items():
+        arrow = arrow_type(PrimitiveType(name))
+        assert arrow.bit_width == bits
+        assert INTEGER_BOUNDS[arrow] == 2 ** (bits - 1) and len(str(2 ** (bits - 1))) <= INTEGER_DIGITS[arrow]
+    assert list(INTEGERS.values()) == sorted(INTEGERS.values())
+
+
+def test_a_name_that_is_not_in_the_table_is_refused() -> None:
+    with pytest.raises(InvalidSchema, match="a type \\(tinyint, byte, .*void, decimal"):
+        ddl.parse_type("null")
+    assert arrow_type(PrimitiveType("varchar(3)")) == pa.string()
+
+
+def schema_of(name: str) -> StructType:
+    return StructType([StructField("x", PrimitiveType(name))])
