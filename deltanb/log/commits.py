@@ -14,7 +14,7 @@ What it does not know: what is in a commit (``lines``), which other files of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from deltanb.store.base import FileStatus, LogStore
@@ -64,8 +64,9 @@ class Commits(Protocol):
     def read(self, version: int) -> bytes:
         """The lines of one commit; FileNotFoundError where there is none."""
 
-    def read_many(self, versions: Iterable[int]) -> Iterator[bytes | None]:
-        """The lines of several, in their order; None for one that is not there.
+    def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
+        """The lines of several, by version and name as :meth:`names` gives them, in their order; None for
+        one that is not there any more.
 
         Where reading waits for a network, several are read at a time.
         """
@@ -102,12 +103,12 @@ class FolderCommits:
         """The file's content."""
         return self.store.read(_NAME % version)
 
-    def read_many(self, versions: Iterable[int]) -> Iterator[bytes | None]:
+    def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
         """One file after the other: a folder's disk is not faster for being asked more at a time."""
         read = self.store.read
-        for version in versions:
+        for name in names.values():
             try:
-                yield read(_NAME % version)
+                yield read(name)
             except FileNotFoundError:
                 yield None
 

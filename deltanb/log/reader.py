@@ -333,19 +333,23 @@ class LogReader:
         return State.of_checkpoint(found.checkpoint_version, parts)
 
     def _replay(self, base: State, found: LogSegment) -> State:
-        delta = Delta()
-        root = self.path
-        commits = self.commits.read_many([first for first, last, _ in found.files if first == last])
+        delta, files = Delta(), found.files
+        compactions = [at for at, (first, last, _) in enumerate(files) if first != last]
+        done = 0
         with _gc_paused():
-            for first, last, name in found.files:
-                if first == last:
-                    data = next(commits)
-                    if data is None:
-                        raise FileNotFoundError(name)
-                    feed(delta, data, name, root)
-                else:
-                    self._replay_compaction(delta, found, first, last, name)
+            for at in compactions:
+                self._replay_commits(delta, files[done:at])
+                self._replay_compaction(delta, found, *files[at])
+                done = at + 1
+            self._replay_commits(delta, files[done:])
         return base.after(delta, found.version)
+
+    def _replay_commits(self, delta: Delta, files: Sequence[tuple[int, int, str]]) -> None:
+        root, names = self.path, {version: name for version, _, name in files}
+        for name, data in zip(names.values(), self.commits.read_many(names), strict=True):
+            if data is None:
+                raise FileNotFoundError(name)
+            feed(delta, data, name, root)
 
     def _replay_compaction(
         self, delta: Delta, found: LogSegment, first: int, last: int, name: str

@@ -3,7 +3,7 @@
 What lives here: :func:`race`, and how threads take turns: each writer has a thread of its own, and exactly
 one of all of them runs at a time. A writer is stopped before each step of I/O of its commits and waits
 there until it is its turn again, so that the same order gives the same log at every run.
-What it does not know: how a commit goes (``transaction.commit`` tells it of each step through
+What it does not know: how a commit goes (``transaction.drive`` tells it of each step through
 ``watching``), how a race is drawn.
 """
 
@@ -22,7 +22,7 @@ from deltanb.observe.timeline import CommitTimeline
 from deltanb.observe.tracks import joined, read
 from deltanb.options import set_options
 from deltanb.table import DeltaTable
-from deltanb.transaction.commit import watching
+from deltanb.transaction.drive import watching
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 

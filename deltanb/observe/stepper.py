@@ -2,7 +2,7 @@
 
 What lives here: :class:`CommitStepper`, which drives the real steps of a transaction's commit against the
 real table, lets other writers win in between, and keeps a frame of each moment.
-What it does not know: what a step does (``transaction.commit``), what a frame says (``stepper_frames``)
+What it does not know: what a step does (``transaction.drive``), what a frame says (``stepper_frames``)
 or how it is drawn (``stepper_forms``), the buttons (``stepper_widget``).
 
 The trace only grows: going back shows an older frame and undoes nothing.
@@ -22,7 +22,7 @@ from deltanb.observe import rivals
 from deltanb.observe.frames import StepFrame
 from deltanb.options import set_options
 from deltanb.safe_text import safe
-from deltanb.transaction.commit import Drive
+from deltanb.transaction.drive import Drive
 from deltanb.transaction.operations import as_operation
 from deltanb.transaction.steps import Committed, Failed, Winner
 

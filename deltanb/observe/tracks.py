@@ -20,7 +20,6 @@ import msgspec
 from deltanb import formatting as units
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, VersionNotFound
-from deltanb.log.commits import commit_name
 from deltanb.log.history import whole_number
 from deltanb.log.replay import explain
 
@@ -121,15 +120,15 @@ def read(log: LogReader, first: int | None = None, last: int | None = None) -> l
         InvalidTable: a damaged commit, naming file and line.
     """
     found = []
-    wanted = [version for version in versions(log)
-              if (first is None or version >= first) and (last is None or version <= last)]
+    wanted = {version: name for version, name in sorted(log.commits.names().items())
+              if (first is None or version >= first) and (last is None or version <= last)}
     for version, data in zip(wanted, log.commits.read_many(wanted), strict=True):
         if data is None:  # cleaned up since it was listed
             continue
         try:
             found.append(commit(version, _lines_of(data)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise explain(data, commit_name(version), log.path, error) from None
+            raise explain(data, wanted[version], log.path, error) from None
     return found
 
 

@@ -1,27 +1,95 @@
-"""The file system's committer: put-if-absent into the log.
+"""Where commits go: the contract of a committer, and that of a folder.
 
-What lives here: the answers of a log store to the commit's steps. What it does not know: the algorithm.
-A catalog that ratifies commits is another committer of the same transaction.
+What lives here: :class:`Committer`, and :class:`FolderCommitter`, whose commits are files put if absent into
+the log. What it does not know: the algorithm, and who drives it.
+A catalog that ratifies commits is another committer of the same transaction; where it has its commits from
+is its ``log.commits``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from deltanb.errors import DeltaError, StorageError, TableNotFound, TableReplaced, VersionNotFound
 from deltanb.log.commits import commit_name
 from deltanb.safe_text import get_logger
-from deltanb.transaction.steps import PutIfAbsent, Winner
+from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
+    from deltanb.actions import Action
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.current import CurrentTransaction
 
 logger = get_logger("deltanb.transaction")
 
 
-class LogCommitter:
+class Committer(Protocol):
+    """What a commit asks of the place that it goes to.
+
+    A put is answered in one of four ways:
+
+    ===========================  ===========================================================================
+    written: ``True``            the version is this commit, for good
+    exists: ``False``            the version is there, and somebody else's; or, where ``is_final`` is False,
+                                 perhaps this very commit, from a put whose answer was lost
+    refused: a ``DeltaError``    nothing was written and nothing will be: trying again does not help
+    unknown: ``None``, or        nobody knows whether it was written: the version is read to find out
+    another exception
+    ===========================  ===========================================================================
+
+    What is thrown in place of an answer (an interrupt) is unknown, too, once the put has begun.
+    """
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing of a put happens after it has returned or was interrupted, so that "exists" means
+        another's commit."""
+
+    def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool | Exception | None:
+        """Make a commit the version, unless there is one: at most one put of a version is ever answered
+        "written". ``body`` are the lines of ``actions``."""
+
+    def read(self, version: int) -> Winner | None:
+        """The commit at a version, or None where there is none.
+
+        Raises:
+            StorageError: it cannot be read; whether it is there is unknown.
+            InvalidTable: it is damaged.
+        """
+
+    def outcome(self, version: int, txn_id: str) -> bool | None:
+        """What became of a put that nobody saw answered: True if the version is the commit with this id
+        (``commitInfo.txnId``), False if it is another one, None if there is no such version.
+
+        Raises:
+            StorageError, InvalidTable: as :meth:`read`.
+        """
+
+    def publish(self, version: int) -> None:
+        """Make a commit that was written, and all before it, files of the folder, for those who read that
+        alone. It stands whether or not this succeeds, and may be published by anybody at any later time."""
+
+
+Makes = Callable[["LogReader", "Snapshot", Callable[[], object]], Committer]
+"""A committer for the log, behind the snapshot that was read; the function is called before each put, from
+when on the version may be there, whatever is answered."""
+
+
+def outcome_of(current: CurrentTransaction, committer: Committer, version: int) -> bool | None:
+    """:meth:`Committer.outcome` of a transaction; one without a commitInfo is known by its actions.
+
+    Raises:
+        StorageError, InvalidTable: as :meth:`Committer.read`.
+    """
+    if current.has_commit_info:
+        return committer.outcome(version, current.txn_id)
+    found = committer.read(version)
+    return None if found is None else current.is_mine(found)
+
+
+class FolderCommitter:
     """Commits as files ``_delta_log/<version>.json``, behind the snapshot that a transaction read.
 
     ``begins`` is called before each put: from then on the version may be there, whatever is answered.
@@ -32,7 +100,12 @@ class LogCommitter:
     ) -> None:
         self.log, self.snapshot, self.begins = log, snapshot, begins
 
-    def put(self, version: int, body: bytes) -> bool | OSError | DeltaError:
+    @property
+    def is_final(self) -> bool:
+        """As the store says of itself."""
+        return bool(getattr(self.log.store, "is_final", False))
+
+    def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool | OSError | DeltaError:
         """Write a version if it is absent, behind the one before it.
 
         A DeltaError comes back where nothing was written: the store says so, or the table that was read is
@@ -59,16 +132,13 @@ class LogCommitter:
         except VersionNotFound:
             return None
 
-    def holds(self, put: PutIfAbsent) -> bool | None:
-        """Whether a version is there with what a put was to write; None where there is no such version.
+    def outcome(self, version: int, txn_id: str) -> bool | None:
+        """Whether a version is the commit with this id; None where there is no such version."""
+        found = self.read(version)
+        return None if found is None else found.commit_info.txn_id == txn_id
 
-        Raises:
-            StorageError: it cannot be read.
-        """
-        try:
-            return self.log.commits.read(put.version) == put.body
-        except FileNotFoundError:
-            return None
+    def publish(self, version: int) -> None:
+        """Nothing: the file is the commit."""
 
     def _verify(self, before: int) -> None:
         """The commit before ours is there, and where it is the one that was read it is still the same.

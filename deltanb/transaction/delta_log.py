@@ -19,8 +19,10 @@ from deltanb.log.reader import LogReader
 from deltanb.store.base import LogStore
 from deltanb.store.guard import unguarded
 from deltanb.store.open import store_for
+from deltanb.transaction.committer import Committer, FolderCommitter, Makes
 
 if TYPE_CHECKING:
+    from deltanb.log.commits import Commits
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -45,6 +47,20 @@ class DeltaLog(LogReader, Displayable):
     >>> log.exists, log.snapshot.version
     (False, -1)
     """
+
+    def __init__(
+        self, store: LogStore, commits: Commits | None = None, committer: Makes = FolderCommitter
+    ) -> None:
+        super().__init__(store, commits)
+        self._makes_committer = committer
+
+    def committer(self, snapshot: Snapshot, begins: Callable[[], object] = lambda: None) -> Committer:
+        """Where a commit behind this snapshot goes: into the folder, unless the log was made with another
+        :data:`committer <deltanb.transaction.committer.Makes>`.
+
+        ``begins`` is called before each put: from then on the version may be there.
+        """
+        return self._makes_committer(self, snapshot, begins)
 
     @classmethod
     def for_table(cls, table: str | os.PathLike[str] | LogStore) -> DeltaLog:

@@ -21,6 +21,7 @@ from deltanb.transaction.steps import Committed
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.committer import Committer
 
 logger = get_logger("deltanb.transaction")
 
@@ -208,6 +209,14 @@ def check_manifest(inside: Inside, name: str) -> None:
 def _physical_names(snapshot: Snapshot) -> list[str]:
     schema = snapshot.schema
     return [schema.field(c).physical_name for c in snapshot.partition_columns]
+
+
+def publish(committer: Committer, version: int) -> None:
+    """Publish a commit before its hooks run; it stands where that fails, and a later one publishes it."""
+    try:
+        committer.publish(version)
+    except Exception as error:
+        logger.warning("Version %d is committed and not published yet: %s", version, error)
 
 
 def builtin_hooks(committed: Committed, snapshot: Snapshot) -> list[PostCommitHook]:

@@ -154,7 +154,7 @@ class Prepared(Step):
 
 @dataclass(frozen=True)
 class PutIfAbsent(Step):
-    """Write ``body`` (the commit's lines) as ``version``, unless that version exists."""
+    """Write ``body`` (the lines of ``actions``) as ``version``, unless that version exists."""
 
     asks: ClassVar[bool] = True
     version: int
@@ -162,12 +162,11 @@ class PutIfAbsent(Step):
     attempt: int
     num_actions: int
     isolation: str
+    actions: tuple[Action, ...] = field(default=(), repr=False, compare=False)
 
     def landed(self, transaction: CurrentTransaction) -> Committed:
         """What the commit is, where this put was found to have landed."""
-        found = Winner.of(self.version, self.body)
-        assert found is not None
-        return Committed(self.version, self.attempt + 1, found.actions, self.isolation,
+        return Committed(self.version, self.attempt + 1, self.actions, self.isolation,
                          transaction.is_blind_append, transaction)
 
 

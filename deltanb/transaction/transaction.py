@@ -19,6 +19,7 @@ from deltanb.errors import (
     DeltaConcurrentModificationException,
     DeltaError,
     IllegalStateError,
+    InvalidTable,
     InvalidTransaction,
     add_note,
     require,
@@ -29,9 +30,10 @@ from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.transaction import active
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit
-from deltanb.transaction.committer import LogCommitter
+from deltanb.transaction.committer import Committer, outcome_of
 from deltanb.transaction.conflicts import Conflict
 from deltanb.transaction.current import SERIALIZABLE, SNAPSHOT_ISOLATION, CurrentTransaction
+from deltanb.transaction.drive import GivenUp, drain, watching
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.metadata_check import verify_new_metadata
 from deltanb.transaction.new_table import completed
@@ -314,7 +316,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         The transaction is prepared (and refused, if need be) at the call. See
         :mod:`deltanb.transaction.steps` for the steps and their replies, and
-        :func:`deltanb.transaction.commit.drain` for a driver. When the generator is closed before its
+        :func:`deltanb.transaction.drive.drain` for a driver. When the generator is closed before its
         end the transaction is abandoned. Post-commit hooks are the driver's:
         :meth:`run_post_commit_hooks`.
         """
@@ -386,7 +388,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             self.status = "committing"
             steps = algorithm.commit_steps(
                 current, max_attempts=options.max_commit_attempts, clock=self.clock,
-                check_conflicts=check, backoff=options.backoff, is_final=self._store_is_final,
+                check_conflicts=check, backoff=options.backoff, is_final=self.committer.is_final,
             )
             tell: Callable[[Any], Step] = steps.send
             said: Any = None
@@ -400,7 +402,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
                     if isinstance(step, PutIfAbsent):
                         self._laps.writing += options.timer() - begun
                         self.may_have_landed = was_open or algorithm.leaves_open(
-                            said, self._store_is_final)
+                            said, self.committer.is_final)
                 except GeneratorExit:
                     raise
                 except BaseException as error:  # the steps end with it, once they know the outcome
@@ -432,10 +434,6 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             journal_of(self.log).complete(self._stats)
             tell_listeners(self._stats)
 
-    @property
-    def _store_is_final(self) -> bool:
-        return bool(getattr(self.log.store, "is_final", False))
-
     def _note(self, step: Step) -> None:
         self.step = step
         match step:
@@ -459,7 +457,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         if self.committed is not None:
             self.note_outcome(error)
             return
-        self.error = None if isinstance(error, GeneratorExit | algorithm.GivenUp) else error
+        self.error = None if isinstance(error, GeneratorExit | GivenUp) else error
         self.status = "unknown" if self.may_have_landed else (
             "failed" if isinstance(error, DeltaError) else "abandoned")
         if isinstance(error, DeltaConcurrentModificationException):
@@ -468,12 +466,15 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     def _look_for(self, put: PutIfAbsent) -> None:
         """See whether a put has landed: Ctrl-C between two instructions keeps its answer from the steps."""
         self.may_have_landed, was_open = True, self.may_have_landed
-        with suppress(OSError):
-            found = self.committer.holds(put)
-            if found and self._current is not None:
-                self._note(put.landed(self._current))
+        current = self._current
+        assert current is not None  # it was put
+        with suppress(OSError, InvalidTable):
+            committer = self.committer
+            found = outcome_of(current, committer, put.version)
+            if found:
+                self._note(put.landed(current))
                 return
-            self.may_have_landed = found is None and (was_open or not self._store_is_final)
+            self.may_have_landed = found is None and (was_open or not committer.is_final)
 
     def note_outcome(self, error: BaseException) -> None:
         """Note with an error that the commit landed before it, or may have; once is enough."""
@@ -484,10 +485,10 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             add_note(error, algorithm.not_known(current, version))
 
     def _run(self, steps: Generator[Step, Any, Committed]) -> int:
-        watch = algorithm.watching.get()
+        watch = watching.get()
         listen = None if watch is None else partial(watch, self)
         try:
-            committed = algorithm.drain(steps, self.committer, listen, self._commit_lock())
+            committed = drain(steps, self.committer, listen, self._commit_lock())
             self.run_post_commit_hooks()
             return committed.version
         except BaseException as error:
@@ -501,9 +502,9 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self._begun = self.step if isinstance(self.step, PutIfAbsent) else None
 
     @property
-    def committer(self) -> LogCommitter:
+    def committer(self) -> Committer:
         """Where this transaction's commit goes."""
-        return LogCommitter(self.log, self.snapshot, self._put_begins)
+        return self.log.committer(self.snapshot, self._put_begins)
 
     def _commit_lock(self) -> AbstractContextManager[Any]:
         """The table's lock in this process, where a reader could see a commit half written."""
@@ -525,6 +526,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             OptimisticTransaction.clear_active()
         committed = self.committed
         begun = options.timer()
+        post_commit.publish(self.committer, committed.version)
         try:
             snapshot = self.log.advance(committed.version, committed.actions, self.written)
             every = [*post_commit.builtin_hooks(committed, snapshot), *self._hooks]

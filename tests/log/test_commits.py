@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 import deltanb as dn
-from deltanb.errors import InvalidArgument, VersionNotFound
+from deltanb.actions import Action
+from deltanb.errors import ConcurrentDeleteReadException, InvalidArgument, VersionNotFound
 from deltanb.log.cleanup import clean_up
 from deltanb.log.commits import FolderCommits, commit_name
 from deltanb.log.compaction import write_compaction
-from deltanb.options import set_options
+from deltanb.log.reader import LogReader
+from deltanb.log.snapshot import Snapshot
+from deltanb.options import options, set_options
 from deltanb.store.base import FileStatus
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.steps import Winner
 
 PUBLISHED, NEWEST = 3, 6
 HOUR = 3_600_000
@@ -59,9 +63,39 @@ class TailCommits:
             raise FileNotFoundError(commit_name(version))
         return self.folder.read(version)
 
-    def read_many(self, versions: Iterable[int]) -> Iterator[bytes | None]:
-        for version in versions:
+    def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
+        for version in names:
             yield self.read(version) if self.status(version) is not None else None
+
+
+class TailCommitter:
+    """Commits go to the end of the tail; they are published when the test says so."""
+
+    is_final = True
+
+    def __init__(self, log: LogReader, snapshot: Snapshot, begins: Callable[[], object]) -> None:
+        assert isinstance(log.commits, TailCommits)
+        self.log, self.commits, self.begins = log, log.commits, begins
+
+    def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool:
+        self.begins()
+        if version != self.commits.newest() + 1:
+            return False
+        self.commits.append(version, body, options.clock())
+        return True
+
+    def read(self, version: int) -> Winner | None:
+        try:
+            return Winner(version, tuple(self.log.read_commit(version)))
+        except VersionNotFound:
+            return None
+
+    def outcome(self, version: int, txn_id: str) -> bool | None:
+        found = self.read(version)
+        return None if found is None else found.commit_info.txn_id == txn_id
+
+    def publish(self, version: int) -> None:
+        """Nobody does, so that all later readers depend on the tail."""
 
 
 def ducks() -> DeltaTable:
@@ -99,7 +133,7 @@ def with_tail(table: DeltaTable) -> DeltaTable:
     for version in range(PUBLISHED + 1, NEWEST + 2):
         store.put(commit_name(version), b"not a commit of this table\n")
         store.delete(f"_delta_log/{version:020}.crc")
-    return DeltaTable(DeltaLog(store, commits))
+    return DeltaTable(DeltaLog(store, commits, TailCommitter))
 
 
 def followed(table: DeltaTable) -> Any:
@@ -121,7 +155,7 @@ READERS: dict[str, Callable[[DeltaTable], Any]] = {
     "timeline": lambda t: t.timeline().commits,
     "changes": lambda t: t.changes(0).sort_by([("_commit_version", "ascending"), ("id", "ascending")]),
     "changes since": lambda t: t.changes("1970-01-01T04:00:00Z").num_rows,
-    "diff": lambda t: (t.diff(1).rows.num_added, t.diff(1).rows.num_removed, t.diff(1).commits),
+    "diff": lambda t: t.diff(1),
     "versions": lambda t: list(t.versions()),
     "detail": lambda t: t.detail(),
     "earliest": lambda t: t.log.earliest_version(),
@@ -149,7 +183,7 @@ def test_a_commit_that_was_cleaned_up_meanwhile_is_not_in_the_timeline() -> None
     table = ducks()
     table.log.update()
     read_many = table.log.commits.read_many
-    table.log.commits.read_many = lambda versions: (  # type: ignore[method-assign]
+    table.log.commits.read_many = lambda versions: (  # type: ignore[method-assign,assignment]
         None if version == 2 else data
         for version, data in zip(versions, read_many(versions), strict=True))
     assert [commit.version for commit in table.timeline().commits] == [0, 1, 3, 4, 5, 6]
@@ -202,8 +236,101 @@ def test_the_commits_of_a_folder() -> None:
         table.store.list_names("_delta_log/"))
     assert [v for v, _ in commits.listed(1)] == [1, 2]
     assert commits.listed(2)[0][1] == commits.status(2) == table.store.status(commit_name(2))
-    assert list(commits.read_many([2, 7, 0])) == [commits.read(2), None, commits.read(0)]
+    wanted = {v: commit_name(v) for v in (2, 7, 0)}
+    assert list(commits.read_many(wanted)) == [commits.read(2), None, commits.read(0)]
     assert (commits.newest(), commits.published(2), commits.status(3)) == (2, 2, None)
     with pytest.raises(FileNotFoundError):
         commits.read(3)
     assert FolderCommits(MemoryStore()).newest() == -1
+
+
+# -- writing behind a tail -----------------------------------------------------------------------
+
+
+def log_files(table: DeltaTable) -> dict[str, Any]:
+    return {name: kept for name, kept in store_of(table).files.items() if name.startswith("_delta_log/0")
+            and name.endswith((".json", ".parquet"))}
+
+
+WRITERS: dict[str, Callable[[DeltaTable], Any]] = {
+    "append": lambda t: t.append({"id": [6], "name": ["Louie"]}),
+    "delete": lambda t: t.delete("id = 4").metrics["numDeletedRows"],
+    "update": lambda t: t.update({"name": "'Gus'"}, where="id >= 4").version,
+    "vacuum": lambda t: t.vacuum(0, check=False).num_files,
+    "lite vacuum": lambda t: t.vacuum(0, check=False, lite=True).num_files,
+    "restore": lambda t: t.restore(4).metrics["numRestoredFiles"],
+    "restore from before the tail": lambda t: t.restore(2).metrics["numRemovedFiles"],
+    "optimize": lambda t: t.optimize().version,
+    "drop constraint": lambda t: t.drop_constraint("ids"),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_commands_build_on_commits_that_are_no_files(write: Callable[[DeltaTable], Any]) -> None:
+    with set_options(clock=lambda: 100 * HOUR):
+        table, staged = ducks(), with_tail(ducks())
+        before = log_files(staged)
+        assert write(staged) == write(table)
+        assert staged.version == table.version > NEWEST
+        again = DeltaTable(DeltaLog(staged.log.store, staged.log.commits))
+        for one in (staged, again):
+            assert one.to_arrow().sort_by("id") == table.to_arrow().sort_by("id")
+            assert [e.operation for e in one.history()] == [e.operation for e in table.history()]
+    assert log_files(staged) == before, "all of it went to the tail, and nothing of the tail to the folder"
+
+
+def test_a_winner_that_is_only_in_the_tail_is_read_and_judged() -> None:
+    table = with_tail(ducks())
+    txn = table.start_transaction()
+    files = list(txn.filter_files("id = 4"))
+    rival = table.start_transaction()
+    rival.commit([file.remove() for file in rival.filter_files("id = 4")], "DELETE")
+    with pytest.raises(ConcurrentDeleteReadException):
+        txn.commit([file.remove() for file in files], "DELETE")
+    assert [lost.version for lost in txn.attempts] == [NEWEST + 1]
+    table.append({"id": [7], "name": ["Goofy"]})
+    assert table.version == NEWEST + 2
+
+
+def test_a_feature_that_the_tail_uses_is_not_dropped() -> None:
+    table = with_tail(ducks())
+    with pytest.raises(InvalidArgument, match="constraint ids"):
+        table.drop_feature("checkConstraints")
+    table.drop_constraint("ids")
+    table.drop_feature("checkConstraints")
+    assert not table.protocol.supports("checkConstraints") and table.version == NEWEST + 2
+
+
+def test_a_feature_whose_history_needs_checkpoints_is_not_dropped_before_publication() -> None:
+    table = with_tail(ducks())
+    table.add_feature("typeWidening")
+    with pytest.raises(InvalidArgument, match="version 7 cannot be checkpointed"):
+        table.drop_feature("typeWidening")
+    assert table.version == NEWEST + 1
+
+
+def test_no_checkpoint_follows_a_commit_that_is_not_published(caplog: pytest.LogCaptureFixture) -> None:
+    table = with_tail(ducks())
+    table.set_properties({"delta.checkpointInterval": 1})
+    before = log_files(table)
+    table.append({"id": [8], "name": ["Gyro"]})
+    assert log_files(table) == before and not caplog.records
+
+
+def test_a_commit_that_its_committer_publishes_is_followed_by_its_checkpoint() -> None:
+    table = with_tail(ducks())
+    assert isinstance(table.log.commits, TailCommits)
+    commits: TailCommits = table.log.commits
+
+    class Publishing(TailCommitter):
+        def publish(self, version: int) -> None:
+            for at in range(commits.last + 1, version + 1):
+                store_of(table).put(commit_name(at), commits.tail.pop(at)[0])
+                commits.last = at
+
+    log = DeltaLog(table.log.store, commits, Publishing)
+    DeltaTable(log).set_properties({"delta.checkpointInterval": 1})
+    DeltaTable(log).append({"id": [8], "name": ["Gyro"]})
+    assert commits.tail == {} and log.commits.newest() == NEWEST + 2
+    read = DeltaLog(table.log.store).snapshot
+    assert (read.version, read.checkpoint_version) == (NEWEST + 2, NEWEST + 2)

@@ -34,7 +34,7 @@ from deltanb.observe.stepper import CommitStepper, StepLine
 from deltanb.options import set_options
 from deltanb.store.base import LogStore
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore
-from deltanb.transaction.commit import answer
+from deltanb.transaction.drive import answer
 from deltanb.transaction.hooks import FunctionHook
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Backoff, Committed

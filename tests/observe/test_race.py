@@ -25,8 +25,8 @@ from deltanb.options import Options, options, set_options
 from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
 from deltanb.testing import LoseResponse, MemoryStore, ScriptedStore
-from deltanb.transaction.commit import watching
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.drive import watching
 
 Writer = Callable[[DeltaTable], Any]
 

@@ -13,7 +13,7 @@ import deltanb as dn
 from deltanb.errors import ConcurrentAppendException, IllegalStateError, InvalidSchema
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore
-from deltanb.transaction.commit import watching
+from deltanb.transaction.drive import watching
 
 get_active = dn.OptimisticTransaction.get_active
 

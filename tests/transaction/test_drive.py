@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deltanb.testing import Fail, ScriptedStore, TableBuilder
-from deltanb.transaction.commit import Drive
+from deltanb.transaction.drive import Drive
 from deltanb.transaction.steps import Committed, Prepared, PutIfAbsent, ReadWinner
 
 

@@ -11,8 +11,8 @@ from deltanb.observe.what_if import explain_conflict
 from deltanb.options import set_options
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction import journal
-from deltanb.transaction.commit import Drive
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.drive import Drive
 from deltanb.transaction.journal import LostRace, journal_of
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.steps import ReadWinner

@@ -23,8 +23,8 @@ from deltanb.options import set_options
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.local import LocalStore
 from deltanb.testing import Fail, Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
-from deltanb.transaction.commit import answer, watching
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.drive import answer, watching
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Backoff, Committed, PutIfAbsent, ReadWinner
 from deltanb.transaction.transaction import OptimisticTransaction
@@ -448,7 +448,7 @@ def test_an_unanswered_put_is_tried_again_after_a_pause() -> None:
         while not isinstance(step := steps.send(reply), Committed):
             seen.append(step)
             reply = answer(step, txn.committer, waited.append) if not isinstance(step, PutIfAbsent) else (
-                txn.committer.put(step.version, step.body))
+                txn.committer.put(step.version, step.body, step.actions))
     assert waited == [0.125, 0.25]
     assert [type(s) for s in seen].count(Backoff) == 2
 

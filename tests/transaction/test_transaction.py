@@ -100,7 +100,7 @@ def test_steps_of_a_commit_that_loses_one_race_in_order() -> None:
     txn = log.start_transaction()
     seen: list[Any] = []
     steps = txn.commit_steps([file("c")], "WRITE")
-    from deltanb.transaction.commit import drain
+    from deltanb.transaction.drive import drain
 
     committed = drain(steps, txn.committer, seen.append)
     assert [type(s).__name__ for s in seen] == [
@@ -175,7 +175,7 @@ def test_backoff_is_a_step_that_the_driver_waits_for() -> None:
     log = new_log([Lose(RIVAL)])
     txn = log.start_transaction()
     waited: list[float] = []
-    from deltanb.transaction.commit import answer
+    from deltanb.transaction.drive import answer
 
     with set_options(backoff=lambda attempt: attempt / 8):
         steps, reply, kinds = txn.commit_steps([file("c")], "WRITE"), None, []
