@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from deltanb.actions import decode_path
 from deltanb.data.constraints import Checker
 from deltanb.data.data_file import opened
+from deltanb.data.engine import PROCESS
 from deltanb.data.generated import checks_of
 from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
 from deltanb.formatting import did_you_mean
@@ -29,6 +30,7 @@ from deltanb.sql.row_expressions import ROW_FUNCTIONS
 from deltanb.sql.syntax import anonymous_functions
 
 if TYPE_CHECKING:
+    from deltanb.engine import Engine
     from deltanb.store.base import LogStore
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -78,6 +80,15 @@ def choose_engine(
         announce_spark(str(reason), 'With engine="arrow" it is refused instead')
         return "spark"
     return choose_by_size(txn.log.store, [files.table])
+
+
+def named(engine: str) -> Engine:
+    """The engine that :func:`choose_engine` chose."""
+    if engine == "spark":
+        from deltanb.spark.engine import SPARK
+
+        return SPARK
+    return PROCESS
 
 
 def choose_by_size(store: LogStore, files: Iterable[pa.Table]) -> str:

@@ -13,7 +13,7 @@ a row that changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +44,11 @@ def columns_of(metadata: Metadata, protocol: Protocol) -> Fields:
     if not (tracks_rows(metadata, protocol) and all(names)):
         return ()
     return tuple(column_mapping.hidden(str(name), PrimitiveType("long")) for name in names)
+
+
+def tracked_in(names: Collection[str], metadata: Metadata, protocol: Protocol) -> list[StructField]:
+    """Those of :func:`columns_of` that rows with these columns bring."""
+    return [field for field in columns_of(metadata, protocol) if field.name in names]
 
 
 def preserved(metadata: Metadata, protocol: Protocol, *, copies: bool) -> dict[str, str]:

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb import engine
+
 MAX_BITS = 10
 """Bits of a column's rank: 1,024 ranges, more than files that a query could tell apart."""
 KEY_BITS = 62  # ranks of all columns together; they fit into a signed integer of 64 bits
@@ -163,7 +165,7 @@ def sample_of(batches: Iterable[pa.RecordBatch], num_rows: int) -> pa.RecordBatc
 
 
 def in_order(
-    batches: Iterable[pa.RecordBatch], curve: Curve, memory: int = MEMORY_BYTES
+    batches: Iterable[pa.RecordBatch], curve: engine.Curve, memory: int = MEMORY_BYTES
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """The rows in the order of the curve, stretch by stretch: each is one iterator of batches.
 
@@ -184,7 +186,7 @@ def in_order(
 
 
 def _sorted(
-    curve: Curve, first: pa.Table, rest: Iterator[pa.Table]
+    curve: engine.Curve, first: pa.Table, rest: Iterator[pa.Table]
 ) -> Iterator[pa.RecordBatch]:
     yield from curve.sorted(first).to_batches()
     for piece in rest:

@@ -22,7 +22,7 @@ from deltanb.spark.write import write_files
 
 if TYPE_CHECKING:
     from deltanb.data.rewriter import Rewriter
-    from deltanb.data.zorder import Curve
+    from deltanb.engine import Curve
 
 KEY = "__curve"  # beside the table's columns while rows are brought into order
 ONE_FILE = 1 << 50  # bytes that no file reaches; Spark cuts by rows, whose number must stay a long

@@ -6,6 +6,7 @@ away again. What it does not know: how rows become files (the engines), commits 
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
@@ -23,11 +24,27 @@ if TYPE_CHECKING:
     from deltanb.schema.types import StructField
     from deltanb.transaction.delta_log import DeltaLog
 
+CLUSTERING_DOMAIN = "delta.clustering"
+
 Status = Literal["open", "committing", "committed", "failed", "abandoned", "unknown"]
 
 
 def _clock() -> int:
     return options.clock()
+
+
+def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
+    """Paths of the columns that a table is clustered by, as the log has them; empty where there are none.
+
+    Every file must have statistics of these (PROTOCOL.md, "Clustered Table").
+
+    >>> from deltanb.testing import MemoryStore, TableBuilder
+    >>> clustering_columns(TableBuilder(MemoryStore()).create("id long").log.update())
+    []
+    """
+    domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
+    found = json.loads(domain.configuration).get("clusteringColumns") if domain else None
+    return [(path,) if isinstance(path, str) else tuple(path) for path in found or ()]
 
 
 class TransactionalWrite:
@@ -83,7 +100,8 @@ class TransactionalWrite:
             target_file_size: bytes at which a file ends.
             data_change: whether the rows are new to the table; an OPTIMIZE only moves them.
             checks: conditions (:class:`deltanb.data.constraints.Check`) beside the table's own.
-            clustering: physical paths of columns whose statistics are wanted in any case.
+            clustering: physical paths of columns whose statistics are wanted in any case, beside those
+                that the table is clustered by.
             hidden: columns of the data that go into the files beside the table's, such as row ids.
 
         The files are not a part of the table before :meth:`commit`. If writing fails they are removed.
@@ -103,7 +121,8 @@ class TransactionalWrite:
         with set_options(clock=self.clock) if self.clock is not _clock else nullcontext():
             added = write(
                 self.log.store, self.metadata, self.protocol, data, target_file_size=target_file_size,
-                data_change=data_change, checks=checks, clustering=clustering, hidden=hidden,
+                data_change=data_change, checks=checks, hidden=hidden,
+                clustering=[*clustering_columns(self.snapshot), *map(tuple, clustering)],
                 marks=self.identity_marks)
         self.written.extend(added)
         return list(added)

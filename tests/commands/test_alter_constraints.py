@@ -113,13 +113,13 @@ def test_the_engine_can_be_forced() -> None:
 def test_what_one_row_does_not_decide_is_refused_without_spark(
     expression: str, match: str, engine: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deltanb.commands.define.alter_constraints._first_on_spark", no_spark)
+    monkeypatch.setattr("deltanb.spark.engine.SparkEngine.first", no_spark)
     table = table_of({"id": [1], "name": ["x"]})
     refused(table, InvalidPredicate, match, "c", expression, engine)
 
 
 def test_a_function_that_spark_lacks_is_refused_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deltanb.commands.define.alter_constraints._first_on_spark", no_spark)
+    monkeypatch.setattr("deltanb.spark.engine.SparkEngine.first", no_spark)
     monkeypatch.setattr("deltanb.spark.session.running_session", lambda: None)
     table = table_of({"id": [1], "name": ["x"]})
     refused(table, InvalidPredicate, r"soundexx\(\), which is not a function of Spark; did you mean soundex",

@@ -35,7 +35,7 @@ def test_who_works(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = UnsupportedPredicate("soundex")
 
     def chosen(table: DeltaTable, engine: str, reason: UnsupportedPredicate | None = None) -> str:
-        txn = begin(table.log, "DELETE")
+        txn = begin(table.log, "rows", removes="DELETE")
         return engines.choose_engine(txn, engine, txn.filter_files(), reason)
 
     installed: Any = object()
@@ -59,7 +59,7 @@ def test_who_works(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_constraint_that_only_spark_checks_is_sparks(monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(MemoryStore(), pa.schema([("id", pa.int64()), ("t", pa.string())]),
                    properties={"delta.constraints.c": "soundex(t) <> 'A100'"})
-    txn = begin(table.log, "UPDATE")
+    txn = begin(table.log, "rows", removes="UPDATE")
     monkeypatch.setattr(engines, "find_spec", lambda name: object())
     assert engines.choose_engine(txn, "auto", txn.filter_files(), None) == "spark"
     with pytest.raises(UnsupportedPredicate, match="soundex"):
@@ -138,7 +138,7 @@ def test_a_jvm_that_nobody_asked_for_is_announced_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = create(tmp_path / "t", {"id": [1]})
-    txn = begin(table.log, "DELETE")
+    txn = begin(table.log, "rows", removes="DELETE")
     files, reason = txn.filter_files(), UnsupportedPredicate("soundex() runs\nelsewhere")
 
     def said(engine: str, reason: UnsupportedPredicate | None = None) -> str:
@@ -202,9 +202,9 @@ def test_what_the_process_does_not_know_is_refused_with_the_way_out(tmp_path: Pa
 def test_a_constraint_that_spark_is_started_for_is_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from deltanb.commands.define import alter_constraints
+    from deltanb.spark.engine import SparkEngine
 
-    monkeypatch.setattr(alter_constraints, "_first_on_spark", lambda *_: None)
+    monkeypatch.setattr(SparkEngine, "first", lambda *_: None)
     table = create(tmp_path / "t", {"t": ["a"]})
     table.add_constraint("c", "soundex(t) <> 'A100'")
     assert 'With engine="process" it is refused instead.\n' in capsys.readouterr().err

@@ -665,9 +665,9 @@ def test_the_table_gives_values_to_inserted_rows() -> None:
 
 def test_rows_that_were_found_must_be_written(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Conditions that Spark evaluates again may name other rows; then nothing is committed."""
-    from deltanb.commands.merge import merge as command
+    from deltanb.data.engine import ProcessEngine
 
-    write = command.write_rows
-    monkeypatch.setattr(command, "write_rows", lambda txn, data: write(txn, data)[:-1])
+    write = ProcessEngine.write
+    monkeypatch.setattr(ProcessEngine, "write", lambda self, txn, rows: write(self, txn, rows)[:-1])
     error = refused(table, IllegalStateError, lambda: upsert(table, {"id": [1], "v": ["x"]}).execute())
     assert "not the same each time" in str(error)

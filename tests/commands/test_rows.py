@@ -10,8 +10,9 @@ import pytest
 
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult, Stopwatch
-from deltanb.commands.rows import find_and_change as machinery
-from deltanb.commands.rows.find_and_change import FileChanges, bitmap, find, understand
+from deltanb.commands.rows.find_and_change import FileChanges, find, mark_deleted, understand
+from deltanb.data.engine import PROCESS
+from deltanb.data.touched import bitmap, marked_rows, rows_of
 from deltanb.entry import create
 from deltanb.options import StepClock, set_options
 from deltanb.progress import Terminal, progress
@@ -30,24 +31,24 @@ def table() -> DeltaTable:
 
 
 def test_positions_count_deleted_rows_too(table: DeltaTable) -> None:
-    txn = begin(table.log, "DELETE")
+    txn = begin(table.log, "rows", removes="DELETE")
     condition = understand(txn, "id < 5")
-    (found,) = find(txn, condition.scan(txn), condition, "arrow")
+    (found,) = find(txn, condition.scan(txn), condition, PROCESS)
     assert (list(found.rows), found.live, found.others, found.is_whole) == ([0, 1, 3, 4], 7, 3, False)
-    read = {which: [row for batch in machinery.rows_of(txn, [found], which, ["v"])
+    read = {which: [row for batch in rows_of(txn, [found], which, ["v"])
                     for row in batch["v"].to_pylist()] for which in ("touched", "others")}
     assert read == {"touched": ["a", "b", "d", "e"], "others": ["f", "g", "h"]}
-    ((batch, mask),) = machinery.marked_rows(txn, [found])
+    ((batch, mask),) = marked_rows(txn, [found])
     assert dict(zip(batch["id"].to_pylist(), mask.to_pylist(), strict=True)) == {
         0: True, 1: True, 3: True, 4: True, 5: False, 6: False, 7: False}
 
 
 def test_vectors_of_a_discarded_transaction_go_with_it(table: DeltaTable) -> None:
     before = sorted(s.name for s in table.log.store.list_all(""))
-    txn = begin(table.log, "DELETE")
+    txn = begin(table.log, "rows", removes="DELETE")
     condition = understand(txn, "id = 5")
     changes = FileChanges()
-    machinery.mark_deleted(txn, find(txn, condition.scan(txn), condition, "arrow"), changes)
+    mark_deleted(txn, find(txn, condition.scan(txn), condition, PROCESS), changes)
     ((added, removed),) = changes.vectors
     assert added.deletion_vector.cardinality == 2 and removed.deletion_vector.cardinality == 1
     assert len(list(table.log.store.list_all(""))) == len(before) + 1

@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltanb.commands.rows import find_and_change as machinery
+from deltanb.commands.begin import begin
+from deltanb.commands.engine import named
+from deltanb.commands.rows.find_and_change import find, understand
 from deltanb.entry import create
 from deltanb.errors import ConstraintViolation, DeltaError, InvalidPredicate, SchemaMismatch
 from deltanb.table import DeltaTable
@@ -86,10 +88,10 @@ def test_both_find_the_same_rows(
     for where in CONDITIONS[::every]:
         found = []
         for engine in ("arrow", "spark"):
-            txn = machinery.begin(table.log, "DELETE")
-            condition = machinery.understand(txn, where)
+            txn = begin(table.log, "rows", removes="DELETE")
+            condition = understand(txn, where)
             assert condition.reason is None, where
-            touched = machinery.find(txn, condition.scan(txn), condition, engine)
+            touched = find(txn, condition.scan(txn), condition, named(engine))
             found.append({f.file.path: (list(f.rows), f.live) for f in touched})
         assert found[0] == found[1], where
         assert bool(found[0]) == (where != "NOT x IN (1.5, NULL)"), where
@@ -161,8 +163,8 @@ def test_the_partition_part_of_what_only_spark_understands_narrows_the_conflicts
     tmp_path: Path, spark: Any
 ) -> None:
     table = made(tmp_path / "t", {}, partition_by="p")
-    txn = machinery.begin(table.log, "DELETE")
-    condition = machinery.understand(txn, "soundex(t) = 'A100' AND p = 'ü%'")
+    txn = begin(table.log, "rows", removes="DELETE")
+    condition = understand(txn, "soundex(t) = 'A100' AND p = 'ü%'")
     assert len(condition.scan(txn)) == 2
     assert [scan.partition_text for scan in txn.reads.scans] == ["p = 'ü%'"]
 

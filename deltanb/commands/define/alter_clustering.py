@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from deltanb.actions import DomainMetadata
 from deltanb.commands.begin import begin
 from deltanb.commands.define.alter import refuse_unwritable
-from deltanb.commands.define.clustering import DOMAIN, logical_columns
+from deltanb.commands.define.clustering import logical_columns
 from deltanb.data.statistics import indexed_leaves
 from deltanb.errors import InvalidArgument
 from deltanb.schema.column_mapping import mode_of, physical_name
@@ -23,6 +23,7 @@ from deltanb.schema.protocol import supports, upgraded
 from deltanb.schema.types import StructType
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
+from deltanb.transaction.writing import CLUSTERING_DOMAIN
 
 if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
@@ -80,7 +81,7 @@ def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> int | None
         txn.update_protocol(upgraded(txn.protocol, asked))
         refuse_unwritable(txn, txn.metadata, txn.protocol)
     before = logical_columns(txn.snapshot)
-    domain = DomainMetadata(DOMAIN, json.dumps(
+    domain = DomainMetadata(CLUSTERING_DOMAIN, json.dumps(
         {"clusteringColumns": [list(path) for path in physical]}, separators=(",", ":")))
     return txn.commit([domain], Operation("CLUSTER BY", {
         "oldClusteringColumns": ",".join(quoted(path) for path in before),

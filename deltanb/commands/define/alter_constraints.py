@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import Metadata
 from deltanb.commands.begin import begin
 from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
-from deltanb.commands.engine import announce_spark, refuse_unknown_functions
+from deltanb.commands.engine import announce_spark, named, refuse_unknown_functions
 from deltanb.errors import (
     ConstraintViolation,
     InvalidArgument,
@@ -135,37 +135,12 @@ def _check_rows(
             refuse_unknown_functions(expression)
             announce_spark(str(reason), 'With engine="process" it is refused instead')
         runs_here = False
-    if engine == "spark" or not runs_here:
-        row = _first_on_spark(txn, expression, violated, runs_here)
-    else:
-        row = _first_here(txn, violated)
+    files = txn.filter_files(*([violated] if runs_here else []))
+    worker = named("spark" if not runs_here else engine or ENGINES[0])
+    row = worker.first(txn, files, violated, expression)
     if row is not None:
         shown = ", ".join(f"{column}={value!r}"[:80] for column, value in list(row.items())[:8])
         raise ConstraintViolation(
             f"table {txn.table}: constraint {name} ({expression}) cannot be added, a row that is there "
             f"violates it: {shown}. Correct or delete such rows first; nothing was changed",
             constraint=name, row=row, expression=expression)
-
-
-def _first_here(txn: OptimisticTransaction, violated: str) -> dict[str, Any] | None:
-    from deltanb.data.read import iter_batches
-
-    found = txn.filter_files(violated)
-    for batch in iter_batches(txn.snapshot, found.table, where=violated):
-        if batch.num_rows:
-            row: dict[str, Any] = batch.slice(0, 1).to_pylist()[0]
-            return row
-    return None
-
-
-def _first_on_spark(
-    txn: OptimisticTransaction, expression: str, violated: str, narrow: bool
-) -> dict[str, Any] | None:
-    from deltanb.spark.read import read_table
-    from deltanb.spark.refusals import refusals
-
-    found = txn.filter_files(violated) if narrow else txn.filter_files()
-    frame = read_table(txn.snapshot, found.table, None)
-    with refusals(f"evaluate {expression!r}", expression, ". Correct the condition, nothing was changed"):
-        rows = frame.where(violated).limit(1).collect()
-    return rows[0].asDict(recursive=True) if rows else None

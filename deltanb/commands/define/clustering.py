@@ -1,6 +1,6 @@
 """Liquid clustering: which columns a table is clustered by, and which of its files are.
 
-What lives here: the domain ``delta.clustering`` read and put into logical names, the mark that a
+What lives here: the columns of the domain ``delta.clustering`` by their logical names, the mark that a
 clustered file bears (PROTOCOL.md, "Clustered Table"), and the choice of files to be clustered.
 What it does not know: how rows are brought into order (``zorder``), the commit (``optimize``).
 """
@@ -18,11 +18,11 @@ from deltanb.actions import AddFile
 from deltanb.options import options
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
+from deltanb.transaction.writing import clustering_columns
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
-DOMAIN = "delta.clustering"
 PROVIDER = "liquid"
 """The name of the implementation, in ``clusteringProvider``; Delta Spark's, whose tags we set too."""
 CURVE = "hilbert"
@@ -30,23 +30,10 @@ CURVE = "hilbert"
 Path = tuple[str, ...]
 
 
-def physical_columns(snapshot: Snapshot) -> list[Path]:
-    """The clustering columns' paths as the log has them; empty where the table has none.
-
-    >>> from deltanb.testing import MemoryStore, TableBuilder
-    >>> table = TableBuilder(MemoryStore()).create("id long")
-    >>> physical_columns(table.log.update())
-    []
-    """
-    domain = snapshot.domain_metadata.get(DOMAIN)
-    found = json.loads(domain.configuration).get("clusteringColumns") if domain else None
-    return [(path,) if isinstance(path, str) else tuple(path) for path in found or ()]
-
-
 def logical_columns(snapshot: Snapshot) -> list[Path]:
     """The same columns as the schema names them."""
     mode = column_mapping.mode_of(snapshot.metadata, snapshot.protocol)
-    return [_logical(path, snapshot.schema, mode) for path in physical_columns(snapshot)]
+    return [_logical(path, snapshot.schema, mode) for path in clustering_columns(snapshot)]
 
 
 def _logical(path: Path, schema: StructType, mode: str) -> Path:

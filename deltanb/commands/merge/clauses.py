@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from deltanb.commands.define import evolution
-from deltanb.commands.rows import assignments as assigning
+from deltanb.data import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.formatting import did_you_mean
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity

@@ -1,7 +1,8 @@
 """MERGE in the process: equality joins, and the rows they give, with Arrow.
 
 What lives here: :class:`ArrowMerge`, which finds the target's rows that clauses change
-(:meth:`ArrowMerge.find`) and then gives the rows to write (:meth:`ArrowMerge.rows`).
+(:meth:`ArrowMerge.find`) and then writes the new ones (:meth:`ArrowMerge.write`); the contract is
+:class:`deltanb.engine.MergeEngine`.
 What it does not know: the transaction's commit, metrics, deletion vectors (``merge``); Spark.
 
 The source is held in memory. Of the target only the columns that decide are read to find rows,
@@ -12,7 +13,7 @@ written, one batch of the target is in memory at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,11 +35,13 @@ from deltanb.commands.merge.clauses import (
     Names,
     Resolved,
 )
-from deltanb.commands.rows import assignments as assigning
+from deltanb.data import assignments as assigning
 from deltanb.data import inputs
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
+from deltanb.data.engine import PROCESS
 from deltanb.data.row_ids import renewed
+from deltanb.engine import Found
 from deltanb.errors import UnsupportedPredicate
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
 from deltanb.sql import expressions as ex
@@ -71,22 +74,8 @@ class Changed:
         return BitMap64(self.positions[np.isin(self.clauses, clauses)].astype(np.uint64))
 
 
-@dataclass
-class Found:
-    """What the join gave: the files that change, and how many rows each clause takes.
-
-    ``several`` is whether a row of the target met more than one of the source. ``counts`` are rows by
-    the clause's place among all; those of inserts only where ``inserts_are_counted``.
-    """
-
-    changed: list[Changed] = field(default_factory=list)
-    several: bool = False
-    counts: dict[int, int] = field(default_factory=dict)
-    inserts_are_counted: bool = True
-
-
 class ArrowMerge:
-    """One merge in the process.
+    """One merge in the process; see :class:`deltanb.engine.MergeEngine`.
 
     Args:
         on: the condition, which must have a key.
@@ -143,12 +132,7 @@ class ArrowMerge:
     def find(
         self, files: FileScan, where: Sequence[Predicate], seen: Callable[[], None] = lambda: None
     ) -> Found:
-        """Join the files' rows with the source.
-
-        Args:
-            where: conjuncts over the target that every row which can match satisfies.
-            seen: called after each file that is read.
-        """
+        """Join the files' rows with the source, :data:`WINDOW_ROWS` at a time."""
         found = Found()
         needed = self._needed()
         scan = plan(self.txn.snapshot, needed, self._filter(where))
@@ -251,17 +235,17 @@ class ArrowMerge:
 
     # -- rows ----------------------------------------------------------------------------------------
 
-    def rows(
-        self, changed: Sequence[Changed], groups: Sequence[str], inserts: Sequence[int] | None = None,
+    def write(
+        self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
-    ) -> inputs.Source:
-        """Rows to write, in the table's new schema; rows of the table with their ids, where it tracks rows.
+    ) -> list[AddFile]:
+        """One batch of the target is in memory at a time."""
+        return PROCESS.write(self.txn, self._rows(changed, groups, inserts, without))
 
-        Args:
-            groups: ``update``, ``insert``, and ``copy`` for the rows of the files that no clause changes.
-            inserts: the clauses whose rows are inserted, by their places among all; all unless given.
-            without: columns to leave out.
-        """
+    def _rows(
+        self, changed: Sequence[Changed], groups: Sequence[str], inserts: Sequence[int] | None,
+        without: Collection[str],
+    ) -> inputs.Source:
         schema = to_arrow(nullable(self.schema))
         kept = [name for name in schema.names if name not in without]
 

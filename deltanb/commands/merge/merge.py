@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyroaring import BitMap64
 
 from deltanb.actions import AddFile
 from deltanb.commands.begin import begin
@@ -41,21 +40,14 @@ from deltanb.commands.merge.clauses import (
 from deltanb.commands.merge.in_process import ArrowMerge, check_runs_here
 from deltanb.commands.merge.on import On, analyze
 from deltanb.commands.result import CommandResult, Stopwatch
-from deltanb.commands.rows.assignments import texts
 from deltanb.commands.rows.change_files import wants_changes, write_changes
-from deltanb.commands.rows.find_and_change import (
-    FileChanges,
-    TouchedFile,
-    live_count,
-    mark_deleted,
-    rows_of,
-    uses_vectors,
-    write_rows,
-    written_rows,
-)
+from deltanb.commands.rows.find_and_change import FileChanges, mark_deleted, uses_vectors
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.data import inputs
+from deltanb.data.assignments import texts
 from deltanb.data.enforce import Enforcer, nullable
+from deltanb.data.touched import live_count, rows_of, written_rows
+from deltanb.engine import FileRows, Found, MergeEngine, TouchedFile
 from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
 from deltanb.log.replay import files_table
 from deltanb.log.snapshot import Snapshot
@@ -274,15 +266,6 @@ def _rows_in(files: Iterable[AddFile]) -> int:
     return sum(file.num_records or 0 for file in files)
 
 
-class FileRows(Protocol):
-    """A file of the target and the rows of it that change."""
-
-    file: AddFile
-
-    def of(self, clauses: Sequence[int]) -> BitMap64:
-        """The positions of the rows that some clauses change."""
-
-
 class _Merge:
     """One run of a merge."""
 
@@ -357,7 +340,7 @@ class _Merge:
 
     # -- who, and which files ------------------------------------------------------------------------
 
-    def _begun(self) -> tuple[Any, str, FileScan, list[Predicate]]:
+    def _begun(self) -> tuple[MergeEngine, str, FileScan, list[Predicate]]:
         """The engine with the source at hand, its name, the files to look into, and what their rows that
         can match satisfy."""
         nothing = FileScan(files_table([]))
@@ -383,7 +366,7 @@ class _Merge:
             yield clause.condition
             yield from texts(clause.tree)
 
-    def _work(self, engine: str) -> Any:
+    def _work(self, engine: str) -> MergeEngine:
         arguments = (self.txn, self.names, self.on, self.clauses, self.schema)
         if engine == "spark":
             from deltanb.commands.merge.on_spark import SparkMerge
@@ -398,7 +381,7 @@ class _Merge:
     def _places(self, *actions: str) -> list[int]:
         return [place for place, clause in enumerate(self.clauses) if clause.action in actions]
 
-    def _write(self, work: Any, found: Any) -> FileChanges:
+    def _write(self, work: MergeEngine, found: Found) -> FileChanges:
         """Write the files; those of the change data feed say what the new ones hold.
 
         Inserted rows are written apart where the table gives them values: defaults, identity values.
@@ -424,11 +407,11 @@ class _Merge:
         new: dict[str, list[AddFile]] = {}
         for together in filter(None, apart):
             new.setdefault(together[0], []).extend(
-                write_rows(txn, work.rows(found.changed, together)))
+                work.write(found.changed, together))
         if any(lacking.values()) and INSERT in groups:
             for place in inserts:
-                inserted = work.rows(found.changed, [INSERT], [place], lacking[place])
-                new.setdefault(INSERT, []).extend(write_rows(txn, inserted))
+                inserted = work.write(found.changed, [INSERT], [place], lacking[place])
+                new.setdefault(INSERT, []).extend(inserted)
         changes.written = [file for files in new.values() for file in files]
         self._count(found, changes)
         if not feed:
@@ -441,7 +424,7 @@ class _Merge:
         ])
         return changes
 
-    def _count(self, found: Any, changes: FileChanges) -> None:
+    def _count(self, found: Found, changes: FileChanges) -> None:
         """Take the inserted rows from the files written where the engine did not count them, and make
         sure that those hold the rows which were found.
 

@@ -1,7 +1,7 @@
 """MERGE on Spark: joins of any condition, and the rows they give, as DataFrames.
 
-What lives here: :class:`SparkMerge`, which has the two parts of ``merge_rows.ArrowMerge``: it
-finds the rows that clauses change, and gives the rows to write.
+What lives here: :class:`SparkMerge`, which finds the rows that clauses change, and writes the new
+ones; the contract is :class:`deltanb.engine.MergeEngine`.
 What it does not know: the transaction's commit, metrics, deletion vectors (``merge``).
 
 The source is numbered and held still first: it is read twice, and must be the same both times. What
@@ -31,16 +31,18 @@ from deltanb.commands.merge.clauses import (
     Names,
     Resolved,
 )
-from deltanb.commands.merge.in_process import Found, plain_column, type_at
+from deltanb.commands.merge.in_process import plain_column, type_at
 from deltanb.commands.merge.on import MAX_LISTED_PARTITIONS, MAX_LISTED_VALUES, Key
 from deltanb.data.enforce import differences, mismatch, nullable, refuse_lacking
 from deltanb.data.row_ids import columns_of
+from deltanb.engine import Found
 from deltanb.errors import InvalidTable
 from deltanb.log.replay import files_table
 from deltanb.schema.columns import GENERATION, KEYS
 from deltanb.schema.types import StructField, StructType, to_arrow
 from deltanb.spark.checks import refused
 from deltanb.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
+from deltanb.spark.engine import SPARK
 from deltanb.spark.read import PATH, ROW, read_rows
 from deltanb.spark.refusals import refusals
 from deltanb.spark.rows import rules, stored
@@ -74,7 +76,8 @@ class SparkChanged:
 
 
 class SparkMerge:
-    """One merge on Spark; arguments as of ``ArrowMerge``, with the source.
+    """One merge on Spark; arguments as of ``ArrowMerge``, with the source. See
+    :class:`deltanb.engine.MergeEngine`.
 
     Raises:
         InvalidPredicate: SQL that Spark cannot evaluate.
@@ -138,7 +141,7 @@ class SparkMerge:
     def find(
         self, files: FileScan, where: Sequence[Predicate], seen: Callable[[], None] = lambda: None
     ) -> Found:
-        """Join the files' rows with the source; see ``ArrowMerge.find``."""
+        """Join the files' rows with the source."""
         kinds = {clause.kind for clause in self.clauses}
         found = Found(inserts_are_counted=NOT_MATCHED not in kinds)
         if kinds == {NOT_MATCHED}:
@@ -172,16 +175,22 @@ class SparkMerge:
                 one = changed.setdefault(place, SparkChanged(files[place]))
                 rows = BitMap64.deserialize(part["rows"])
                 one.rows[clause] = one.rows.get(clause, BitMap64()) | rows
-        found.changed = [changed[place] for place in sorted(changed)]  # type: ignore[misc]
+        found.changed = [changed[place] for place in sorted(changed)]
         self.with_matches = [files[place] for place in sorted(matched)]
 
     # -- rows ----------------------------------------------------------------------------------------
 
-    def rows(
+    def write(
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
+    ) -> list[AddFile]:
+        """By a second join, over the files with a match alone."""
+        return SPARK.write(self.txn, self._rows(changed, groups, inserts, without))
+
+    def _rows(
+        self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None,
+        without: Collection[str],
     ) -> DataFrame:
-        """Rows to write, in the table's new schema, with ids; see ``ArrowMerge.rows``."""
         with rules(self.session):
             if set(groups) == {INSERT}:
                 source = self._inserted()

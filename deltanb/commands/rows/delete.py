@@ -3,38 +3,32 @@
 What lives here: :func:`delete`. Rows that partition values alone decide go with their files, by the log
 alone. Of other files only those that hold such rows change: they get a deletion vector where the
 table has ``delta.enableDeletionVectors``, else their other rows are written again.
-What it does not know: how rows are found and files written (``rows``, ``spark/rows.py``).
+What it does not know: how rows are found and files written (``find_and_change``, the engines).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltanb.commands.begin import begin
-from deltanb.commands.engine import check_engine, choose_engine
+from deltanb.commands.engine import check_engine, choose_engine, named
 from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (
-    Condition,
     FileChanges,
-    TouchedFile,
     find,
-    known_live_count,
     mark_deleted,
-    rows_of,
-    schema_with_row_ids,
-    table_of,
-    table_of_rows,
     understand,
     uses_vectors,
-    write_rows,
 )
 from deltanb.commands.rows.write import commit_or_discard
-from deltanb.data import inputs
+from deltanb.data.touched import known_live_count, rows_of
+from deltanb.engine import Condition, TouchedFile
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
+    from deltanb.engine import Engine
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -80,18 +74,18 @@ def delete(
     files = condition.scan(txn)
     if condition.is_decided_by_log(txn):
         return _whole_files(txn, condition, files, watch, user_metadata)
-    engine = choose_engine(txn, engine, files, condition.reason, [condition.sql])
+    worker = named(choose_engine(txn, engine, files, condition.reason, [condition.sql]))
     from deltanb.progress import progress
 
     with progress("DELETE: looking for rows", len(files)) as seen:
-        touched = find(txn, files, condition, engine, seen)
+        touched = find(txn, files, condition, worker, seen)
     watch.lap("scanTimeMs")
     if not touched:
-        return CommandResult("DELETE", None, engine)
+        return CommandResult("DELETE", None, worker.name)
 
     def work() -> int:
         with progress("DELETE: writing files"):
-            changes = _changed(txn, condition, touched, engine)
+            changes = _changed(txn, condition, touched, worker)
         watch.lap("rewriteTimeMs")
         metrics.update(changes.metrics(), **watch.metrics())
         metrics["numDeletedRows"] = sum(len(found.rows) for found in touched)
@@ -99,7 +93,7 @@ def delete(
                                                       user_metadata))
 
     metrics: dict[str, int] = {}
-    return CommandResult("DELETE", commit_or_discard(txn, work), engine, metrics)
+    return CommandResult("DELETE", commit_or_discard(txn, work), worker.name, metrics)
 
 
 def _whole_files(
@@ -125,7 +119,7 @@ def _whole_files(
 
 
 def _changed(
-    txn: OptimisticTransaction, condition: Condition, touched: list[TouchedFile], engine: str
+    txn: OptimisticTransaction, condition: Condition, touched: list[TouchedFile], engine: Engine
 ) -> FileChanges:
     changes = FileChanges()
     if uses_vectors(txn):
@@ -134,25 +128,10 @@ def _changed(
         changes.removed = [found.file.remove() for found in touched]
         changes.copied = sum(found.others for found in touched)
         if changes.copied:
-            changes.written = write_rows(txn, _survivors(txn, condition, touched, engine))
+            changes.written = engine.survivors(txn, touched, condition)
     if wants_changes(txn) and not all(found.is_whole for found in touched):
         changes.changes = write_changes(txn, [("delete", rows_of(txn, touched, "touched"))])
     return changes
-
-
-def _survivors(
-    txn: OptimisticTransaction, condition: Condition, touched: list[TouchedFile], engine: str
-) -> Any:
-    kept = [found for found in touched if not found.is_whole]
-    if engine == "arrow":
-        return inputs.Source(
-            schema_with_row_ids(txn), lambda: rows_of(txn, kept, "others", row_ids=True))
-    from deltanb.spark.rows import all_rows, without_rows
-
-    if not condition.can_be_repeated:
-        return all_rows(txn.snapshot, table_of_rows(txn, kept, "others"))
-    assert condition.sql is not None
-    return without_rows(txn.snapshot, table_of(kept), condition.sql)
 
 
 def _operation(

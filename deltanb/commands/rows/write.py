@@ -9,7 +9,6 @@ A write that is refused, or loses to another commit, leaves no file behind.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 logger = get_logger(__name__)
-
-CLUSTERING_DOMAIN = "delta.clustering"
 
 
 @active.command
@@ -247,15 +244,7 @@ class _Change:
 def _write_rows(
     txn: OptimisticTransaction, data: Any, plan: _Plan, checks: Sequence[Check] = ()
 ) -> list[AddFile]:
-    return txn.write_files(data, target_file_size=plan.target_file_size, checks=checks,
-                           clustering=clustering_of(txn))
-
-
-def clustering_of(txn: OptimisticTransaction) -> list[list[str]]:
-    """Physical paths of the columns the table is clustered by, which statistics must describe."""
-    domain = txn.snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
-    columns = json.loads(domain.configuration).get("clusteringColumns") if domain else None
-    return [[path] if isinstance(path, str) else list(path) for path in columns or ()]
+    return txn.write_files(data, target_file_size=plan.target_file_size, checks=checks)
 
 
 def _overwritten(txn: OptimisticTransaction, data: Any, plan: _Plan) -> _Change:
@@ -334,8 +323,7 @@ def _rows_kept(txn: OptimisticTransaction, condition: Predicate, where: str) -> 
                 yield from pa.Table.from_batches([batch]).filter(miss).to_batches()
 
     if touched:
-        change.copied = txn.write_files(inputs.Source(read, survivors),
-                                        clustering=clustering_of(txn), hidden=tracked)
+        change.copied = txn.write_files(inputs.Source(read, survivors), hidden=tracked)
     return change
 
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 from deltanb import parallel
 from deltanb.actions import AddFile, decode_path
 from deltanb.commands.begin import begin
-from deltanb.commands.define import clustering
 from deltanb.commands.result import CommandResult
 from deltanb.damage import reading
 from deltanb.data import statistics
@@ -26,6 +25,7 @@ from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
+from deltanb.transaction.writing import clustering_columns
 
 if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
@@ -63,7 +63,7 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     from deltanb.progress import progress
 
     txn = begin(log, "files")
-    paths = clustering.physical_columns(txn.snapshot)
+    paths = clustering_columns(txn.snapshot)
     paths += [_physical(txn, name) for name in columns or ()]
     files = txn.filter_files()  # a file that goes meanwhile must not come back
     found = []

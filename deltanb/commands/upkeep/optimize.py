@@ -22,12 +22,11 @@ from deltanb import parallel
 from deltanb.actions import AddFile
 from deltanb.commands.begin import begin
 from deltanb.commands.define import clustering
-from deltanb.commands.engine import bytes_to_read, check_engine, choose_by_size
+from deltanb.commands.engine import bytes_to_read, check_engine, choose_by_size, named
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.commands.upkeep.rewrite import Rewrite, commit_rewrite
 from deltanb.data import zorder
-from deltanb.data.rewriter import Rewriter
 from deltanb.data.row_ids import preserved
 from deltanb.errors import InvalidArgument
 from deltanb.options import options
@@ -37,8 +36,11 @@ from deltanb.sql import predicates
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan, partition_key
+from deltanb.transaction.writing import clustering_columns
 
 if TYPE_CHECKING:
+    from deltanb.engine import Engine
+    from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -46,9 +48,6 @@ MAX_DELETED_RATIO = 0.05
 """Of the rows of a file: with more of them deleted it is written again whatever its size."""
 MAX_WORKERS = 4
 """Bins worked on at a time; each holds about a row group in memory."""
-ORDERED_SLACK = 2
-"""A stretch of a curve has the target's size by a sample. A file may be so many times as large before
-it is cut, so that a stretch is one file."""
 
 
 @active.command
@@ -275,53 +274,45 @@ def _run(
 ) -> CommandResult:
     from deltanb.progress import progress
 
-    engine = _chosen(txn, engine, [task.files for task in tasks])
     if not tasks:
         return CommandResult(operation.name, None, "log")
+    worker = _chosen(txn, engine, [task.files for task in tasks])
     done: list[CommandResult] = []
 
     def work() -> int:
         files = sum(task.files.num_rows for task in tasks)
         with progress(f"{operation.name}: files written again", files) as seen:
-            rewrites = _rewritten(txn, tasks, engine, seen)
+            rewrites = _rewritten(txn, tasks, worker, seen)
         metrics = _metrics(rewrites)
         tags = preserved(txn.metadata, txn.protocol, copies=True)
         _, version = commit_rewrite(txn, rewrites, operation.replace(metrics=metrics, tags=tags))
-        done.append(CommandResult(operation.name, version, engine, metrics))
+        done.append(CommandResult(operation.name, version, worker.name, metrics))
         return version
 
     commit_or_discard(txn, work)
     return done[0]
 
 
-def _chosen(txn: OptimisticTransaction, engine: str, files: Sequence[pa.Table]) -> str:
+def _chosen(txn: OptimisticTransaction, engine: str, files: Sequence[pa.Table]) -> Engine:
     """Who works: Spark on much data, where it is installed and can reach the files."""
-    if engine != "auto":
-        return engine
-    return "arrow" if not files else choose_by_size(txn.log.store, files)
+    return named(choose_by_size(txn.log.store, files) if engine == "auto" else engine)
 
 
 def _rewritten(
-    txn: OptimisticTransaction, tasks: Sequence[_Task], engine: str, seen: Callable[[], None]
+    txn: OptimisticTransaction, tasks: Sequence[_Task], engine: Engine, seen: Callable[[], None]
 ) -> list[Rewrite]:
     """The tasks done, several at a time; curves one by one, as each may fill the memory."""
     mode = column_mapping.mode_of(txn.metadata, txn.protocol)
-    columns = clustering.physical_columns(txn.snapshot)
+    columns = clustering_columns(txn.snapshot)
     ordered_by = [_physical(txn.snapshot.schema, path, mode)
-                  for path in (tasks[0].columns if tasks else ())]
-    rewriter = Rewriter(txn, dict.fromkeys([*columns, *ordered_by]))
-    write: Callable[[_Task], list[AddFile]]
-    if engine == "spark":
-        from deltanb.spark.rewrite import write_together
+                  for path in tasks[0].columns]
+    wanted = list(dict.fromkeys([*columns, *ordered_by]))
 
-        def write(task: _Task) -> list[AddFile]:
-            curve = _fitted(rewriter, task) if task.curve else None
-            return write_together(rewriter, task.files, curve)
-    else:
-        def write(task: _Task) -> list[AddFile]:
-            if not task.curve:
-                return rewriter.write(rewriter.batches(task.files))
-            return _write_in_order(rewriter, task)
+    def write(task: _Task) -> list[AddFile]:
+        curve = _fitted(txn.snapshot, task) if task.curve else None
+        if task.curve and curve is None:
+            return []
+        return engine.moved(txn, task.files, curve, task.target, wanted)
 
     def work(task: _Task) -> Rewrite:
         added = write(task)
@@ -345,26 +336,17 @@ def _physical(schema: StructType, path: clustering.Path, mode: str) -> clusterin
     return tuple(names)
 
 
-def _fitted(rewriter: Rewriter, task: _Task) -> zorder.Curve | None:
+def _fitted(snapshot: Snapshot, task: _Task) -> zorder.Curve | None:
     """The task's curve, from a sample of the columns that it goes by; None where there is no row."""
     from deltanb.data.read import iter_batches
 
     names = list(dict.fromkeys(path[0] for path in task.columns))
-    batches = iter_batches(rewriter.snapshot, task.files, names)
+    batches = iter_batches(snapshot, task.files, names)
     rows = sum(file.num_records or 0 for file in FileScan(task.files))
     sample = zorder.sample_of(batches, rows)
-    size = bytes_to_read(rewriter.snapshot.log.store, [task.files], whole=True)
+    size = bytes_to_read(snapshot.log.store, [task.files], whole=True)
     parts = max(1, -(-size // task.target))
     return sample and zorder.Curve.fit(task.curve or "", list(task.columns), sample, parts)
-
-
-def _write_in_order(rewriter: Rewriter, task: _Task) -> list[AddFile]:
-    curve = _fitted(rewriter, task)
-    if curve is None:
-        return []
-    stretches = zorder.in_order(rewriter.batches(task.files), curve)
-    return [file for rows in stretches
-            for file in rewriter.write(rows, task.target * ORDERED_SLACK)]
 
 
 def _metrics(rewrites: Sequence[Rewrite]) -> dict[str, int]:

@@ -17,18 +17,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb.engine import Assignments
 from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate
 from deltanb.formatting import did_you_mean
+from deltanb.schema.columns import GENERATION, START
 from deltanb.schema.types import DataType, StructField, StructType
 from deltanb.sql import predicates
 from deltanb.sql.names import leaf_names, split_name
 from deltanb.sql.values import Value
 
-GENERATION_KEY = "delta.generationExpression"
-_IDENTITY_KEY = "delta.identity.start"
-
-Tree = dict[str, Any]
-"""SQL by column name as the schema spells it; for fields inside a struct a tree of the same kind."""
+Tree = Assignments
 
 
 def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
@@ -40,7 +38,8 @@ def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
         InvalidPredicate: a name that is not a column, with the closest ones, or a value that is not text.
         InvalidArgument: nothing is assigned, a column twice, or one that the table fills in itself.
 
-    >>> from deltanb.schema.types import PrimitiveType
+    >>> from deltanb.schema.columns import GENERATION, START
+from deltanb.schema.types import PrimitiveType
     >>> inner = StructType([StructField("b", PrimitiveType("long"))])
     >>> resolve(StructType([StructField("a", inner)]), {"A.B": "1"})
     {'a': {'b': '1'}}
@@ -62,8 +61,8 @@ def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
 
 def generated(schema: StructType, tree: Tree) -> Tree:
     """The expressions of generated columns that nobody assigns."""
-    return {field.name: str(field.metadata[GENERATION_KEY]) for field in schema.fields
-            if GENERATION_KEY in field.metadata and field.name not in tree}
+    return {field.name: str(field.metadata[GENERATION]) for field in schema.fields
+            if GENERATION in field.metadata and field.name not in tree}
 
 
 def texts(tree: Tree) -> Iterator[str]:
@@ -95,7 +94,7 @@ def _path(schema: StructType, name: str) -> list[StructField]:
             raise _unknown(schema, name)
         path.append(field)
         current = field.type
-    if _IDENTITY_KEY in path[0].metadata:
+    if START in path[0].metadata:
         raise InvalidArgument(
             f"column {path[0].name!r} is an identity column, whose values the table gives; it cannot be "
             "assigned", column=path[0].name)

@@ -1,0 +1,119 @@
+"""The engine in the process: rows found and written with Arrow.
+
+What lives here: :data:`PROCESS`, which keeps the contract of :class:`deltanb.engine.Engine`.
+What it does not know: Spark, which keeps the same one; commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from deltanb import parallel
+from deltanb.actions import AddFile
+from deltanb.data import inputs, zorder
+from deltanb.data.assignments import Assigner
+from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.data.read import iter_batches
+from deltanb.data.rewriter import Rewriter
+from deltanb.data.row_ids import columns_of, renewed, tracked_in
+from deltanb.data.touched import bitmap, live_count, marked_rows, rows_of
+from deltanb.engine import TouchedFile
+
+if TYPE_CHECKING:
+    from deltanb.engine import Assignments, Condition, Curve
+    from deltanb.transaction.reads import FileScan
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+ORDERED_SLACK = 2
+"""A stretch of a curve has the target's size by a sample. A file may be so many times as large before
+it is cut, so that a stretch is one file."""
+
+
+class ProcessEngine:
+    """Arrow; see :class:`deltanb.engine.Engine`."""
+
+    name = "arrow"
+
+    def find(
+        self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None]
+    ) -> list[TouchedFile]:
+        """Only the condition's columns are read, of the row groups that may hold such rows."""
+        assert condition.predicate is not None
+        scan = plan(txn.snapshot, [], condition.predicate)
+
+        def search(file: AddFile) -> TouchedFile:
+            rows = BitMap64()
+            row = {"path": file.path, "partition_values": file.partition_values,
+                   "deletion_vector": file.deletion_vector}
+            for batch in read_data_file(scan, row, positions=True):
+                rows |= bitmap(batch.column(ROW_POSITION))
+            return TouchedFile(file, rows, live_count(txn, file) if rows else 0)
+
+        touched = []
+        for found in parallel.each(search, files, name="find"):
+            seen()
+            if found.rows:
+                touched.append(found)
+        return touched
+
+    def first(
+        self, txn: OptimisticTransaction, files: FileScan, where: str, said: str
+    ) -> dict[str, Any] | None:
+        """The first of them, in the order of the files."""
+        for batch in iter_batches(txn.snapshot, files.table, where=where):
+            if batch.num_rows:
+                row: dict[str, Any] = batch.slice(0, 1).to_pylist()[0]
+                return row
+        return None
+
+    def survivors(
+        self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition
+    ) -> list[AddFile]:
+        """They are read by their positions: the condition is not evaluated again."""
+        return self._write_again(txn, lambda: rows_of(txn, touched, "others", row_ids=True))
+
+    def changed(
+        self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition,
+        assignments: Assignments, *, others: bool,
+    ) -> list[AddFile]:
+        """In the order of the rows in their files."""
+        assigner = Assigner(txn.snapshot.schema, assignments)
+        tracked = columns_of(txn.metadata, txn.protocol)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            if others:
+                for batch, mask in marked_rows(txn, touched):
+                    yield renewed(assigner.apply_where(batch, mask), tracked, mask)
+                return
+            for batch in rows_of(txn, touched, "touched", row_ids=True):
+                for changed in assigner.apply(pa.Table.from_batches([batch])).to_batches():
+                    yield renewed(changed, tracked)
+
+        return self._write_again(txn, batches)
+
+    def moved(
+        self, txn: OptimisticTransaction, files: pa.Table, curve: Curve | None, target_size: int,
+        clustering: Iterable[Sequence[str]],
+    ) -> list[AddFile]:
+        """One batch is in memory at a time; along a curve all rows, or they wait on disk."""
+        rewriter = Rewriter(txn, clustering)
+        if curve is None:
+            return rewriter.write(rewriter.batches(files))
+        stretches = zorder.in_order(rewriter.batches(files), curve)
+        return [file for rows in stretches for file in rewriter.write(rows, target_size * ORDERED_SLACK)]
+
+    def write(self, txn: OptimisticTransaction, rows: Any) -> list[AddFile]:
+        """Rows as ``data.inputs.Source``."""
+        return txn.write_files(rows, hidden=tracked_in(rows.schema.names, txn.metadata, txn.protocol))
+
+    def _write_again(
+        self, txn: OptimisticTransaction, batches: Callable[[], Iterator[pa.RecordBatch]]
+    ) -> list[AddFile]:
+        return self.write(txn, inputs.Source(plan(txn.snapshot, row_ids=True).schema, batches))
+
+
+PROCESS = ProcessEngine()
