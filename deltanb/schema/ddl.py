@@ -2,6 +2,9 @@
 
 What lives here: a small parser over sqlglot's Spark tokens for what stands between the brackets of CREATE
 TABLE and after ADD COLUMNS: ``name type [NOT NULL] [DEFAULT …] [COMMENT '…'] [FIRST | AFTER name]``.
+sqlglot cuts the text, and no more: its own reading of DDL leaves out the type in ``name: type``, knows
+neither ``void`` nor ``struct<>``, takes ``text``, ``int[]`` and ``int(3)`` for types, which Spark has not,
+and writes anew the text of an expression, which the log is to hold as it was written.
 What it does not know: tables, and whether a column may be added to one.
 
 >>> str(parse_type("array<struct<a: int, b: decimal(10, 2)>>"))
@@ -280,9 +283,7 @@ class _Parser:
         path = [self.name()]
         while self.take(TokenType.DOT):
             path.append(self.name())
-        self.take(TokenType.COLON)
-        data_type, char = self.type_and_length()
-        metadata: dict[str, Any] = {CHAR_KEY: char} if char else {}
+        data_type, metadata = self.type_of_column()
         nullable, position = True, None
         while self.token is not None and self.token.token_type != TokenType.COMMA:
             if self.word("not", "null"):
@@ -362,6 +363,12 @@ class _Parser:
         sign = -1 if self.take(TokenType.DASH) else 1
         return sign * int(self.expect(TokenType.NUMBER, "a number").text)
 
+    def type_of_column(self) -> tuple[DataType, dict[str, Any]]:
+        """The type behind a name, and what of it is metadata."""
+        self.take(TokenType.COLON)
+        data_type, char = self.type_and_length()
+        return data_type, {CHAR_KEY: char} if char else {}
+
     # -- types ---------------------------------------------------------------------------------------
 
     def type(self) -> DataType:
@@ -424,9 +431,7 @@ class _Parser:
             if fields:
                 self.expect(TokenType.COMMA, "','")
             name = self.name()
-            self.take(TokenType.COLON)
-            data_type, char = self.type_and_length()
-            metadata: dict[str, Any] = {CHAR_KEY: char} if char else {}
+            data_type, metadata = self.type_of_column()
             nullable = not self.word("not", "null")
             if self.word("comment"):
                 metadata["comment"] = self.string()

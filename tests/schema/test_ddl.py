@@ -50,6 +50,9 @@ def test_nested_types() -> None:
     ("", "a type is expected, it ends there"), ("'int'", "a type is expected"),
     ("map<string>", "',' is expected"), ("struct<a>", "a type (tinyint"), ("`int`", "a type"),
     ("'open", "not valid DDL"),
+    # Types of other databases, which sqlglot would take for some of Spark's.
+    ("text", "found 'text'"), ("array<json>", "found 'json'"), ("int[]", "the end is expected"),
+    ("int(3)", "the end is expected"), ("bigint unsigned", "the end is expected"),
 ])
 def test_no_types(text: str, says: str) -> None:
     with pytest.raises(InvalidSchema) as caught:
