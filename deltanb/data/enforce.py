@@ -134,7 +134,7 @@ def _compare(data: _Struct, table: StructType, prefix: str, extra_ok: bool) -> l
             lines += _compare_type(data.fields[place].type, field.type, path, extra_ok)
     if not extra_ok:
         known = {field.name.lower() for field in table.fields}
-        lines += [f"+ {prefix}{field.name}: {_said(field.type)}, not in the table"
+        lines += [f"+ {prefix}{field.name}: {_type_name(field.type)}, not in the table"
                   for field in data.fields if field.name.lower() not in known]
     return lines
 
@@ -152,10 +152,10 @@ def _compare_type(found: pa.DataType, wanted: DataType, path: str, extra_ok: boo
                 + _compare_type(found.item_type, wanted.value_type, path + ".value", extra_ok))
     if isinstance(wanted, PrimitiveType) and _assignable(found, wanted):
         return []
-    return [f"~ {path}: {_said(found)} in the data, {wanted} in the table"]
+    return [f"~ {path}: {_type_name(found)} in the data, {wanted} in the table"]
 
 
-def _said(found: pa.DataType) -> str:
+def _type_name(found: pa.DataType) -> str:
     try:
         return str(schemas.from_arrow_type(found))
     except InvalidSchema:

@@ -113,7 +113,7 @@ def opened(table: str, operation: str, read_version: int) -> StepFrame:
         boxes.append(Box(read_version, "read", "read"))
     read = f"you read v{read_version}" if read_version >= 0 else "there is no table yet"
     frame = StepFrame(0, "", read, READ, table, operation, read_version, boxes=tuple(boxes))
-    return _told(frame, read)
+    return _with_line(frame, read)
 
 
 def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
@@ -122,38 +122,38 @@ def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
     match step:
         case Prepared():
             actions = units.count(step.num_actions, "action")
-            return _told(frame, f"prepare: {actions}, {step.isolation}",
+            return _with_line(frame, f"prepare: {actions}, {step.isolation}",
                          f"{actions} prepared", at=PREPARE)
         case PutIfAbsent():
-            return _told(_trying(frame, step), f"put: v{step.version} if it is absent",
+            return _with_line(_trying(frame, step), f"put: v{step.version} if it is absent",
                          f"is v{step.version} free?", at=PUT)
         case ReadWinner():
             return _read(frame, step.version, reply)
         case Recognised():
             frame = _boxed(frame, Box(step.version, "yours", "yours"))
-            return _told(frame, f"found: v{step.version} is your own, its answer was lost",
+            return _with_line(frame, f"found: v{step.version} is your own, its answer was lost",
                          f"v{step.version} is your own commit", at=TAKEN)
         case Lost():
             writer, operation = _writer(step.winner), step.winner.operation
             who = units.clean(f"{writer} {operation}".strip())
             frame = _boxed(frame, Box(step.version, "other", writer or operation))
             frame = _last_try(frame, outcome="lost", winner=who, verdict="checking …")
-            return _told(frame, f"lost: v{step.version} exists ({who})",
+            return _with_line(frame, f"lost: v{step.version} exists ({who})",
                          f"v{step.version} exists ({writer or operation})", at=LOST)
         case Checked():
             return _checked(frame, step)
         case Rebased():
             last = step.next_version - 1
-            return _told(frame, f"again: you stand on v{last} now, try v{step.next_version}",
+            return _with_line(frame, f"again: you stand on v{last} now, try v{step.next_version}",
                          f"on to v{step.next_version}", at=AGAIN)
         case Backoff():
-            return _told(frame, f"wait: before attempt {step.attempt + 1}",
+            return _with_line(frame, f"wait: before attempt {step.attempt + 1}",
                          f"waiting before attempt {step.attempt + 1}", at=AGAIN)
         case Failed():
             return _failed(frame, step.error, step.version, step.may_have_landed)
         case Committed():
             return _committed(frame, step)
-    return _told(frame, type(step).__name__, type(step).__name__)
+    return _with_line(frame, type(step).__name__, type(step).__name__)
 
 
 def abandoned(frame: StepFrame, reason: str) -> StepFrame:
@@ -161,7 +161,7 @@ def abandoned(frame: StepFrame, reason: str) -> StepFrame:
     frame = replace(frame, number=frame.number + 1, is_rival=False, state="abandoned")
     if frame.tries and frame.tries[-1].outcome == "putting":
         frame = _last_try(frame, outcome="unknown", verdict="given up")
-    return _told(frame, f"abandoned: {reason}", f"abandoned, {reason}", at=frame.at)
+    return _with_line(frame, f"abandoned: {reason}", f"abandoned, {reason}", at=frame.at)
 
 
 def rival(frame: StepFrame, writer: str, did: str, commits: list[tuple[int, str]]) -> StepFrame:
@@ -172,7 +172,7 @@ def rival(frame: StepFrame, writer: str, did: str, commits: list[tuple[int, str]
     versions = [version for version, _ in commits]
     named = f"v{versions[0]}" if len(versions) == 1 else f"v{versions[0]}–v{versions[-1]}"
     writer = units.fit(units.clean(writer), MAX_WRITER)
-    return _told(frame, f"{writer}: {did}, {named}", f"{writer} has {named} now", at=frame.at)
+    return _with_line(frame, f"{writer}: {did}, {named}", f"{writer} has {named} now", at=frame.at)
 
 
 def state_in_words(step: Step | None) -> str:
@@ -196,7 +196,7 @@ def _failed(frame: StepFrame, error: BaseException, version: int, is_open: bool)
     elif frame.tries and not frame.tries[-1].verdict.startswith("✕"):
         frame = _last_try(frame, verdict=f"✕ {name}")
     frame = replace(frame, state="failed", conflict=getattr(error, "conflict", None))
-    return _told(frame, f"failed at v{version}: {name}, {outcome}", f"failed at v{version} ({name})",
+    return _with_line(frame, f"failed at v{version}: {name}, {outcome}", f"failed at v{version} ({name})",
                  at=frame.at)
 
 
@@ -213,15 +213,15 @@ def _trying(frame: StepFrame, step: PutIfAbsent) -> StepFrame:
 
 def _read(frame: StepFrame, version: int, reply: Any) -> StepFrame:
     if frame.at != PUT:
-        return _told(frame, f"next: is v{version} taken, too?", f"is v{version} taken, too?", at=AGAIN)
+        return _with_line(frame, f"next: is v{version} taken, too?", f"is v{version} taken, too?", at=AGAIN)
     if reply is False:
         frame = _last_try(frame, verdict="taken")
         if not any(box.version == version for box in frame.boxes):
             frame = _boxed(frame, Box(version, "other", "?"))
-        return _told(frame, f"taken: v{version} exists, read who has it",
+        return _with_line(frame, f"taken: v{version} exists, read who has it",
                      f"v{version} exists, who has it?", at=TAKEN)
     frame = _last_try(frame, outcome="unknown", verdict="no answer from the store")
-    return _told(frame, f"unknown: no answer from the store, read whether v{version} is there",
+    return _with_line(frame, f"unknown: no answer from the store, read whether v{version} is there",
                  f"no answer, is v{version} there?", at=TAKEN)
 
 
@@ -231,20 +231,20 @@ def _checked(frame: StepFrame, step: Checked) -> StepFrame:
     objection = next((check for check in step.checks if check.state == "failed"), None)
     if objection is not None:
         frame = _last_try(frame, verdict=f"✕ conflict with v{version}")
-        return _told(frame, f"check: conflict with v{version}, {objection.title}",
+        return _with_line(frame, f"check: conflict with v{version}, {objection.title}",
                      f"v{version} is in conflict with you", at=CHECK)
     passed = frame.tries[-1].passed if frame.tries else None
     passed = (passed[0] if passed else version, version)
     which = f" with v{passed[0]}–v{version}" if passed[0] != version else ""
     frame = _last_try(frame, verdict=f"✓ no conflict{which}, go on", passed=passed)
-    return _told(frame, f"check: no conflict with v{version}", f"no conflict with v{version}", at=CHECK)
+    return _with_line(frame, f"check: no conflict with v{version}", f"no conflict with v{version}", at=CHECK)
 
 
 def _committed(frame: StepFrame, step: Committed) -> StepFrame:
     frame = replace(_boxed(frame, Box(step.version, "yours", "yours")), state="committed")
     frame = _last_try(frame, version=step.version, outcome="committed", verdict="committed")
     tries = units.count(step.attempts, "attempt")
-    return _told(frame, f"committed v{step.version} after {tries}",
+    return _with_line(frame, f"committed v{step.version} after {tries}",
                  f"version {step.version} is yours", at=WON)
 
 
@@ -271,7 +271,7 @@ def _boxed(frame: StepFrame, box: Box) -> StepFrame:
         if b.kind in ("past", "read") or b.version in keep or b.version in newest))
 
 
-def _told(frame: StepFrame, words: str, headline: str = "", at: int = READ) -> StepFrame:
+def _with_line(frame: StepFrame, words: str, headline: str = "", at: int = READ) -> StepFrame:
     """The frame with its line, which joins the events."""
     line = words if frame.is_rival else f"{frame.number} {words}"
     line = units.fit(units.clean(line), units.MAX_COLUMNS)

@@ -33,7 +33,7 @@ from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.journal import Attempt
 from deltanb.transaction.operations import MANUAL_UPDATE, REPLACE_TABLE, Operation
 from deltanb.transaction.prepare import is_blind_append, isolation_of
-from deltanb.transaction.reads import Reads, Scan, asked, find_files, partition_key
+from deltanb.transaction.reads import Reads, Scan, find_files, partition_key, scan_for
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN, parse_high_water_mark
 from deltanb.transaction.steps import Winner
 
@@ -199,13 +199,14 @@ def _value(text: Any) -> Any:
 
 # ---------------------------------------------------------------------------- what was read
 
-Told = tuple[Reads, str, bool]
+RecordedReads = tuple[Reads, str, bool]
+"""What a commit read, how that is known, and whether it is only assumed."""
 
 
 def _reads(
     commit: Winner, actions: Sequence[Action], snapshot: Snapshot, attempt: Attempt | None,
     with_files: bool,
-) -> Told:
+) -> RecordedReads:
     files = [a for a in actions if isinstance(a, FileAction)]
     is_layout = bool(files) and not any(a.data_change for a in files)
     if attempt is not None:
@@ -236,7 +237,7 @@ def _found(snapshot: Snapshot, scan: Scan, with_files: bool) -> tuple[Scan, pa.T
     if scan.partitions is not None:
         return scan, None
     if not with_files:
-        return asked(snapshot, scan.sql), None
+        return scan_for(snapshot, scan.sql), None
     again, table = find_files(snapshot, scan.sql)
     return again, table.select(["path", "partition_values"])
 

@@ -53,7 +53,7 @@ _NEEDED = ("path", "partition_values", "size", "deletion_vector")
 
 
 @dataclass(frozen=True)
-class Win:
+class RivalCommit:
     """What a rival did: in words, and the version it committed."""
 
     writer: str
@@ -85,7 +85,7 @@ def refusal(txn: OptimisticTransaction, kind: str) -> str | None:
     return None
 
 
-def win(txn: OptimisticTransaction, kind: str, writer: str = WRITER) -> Win:
+def commit_rival(txn: OptimisticTransaction, kind: str, writer: str = WRITER) -> RivalCommit:
     """Commit as another writer, on the transaction's table, before the transaction does.
 
     Args:
@@ -100,15 +100,15 @@ def win(txn: OptimisticTransaction, kind: str, writer: str = WRITER) -> Win:
     >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "pond": [1, 2]}, partition_by=["pond"])
     >>> txn = table.start_transaction()
     >>> _ = txn.filter_files("pond = 1")
-    >>> win(txn, "append elsewhere", "etl-b")
-    Win(writer='etl-b', did='appended 1 row elsewhere, in pond=2', version=1)
+    >>> commit_rival(txn, "append elsewhere", "etl-b")
+    RivalCommit(writer='etl-b', did='appended 1 row elsewhere, in pond=2', version=1)
     """
     reason = refusal(txn, kind)
     if reason is not None:
         raise IllegalStateError(f"table {txn.table}: a rival cannot {_plainly(kind)}: {reason}")
     with set_options(user_name=writer):
         did, version = _ACTS[kind](txn)
-    return Win(writer, did, version)
+    return RivalCommit(writer, did, version)
 
 
 def _plainly(kind: str) -> str:

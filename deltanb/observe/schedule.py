@@ -18,7 +18,7 @@ from typing import Any
 from deltanb.transaction.steps import PutIfAbsent, ReadWinner, Step
 
 Log = dict[int, bytes]
-Answer = Callable[[Step, Log], Any]
+StepHandler = Callable[[Step, Log], Any]
 MAX_RUNS = 200_000  # orders grow factorially; past this the history is too long to enumerate
 
 
@@ -38,7 +38,7 @@ class Writer:
     ``outcome`` is what the generator returned, or the error it ended with; None while it runs.
     """
 
-    def __init__(self, steps: Generator[Step, Any, Any], answer: Answer = answer_from) -> None:
+    def __init__(self, steps: Generator[Step, Any, Any], answer: StepHandler = answer_from) -> None:
         self.steps = steps
         self.answer = answer
         self.trace: list[Step] = []

@@ -244,7 +244,7 @@ class CommitStepper(Displayable):
                 kind(DeltaTable(log))
             did = ""
         else:
-            did = rivals.win(self.txn, kind, writer).did
+            did = rivals.commit_rival(self.txn, kind, writer).did
         found = [Winner(v, tuple(log.read_commit(v)))
                  for v in range(before + 1, log.update().version + 1)]
         if not found:

@@ -4,7 +4,7 @@ What lives here: :func:`replay` (which commits would have conflicted under anoth
 without some rules) and :func:`explain_conflict` (whether what landed since matters to a transaction that has
 not committed yet). Both hold the rules against winners one after the other, as a commit does, and write
 nothing.
-What it does not know: how a recorded transaction is told again (``recorded``), the rules, pictures.
+What it does not know: how a commit becomes a transaction again (``recorded``), the rules, pictures.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
 LEVELS = (SERIALIZABLE, WRITE_SERIALIZABLE, SNAPSHOT_ISOLATION)
 """The isolation levels, the strictest first."""
 
-NOT_SAID = Operation("transaction")
+UNNAMED_OPERATION = Operation("transaction")
 """The operation of one that has nothing to write yet and has not said what it will do."""
 
 _NO_RULE = {None, ConcurrentWriteException.kind, MaxCommitRetriesExceeded.kind, CommitOutcomeUnknown.kind}
@@ -62,13 +62,13 @@ _NO_RULE = {None, ConcurrentWriteException.kind, MaxCommitRetriesExceeded.kind, 
 
 
 @dataclass(frozen=True)
-class Answer:
+class LevelVerdict:
     """What the rules say of one commit under one level.
 
     ``isolation`` is the level it is judged under: SnapshotIsolation where only the layout changes, whatever
     the table's level is. ``rule`` and ``version`` say which rule would have ended it at which winner; its
     ``conflict`` has the rest (None where the rule ends a commit with another ``error``). ``unknown`` is the
-    reason where the log cannot answer.
+    reason where the log cannot say.
     """
 
     isolation: str = ""
@@ -90,7 +90,7 @@ class Replayed:
 
     ``version`` is None for one that failed; ``wanted`` is then the version at which it did, with ``failed``
     as the reason (a stable code). ``winners`` counts the commits that landed since the version it read.
-    ``answers`` has one entry a level. ``reads`` says how its reads are known, and ``is_assumed`` that they
+    ``verdicts`` has one entry per level. ``reads`` says how its reads are known, and ``is_assumed`` that they
     are not, so that more may conflict here than did.
     """
 
@@ -100,7 +100,7 @@ class Replayed:
     operation: str
     writer: str | None
     winners: int
-    answers: tuple[Answer, ...]
+    verdicts: tuple[LevelVerdict, ...]
     failed: str | None = None
     reads: str = ""
     is_assumed: bool = False
@@ -109,7 +109,7 @@ class Replayed:
     @property
     def changes(self) -> bool:
         """Whether some level would have ended differently from what happened."""
-        return any(not a.unknown and a.passed is (self.version is None) for a in self.answers)
+        return any(not a.unknown and a.passed is (self.version is None) for a in self.verdicts)
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,11 @@ class Outcome:
 
 
 def _outcome(rows: Sequence[Replayed], at: int) -> Outcome:
-    answers = [(row, row.answers[at]) for row in rows]
+    verdicts = [(row, row.verdicts[at]) for row in rows]
     return Outcome(
-        Counter(answer.rule for row, answer in answers if row.version is not None and answer.rule),
-        sum(row.version is None and answer.passed for row, answer in answers),
-        sum(bool(answer.unknown) for _, answer in answers),
+        Counter(verdict.rule for row, verdict in verdicts if row.version is not None and verdict.rule),
+        sum(row.version is None and verdict.passed for row, verdict in verdicts),
+        sum(bool(verdict.unknown) for _, verdict in verdicts),
         sum(row.is_assumed for row in rows),
     )
 
@@ -171,7 +171,7 @@ class Replay(Displayable):
 
     @cached_property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What would have become of all of them, one a level."""
+        """What would have become of all of them, one per level."""
         return tuple(_outcome(self.rows, at) for at in range(len(self.levels)))
 
     @cached_property
@@ -198,10 +198,10 @@ class Replay(Displayable):
             title += f", without {', '.join(self.without)}"
         marks: dict[Any, Mark] = {}
         for row in self.rows:
-            answer = row.answers[at]
-            if row.version is not None and answer.rule:
-                marks[row.version] = Mark(answer.rule)
-            elif row.version is None and answer.passed:
+            verdict = row.verdicts[at]
+            if row.version is not None and verdict.rule:
+                marks[row.version] = Mark(verdict.rule)
+            elif row.version is None and verdict.passed:
                 marks[row.txn_id] = Mark("would have passed", "✓")
         words = ", ".join(text for _, text in self.outcomes[at].words)
         assert self.log is not None, "replay() gives it"
@@ -211,13 +211,13 @@ class Replay(Displayable):
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
         """Why commits that landed would have failed, by version and level."""
-        return tuple(answer.conflict for row in self.rows if row.version is not None
-                     for answer in row.answers if answer.conflict is not None)
+        return tuple(verdict.conflict for row in self.rows if row.version is not None
+                     for verdict in row.verdicts if verdict.conflict is not None)
 
     @property
     def unknown(self) -> tuple[Replayed, ...]:
         """The commits that the log says too little of."""
-        return tuple(row for row in self.rows if any(answer.unknown for answer in row.answers))
+        return tuple(row for row in self.rows if any(verdict.unknown for verdict in row.verdicts))
 
 
 def replay(
@@ -329,18 +329,18 @@ def _commit(
     about = {"version": version, "wanted": version, "operation": str(entry.operation or "TRANSACTION"),
              "writer": entry.user_name, "txn_id": entry.txn_id}
     if read is None:
-        reason = Answer(unknown="the version it read is not recorded")
-        return Replayed(**about, read_version=None, winners=0, answers=(reason,) * len(levels))
+        reason = LevelVerdict(unknown="the version it read is not recorded")
+        return Replayed(**about, read_version=None, winners=0, verdicts=(reason,) * len(levels))
     winners = range(read + 1, version)
     try:
-        told = recorder.transaction(version, read, attempt)
-        answers = _answers(recorder, told.current, winners, levels, rules)
+        recorded = recorder.transaction(version, read, attempt)
+        verdicts = _verdicts(recorder, recorded.current, winners, levels, rules)
     except DeltaError as error:
-        reason = Answer(unknown=_reason(error))
+        reason = LevelVerdict(unknown=_reason(error))
         return Replayed(**about, read_version=read, winners=len(winners),
-                        answers=(reason,) * len(levels))
-    return Replayed(**about, read_version=read, winners=len(winners), answers=answers,
-                    reads=told.reads, is_assumed=told.is_assumed)
+                        verdicts=(reason,) * len(levels))
+    return Replayed(**about, read_version=read, winners=len(winners), verdicts=verdicts,
+                    reads=recorded.reads, is_assumed=recorded.is_assumed)
 
 
 def _lost(
@@ -350,14 +350,14 @@ def _lost(
     winners = range(attempt.read_version + 1, max(attempt.version, attempt.newest) + 1)
     if attempt.prepared is None:
         unknown = "what it read and wrote was too much to be kept"
-        answers: tuple[Answer, ...] = (Answer(unknown=unknown),) * len(levels)
+        verdicts: tuple[LevelVerdict, ...] = (LevelVerdict(unknown=unknown),) * len(levels)
     else:
         try:
-            answers = _answers(recorder, attempt.prepared, winners, levels, rules)
+            verdicts = _verdicts(recorder, attempt.prepared, winners, levels, rules)
         except DeltaError as error:
-            answers = (Answer(unknown=_reason(error)),) * len(levels)
+            verdicts = (LevelVerdict(unknown=_reason(error)),) * len(levels)
     return Replayed(None, attempt.version, attempt.read_version, attempt.operation, attempt.writer,
-                    len(winners), answers, attempt.kind, " OR ".join(attempt.reads) or "nothing",
+                    len(winners), verdicts, attempt.kind, " OR ".join(attempt.reads) or "nothing",
                     txn_id=attempt.txn_id)
 
 
@@ -367,41 +367,41 @@ def _reason(error: DeltaError) -> str:
     return error.message.split("\n", 1)[0]
 
 
-def _answers(
+def _verdicts(
     recorder: Recorder, current: CurrentTransaction, winners: Sequence[int],
     levels: Sequence[str | None], rules: Sequence[Rule],
-) -> tuple[Answer, ...]:
-    wanted = [current.isolation if level is None else _judged(current, level) for level in levels]
-    found: dict[str, Answer] = {}
+) -> tuple[LevelVerdict, ...]:
+    wanted = [current.isolation if level is None else _isolation_under(current, level) for level in levels]
+    found: dict[str, LevelVerdict] = {}
     has_passed = False
     for isolation in sorted(set(wanted), key=LEVELS.index):
         if has_passed and all(rule in RULES for rule in rules):  # a weaker level only leaves rules out
-            found[isolation] = Answer(isolation)
+            found[isolation] = LevelVerdict(isolation)
         else:
-            found[isolation] = _answer(recorder, current, isolation, winners, rules)
+            found[isolation] = _verdict_under(recorder, current, isolation, winners, rules)
         has_passed = found[isolation].passed
     return tuple(found[isolation] for isolation in wanted)
 
 
-def _judged(current: CurrentTransaction, level: str) -> str:
+def _isolation_under(current: CurrentTransaction, level: str) -> str:
     """The level this commit would have had on a table of that level."""
     metadata = current.metadata.replace(
         configuration={**current.metadata.configuration, "delta.isolationLevel": level})
     return isolation_of(current.actions, metadata, current.operation)
 
 
-def _answer(
+def _verdict_under(
     recorder: Recorder, current: CurrentTransaction, isolation: str, winners: Sequence[int],
     rules: Sequence[Rule],
-) -> Answer:
-    current = current.having(isolation=isolation)
+) -> LevelVerdict:
+    current = current.replace(isolation=isolation)
     for version in winners:
         verdict = check(current, recorder.commit(version), rules)
         if verdict.error is not None:
             rule = next(one.name for one in verdict.checks if one.state == "failed")
-            return Answer(isolation, rule, version, verdict.conflict, verdict.error)
+            return LevelVerdict(isolation, rule, version, verdict.conflict, verdict.error)
         current = verdict.transaction
-    return Answer(isolation)
+    return LevelVerdict(isolation)
 
 
 # ---------------------------------------------------------------------------- before the commit
@@ -533,8 +533,8 @@ def _as_it_stands(
         return current, False
     level = properties.get(current.metadata.configuration, "delta.isolationLevel")
     if operation is None:
-        current = current.having(operation=NOT_SAID)
-    return current.having(isolation=str(level)), True
+        current = current.replace(operation=UNNAMED_OPERATION)
+    return current.replace(isolation=str(level)), True
 
 
 def _last_version(txn: OptimisticTransaction, version: int | None) -> int:

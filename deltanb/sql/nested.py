@@ -17,7 +17,7 @@ from deltanb.sql import coercion as co
 from deltanb.sql.expressions import Call, Expression, Literal, boolean
 from deltanb.sql.functions import INT, LONG, STRING, Reader, reads
 from deltanb.sql.nested_kernels import map_type
-from deltanb.sql.syntax import said
+from deltanb.sql.syntax import sql_of
 
 if TYPE_CHECKING:
     from deltanb.sql.resolver import Resolver
@@ -73,7 +73,8 @@ def subscript(resolver: Resolver, node: exp.Bracket) -> Expression:
         return Call("entry", (operand, resolver.cast(key, kind)), operand.type.item_type)
     if t.is_struct(operand.type) and isinstance(key, Literal) and co.is_text(key.type):
         return field(resolver, operand, str(key.value), node)
-    resolver.invalid(f"{co.spark_name(operand.type)} has no elements to take by {_said(node.expressions[0])}")
+    resolver.invalid(f"{co.spark_name(operand.type)} has no elements to take by "
+                     f"{sql_of(node.expressions[0])}")
 
 
 def field(resolver: Resolver, operand: Expression, name: str, node: exp.Expression) -> Expression:
@@ -86,7 +87,7 @@ def field(resolver: Resolver, operand: Expression, name: str, node: exp.Expressi
         resolver.invalid(f"{co.spark_name(kind)} has no field {name!r}")
     names = [f.name.lower() for f in inside]
     if names.count(name.lower()) != 1:
-        resolver.invalid(f"no field {name!r} in {_said(node)}; the fields are "
+        resolver.invalid(f"no field {name!r} in {sql_of(node)}; the fields are "
                          f"{', '.join(f.name for f in inside)}")
     index = names.index(name.lower())
     found = inside.field(index).type
@@ -155,7 +156,7 @@ def _map(resolver: Resolver, values: Sequence[Expression], node: exp.Expression)
 
 def _index(resolver: Resolver, index: Expression, node: exp.Expression) -> Expression:
     if not (t.is_integer(index.type) or t.is_null(index.type)):
-        resolver.invalid(f"an index is an integer, not {co.spark_name(index.type)}, in {_said(node)}")
+        resolver.invalid(f"an index is an integer, not {co.spark_name(index.type)}, in {sql_of(node)}")
     return resolver.cast(index, LONG)
 
 
@@ -173,10 +174,6 @@ def _expect(
 
 def _list_of(element: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", element, True))
-
-
-def _said(node: exp.Expression) -> str:
-    return said(node)
 
 
 # ---------------------------------------------------------------------------- nodes
@@ -197,7 +194,7 @@ def _of_map(resolver: Resolver, node: exp.Expression) -> Expression:
         resolver.read(one)
     keys, values = ([resolver.value(item) for item in one.expressions] for one in lists)
     if len(keys) != len(values):
-        resolver.invalid(f"{_said(node)} has keys without values")
+        resolver.invalid(f"{sql_of(node)} has keys without values")
     return function(resolver, "map", [item for pair in zip(keys, values, strict=True) for item in pair], node)
 
 

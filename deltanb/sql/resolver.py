@@ -26,7 +26,7 @@ from deltanb.sql import nested
 from deltanb.sql.expressions import MIRRORED, Call, Expression, Literal, boolean, joined, like, negate
 from deltanb.sql.functions import BOOL, DOUBLE, FUNCTION_NODES, INT, LONG, STRING, Reader, reads
 from deltanb.sql.names import identifiers, resolve_column
-from deltanb.sql.syntax import said
+from deltanb.sql.syntax import sql_of
 
 MAX_SIZE = 4  # digits of a type's size that are read: one that has more is too large anyhow
 NULL = Literal(None, pa.null())
@@ -63,7 +63,7 @@ class Resolver:
             if name not in reader[0] and not _is_unset(value):
                 if (type(node), name) in NOT_SPARK:
                     self.invalid(f"Spark's SQL has no {NOT_SPARK[type(node), name]}")
-                self.unsupported(node, f"{name!r} of {type(node).__name__} ({said(node)})")
+                self.unsupported(node, f"{name!r} of {type(node).__name__} ({sql_of(node)})")
         self._read.add(id(node))
         return reader
 
@@ -73,7 +73,7 @@ class Resolver:
         if t.is_null(found.type):
             return Literal(None, BOOL)
         if not t.is_boolean(found.type):
-            self.invalid(f"{said(node)} is {co.spark_name(found.type)}, not a condition")
+            self.invalid(f"{sql_of(node)} is {co.spark_name(found.type)}, not a condition")
         return found
 
     def value(self, node: exp.Expression) -> Expression:
@@ -117,7 +117,7 @@ class Resolver:
         for item in items:
             joined = co.common_type(found, item.type)
             if joined is None:
-                self.invalid(f"the types in {said(node)} do not fit together")
+                self.invalid(f"the types in {sql_of(node)} do not fit together")
             found = joined
         return [self.cast(item, found) for item in items]
 
@@ -253,7 +253,7 @@ class Resolver:
             if character == escape:
                 i += 1
                 if i >= len(pattern) or pattern[i] not in ("%", "_", escape):
-                    self.invalid(f"the escape in the pattern of {said(node)} must stand before "
+                    self.invalid(f"the escape in the pattern of {sql_of(node)} must stand before "
                                  f"%, _ or {escape}")
                 parts.append(pattern[i])
             else:
@@ -320,7 +320,7 @@ class Resolver:
         """Refuse a number that no decimal of Spark's holds; ``…D`` is a double, and parsed as a cast."""
         if isinstance(node.parent, exp.Cast):
             self.unsupported(node, f"the {what}")
-        self.invalid(f"Spark's SQL has no {what}, and {said(node)} is one")
+        self.invalid(f"Spark's SQL has no {what}, and {sql_of(node)} is one")
 
     def typed(self, node: exp.Cast) -> Expression:
         """``CAST``, ``DATE '…'``, ``1L``."""
@@ -334,13 +334,13 @@ class Resolver:
             sizes = [int(size.name[:MAX_SIZE]) for size in node.to.expressions] + [0]
             precision, scale = (sizes[0], sizes[1]) if len(sizes) > 1 else (10, 0)
             if scale > precision or precision > MAX_PRECISION:
-                self.invalid(f"Spark's SQL has no type {said(node.to)}: the precision is 1 to "
+                self.invalid(f"Spark's SQL has no type {sql_of(node.to)}: the precision is 1 to "
                              f"{MAX_PRECISION}, the scale at most that")
             if scale < 0 or not precision:
-                self.unsupported(node, f"the type {said(node.to)}")
+                self.unsupported(node, f"the type {sql_of(node.to)}")
             target = pa.decimal128(precision, scale)
         if target is None:
-            self.unsupported(node, f"the type {said(node.to)}")
+            self.unsupported(node, f"the type {sql_of(node.to)}")
         operand = self.value(node.this)
         if node.args.get("safe") and isinstance(operand, Literal):  # TRY_CAST
             try:
@@ -355,7 +355,7 @@ class Resolver:
 
     def unsupported(self, node: exp.Expression, what: str | None = None) -> NoReturn:
         """Refuse what cannot be evaluated here, by name."""
-        name = what or f"{type(node).__name__} ({said(node)})"
+        name = what or f"{type(node).__name__} ({sql_of(node)})"
         raise UnsupportedPredicate(
             f"{name} in the predicate {self.sql!r} cannot be evaluated without Spark; rewrite it "
             "with comparisons, IN, BETWEEN, LIKE, IS NULL, CASE or CAST",

@@ -238,7 +238,7 @@ def _text(tree: sqlglot.Expression) -> str:
     return tree.sql(dialect="spark")
 
 
-def said(node: exp.Expression) -> str:
+def sql_of(node: exp.Expression) -> str:
     """The SQL of a node, for messages."""
     text = node.sql(dialect="spark")
     return with_cut(text, text)

@@ -60,7 +60,7 @@ class CurrentTransaction:
         """Schema of the version that was read."""
         return self.read_metadata.schema
 
-    def having(self, **changes: Any) -> CurrentTransaction:
+    def replace(self, **changes: Any) -> CurrentTransaction:
         """A copy with some parts changed."""
         if "actions" in changes:
             changes["actions"] = tuple(changes["actions"])
@@ -73,7 +73,7 @@ class CurrentTransaction:
         if len(new) == len(self.actions) and all(
                 a is b for a, b in zip(new, self.actions, strict=True)):
             return self
-        return self.having(actions=new)
+        return self.replace(actions=new)
 
     @property
     def has_commit_info(self) -> bool:

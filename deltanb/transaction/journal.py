@@ -142,7 +142,7 @@ class Journal(deque[Attempt]):
                 scans=tuple(Scan(scan.sql, partitions=scan.partitions) for scan in current.reads.scans),
                 read_whole_table=current.reads.whole_table, app_ids=current.reads.app_ids,
                 changes_data=bool(current.operation.changes_data), newest=self._newest,
-                prepared=current.having(_lines=None) if txn.status == "failed" else None,
+                prepared=current.replace(_lines=None) if txn.status == "failed" else None,
             ))
 
     def complete(self, stats: CommitStats) -> None:

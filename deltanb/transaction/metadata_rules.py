@@ -167,14 +167,14 @@ def adopt(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
     if new is None or current.metadata_changed:
         return current
     if winner.is_identity_update:
-        return current.having(metadata=new)
+        return current.replace(metadata=new)
     turned_on = new.configuration.get(ROW_TRACKING, "").lower() == "true" and (
         current.metadata.configuration.get(ROW_TRACKING, "").lower() != "true")
     info = current.commit_info
     if turned_on:
         # Our files were written before row ids had to be carried over.
         info = info.replace(tags={**(info.tags or {}), **NOT_PRESERVED})
-    return current.having(metadata=new, commit_info=info)
+    return current.replace(metadata=new, commit_info=info)
 
 
 def retime_type_changes(schema: StructType, from_version: int, to_version: int) -> StructType:

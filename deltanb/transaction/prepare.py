@@ -418,13 +418,13 @@ def _stamped(
     if not rebase.in_commit_timestamps(current.metadata):
         return current
     stamp = max(now, (previous if previous is not None else 0) + 1)
-    current = current.having(commit_info=current.commit_info.replace(in_commit_timestamp=stamp))
+    current = current.replace(commit_info=current.commit_info.replace(in_commit_timestamp=stamp))
     began_before = read_metadata is None or rebase.in_commit_timestamps(read_metadata)
     if began_before or not current.metadata_changed:
         return current
     actions = [rebase.stamp_enablement(a, current.read_version + 1, stamp)
                if isinstance(a, Metadata) else a for a in current.actions]
-    return current.having(
+    return current.replace(
         actions=actions, metadata=next(a for a in actions if isinstance(a, Metadata)))
 
 

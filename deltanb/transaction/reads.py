@@ -224,10 +224,10 @@ def find_files(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> tup
     Raises:
         InvalidPredicate: syntax, or a column the table does not have.
     """
-    return asked(snapshot, predicates), snapshot.files_for_scan(*predicates)
+    return scan_for(snapshot, predicates), snapshot.files_for_scan(*predicates)
 
 
-def asked(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> Scan:
+def scan_for(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> Scan:
     """As :func:`find_files`, without looking for files: metadata is enough."""
     from deltanb.log.skipping.generated import implied_predicates
     from deltanb.sql.predicates import parse

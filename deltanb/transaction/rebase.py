@@ -90,7 +90,7 @@ def _without_files(
     """Leave out files that the winner committed again or removed: they are not to be resurrected."""
     kept = [a for a in current.actions if not (isinstance(a, AddFile) and a.path in paths)]
     reads = replace(current.reads, forgotten=current.reads.forgotten | frozenset(paths))
-    return current.with_actions([*kept, *more]).having(reads=reads)
+    return current.with_actions([*kept, *more]).replace(reads=reads)
 
 
 def row_ids_suspended(metadata: Metadata) -> bool:
@@ -166,7 +166,7 @@ def _reassign_row_ids(current: CurrentTransaction, winner: Winner) -> CurrentTra
     ]
     # The mark goes first, where a reader of many actions finds it soonest.
     domain: list[Action] = [high_water_mark_domain(mark)] if mark > MISSING_HIGH_WATER_MARK else []
-    return current.having(actions=[*domain, *assigned], row_id_high_water_mark=start)
+    return current.replace(actions=[*domain, *assigned], row_id_high_water_mark=start)
 
 
 def _retime_types(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
@@ -199,7 +199,7 @@ def checkpoint_protection(current: CurrentTransaction, winner: Winner) -> Curren
     moved = metadata.replace(configuration={
         **metadata.configuration, PROTECTED_BEFORE: str(winner.version + 1)})
     actions = [moved if isinstance(a, Metadata) else a for a in current.actions]
-    return current.having(actions=actions, metadata=moved)
+    return current.replace(actions=actions, metadata=moved)
 
 
 # ---------------------------------------------------------------------------- timestamps
@@ -229,7 +229,7 @@ def timestamp(current: CurrentTransaction, winner: Winner) -> CurrentTransaction
     info = current.commit_info
     own = info.in_commit_timestamp if info.in_commit_timestamp is not None else info.timestamp
     stamp = max(int(own or 0), theirs + 1)
-    current = current.having(commit_info=info.replace(in_commit_timestamp=stamp))
+    current = current.replace(commit_info=info.replace(in_commit_timestamp=stamp))
     if not current.metadata_changed or in_commit_timestamps(current.read_metadata):
         return current
     return _stamp_enablement(current, winner.version + 1, stamp)
@@ -239,7 +239,7 @@ def _stamp_enablement(current: CurrentTransaction, version: int, stamp: int) -> 
     actions = [stamp_enablement(a, version, stamp) if isinstance(a, Metadata) else a
                for a in current.actions]
     metadata = next(a for a in actions if isinstance(a, Metadata))
-    return current.having(actions=actions, metadata=metadata)
+    return current.replace(actions=actions, metadata=metadata)
 
 
 def stamp_enablement(metadata: Metadata, version: int, stamp: int) -> Metadata:

@@ -181,7 +181,7 @@ def _protocol_changes(old: Protocol, new: Protocol) -> tuple[FieldChange, ...]:
 def _protocol_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
     if winner.protocol is None:
         return rebase.checkpoint_protection(current, winner)
-    return current.having(protocol=winner.protocol)
+    return current.replace(protocol=winner.protocol)
 
 
 # ---------------------------------------------------------------------------- metadata

@@ -514,7 +514,7 @@ def _plain(table: dn.DeltaTable, moves: list[str]) -> None:
             break
         if move in rivals.KINDS:
             try:
-                rivals.win(txn, move)
+                rivals.commit_rival(txn, move)
             except IllegalStateError:
                 continue
         elif move == "step":

@@ -48,8 +48,8 @@ def test_each_does_what_it_says(kind: str, did: str, rule: str | None) -> None:
     table = orders()
     txn = reading(table, "day = 'mon'")
     before = options.user_name
-    won = rivals.win(txn, kind, "etl-b")
-    assert won == rivals.Win("etl-b", did, 1)
+    won = rivals.commit_rival(txn, kind, "etl-b")
+    assert won == rivals.RivalCommit("etl-b", did, 1)
     assert table.history()[0].user_name == "etl-b"
     assert options.user_name == before
     assert rule_met(txn) == rule
@@ -57,23 +57,23 @@ def test_each_does_what_it_says(kind: str, did: str, rule: str | None) -> None:
 
 def test_rows_are_copies_in_the_right_place() -> None:
     table = orders()
-    rivals.win(reading(table, "day = 'mon'"), "append here")
+    rivals.commit_rival(reading(table, "day = 'mon'"), "append here")
     assert table.to_arrow(where="day = 'mon'")["id"].to_pylist().count(0) == 2
-    rivals.win(reading(table, "day = 'mon'"), "append elsewhere")
+    rivals.commit_rival(reading(table, "day = 'mon'"), "append elsewhere")
     assert sorted(table.to_arrow()["day"].to_pylist()) == ["mon"] * 7 + ["tue"] * 7
 
 
 def test_a_condition_on_other_columns_counts_as_every_partition() -> None:
     txn = reading(orders(), "id > 3")
     assert rivals.refusal(txn, "append elsewhere") == "every partition is read, so there is no elsewhere"
-    rivals.win(txn, "append here")
+    rivals.commit_rival(txn, "append here")
     assert rule_met(txn) == "append"
 
 
 def test_who_read_all_partitions_by_name_has_no_elsewhere() -> None:
     txn = reading(orders(), "day IN ('mon', 'tue')")
     with pytest.raises(IllegalStateError, match="there is no row to copy there"):
-        rivals.win(txn, "append elsewhere")
+        rivals.commit_rival(txn, "append elsewhere")
     assert txn.log.update().version == 0
 
 
@@ -87,35 +87,36 @@ def test_a_table_without_partitions_and_a_transaction_without_reads(kind: str, r
     txn = dn.create(MemoryStore(), {"id": [1, 2]}).start_transaction()
     assert rivals.refusal(txn, kind) == reason
     if reason is None:
-        assert rivals.win(txn, kind).version == 1
+        assert rivals.commit_rival(txn, kind).version == 1
     else:
         with pytest.raises(IllegalStateError, match=f"a rival cannot .*: {reason}"):
-            rivals.win(txn, kind)
+            rivals.commit_rival(txn, kind)
 
 
 def test_who_reads_nothing_is_met_where_it_writes() -> None:
     table = orders()
     txn = table.start_transaction()
     added = txn.write_files({"id": [9], "day": ["wed"]})
-    assert rivals.win(txn, "append here").did == "appended 1 row where you write"
+    assert rivals.commit_rival(txn, "append here").did == "appended 1 row where you write"
     assert table.to_arrow(where="day = 'wed'")["id"].to_pylist() == [9]
-    assert rivals.win(txn, "append elsewhere").did == "appended 3 rows elsewhere, in day=mon"
+    assert rivals.commit_rival(txn, "append elsewhere").did == "appended 3 rows elsewhere, in day=mon"
     assert txn.commit(added, "WRITE") == 3
 
 
 def test_a_file_that_is_gone_is_not_deleted_again() -> None:
     txn = reading(orders(), "day = 'mon'")
-    rivals.win(txn, "delete")
+    rivals.commit_rival(txn, "delete")
     with pytest.raises(IllegalStateError, match="cannot delete what the transaction read: it is deleted"):
-        rivals.win(txn, "delete")
-    assert rivals.win(txn, "append here").did == "appended 3 rows where you read"  # of the version read
+        rivals.commit_rival(txn, "delete")
+    # Of the version that was read.
+    assert rivals.commit_rival(txn, "append here").did == "appended 3 rows where you read"
 
 
 def test_who_read_the_whole_table_sees_any_file_deleted() -> None:
     table = orders()
     txn = table.start_transaction()
     txn.read_whole_table()
-    rivals.win(txn, "delete")
+    rivals.commit_rival(txn, "delete")
     assert table.snapshot.num_files == 1
     assert rule_met(txn) == "delete / read"
 
@@ -123,7 +124,7 @@ def test_who_read_the_whole_table_sees_any_file_deleted() -> None:
 def test_metadata_changes_every_time() -> None:
     table = orders(properties={rivals.PROPERTY: "mine"})
     txn = reading(table, "day = 'mon'")
-    said = [rivals.win(txn, "metadata").did for _ in range(3)]
+    said = [rivals.commit_rival(txn, "metadata").did for _ in range(3)]
     assert said == [f"set the property deltanb.rival = {n}" for n in (1, 2, 3)]
 
 
@@ -131,7 +132,7 @@ def test_an_append_only_table_loses_no_file() -> None:
     table = orders(properties={"delta.appendOnly": "true"})
     txn = reading(table, "day = 'mon'")
     assert rivals.refusal(txn, "delete") == "the table is append-only"
-    assert rivals.win(txn, "append here").version == 1
+    assert rivals.commit_rival(txn, "append here").version == 1
 
 
 def test_there_is_no_rival_where_there_is_no_table() -> None:
@@ -141,7 +142,7 @@ def test_there_is_no_rival_where_there_is_no_table() -> None:
 
 def test_there_is_no_other_kind() -> None:
     with pytest.raises(InvalidArgument, match="'append here', 'append elsewhere', 'delete', 'metadata'"):
-        rivals.win(reading(orders()), "update")
+        rivals.commit_rival(reading(orders()), "update")
 
 
 def test_columns_that_the_table_gives_are_given_anew() -> None:
@@ -152,7 +153,7 @@ def test_columns_that_the_table_gives_are_given_anew() -> None:
     ))
     table = dn.create(MemoryStore(), schema)
     table.append({"id": [1, 2]})
-    rivals.win(reading(table), "append here")
+    rivals.commit_rival(reading(table), "append here")
     assert sorted(table.to_arrow()["key"].to_pylist()) == [1, 2, 3, 4]
     assert table.to_arrow()["twice"].to_pylist() == [2, 4, 2, 4]
 
@@ -160,14 +161,14 @@ def test_columns_that_the_table_gives_are_given_anew() -> None:
 def test_partitions_have_the_names_that_people_know() -> None:
     table = orders(properties={"delta.columnMapping.mode": "name"})
     txn = reading(table, "day = 'mon'")
-    assert rivals.win(txn, "append elsewhere").did == "appended 3 rows elsewhere, in day=tue"
+    assert rivals.commit_rival(txn, "append elsewhere").did == "appended 3 rows elsewhere, in day=tue"
     assert rule_met(txn) is None
 
 
 def test_deleted_rows_are_not_copied() -> None:
     table = orders(properties={"delta.enableDeletionVectors": "true"})
     table.delete("id IN (0, 1, 2)")
-    rivals.win(reading(table, "day = 'mon'"), "append here")
+    rivals.commit_rival(reading(table, "day = 'mon'"), "append here")
     assert table.to_arrow(where="day = 'mon'")["id"].to_pylist() == [3, 3]
 
 
@@ -175,8 +176,8 @@ def test_many_files_are_looked_at_here_and_there(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(rivals, "MAX_LOOK", 4)
     table = dn.create(MemoryStore(), pa.table({"id": range(12), "part": range(12)}), partition_by=["part"])
     txn = reading(table, "part < 6")
-    assert "elsewhere, in part=" in rivals.win(txn, "append elsewhere").did
-    assert rivals.win(txn, "append here").version == 2
+    assert "elsewhere, in part=" in rivals.commit_rival(txn, "append elsewhere").did
+    assert rivals.commit_rival(txn, "append here").version == 2
 
 
 @pytest.mark.parametrize("writer", [5, b"x", ["ann"]])
@@ -184,5 +185,5 @@ def test_a_writer_without_a_name_of_text_is_refused_and_writes_nothing(writer: A
     table = dn.create(MemoryStore("memory:///ducks"), {"id": [1]})
     names = [status.name for status in table.log.store.list_all("")]
     with pytest.raises(InvalidArgument, match="user_name"):
-        rivals.win(table.start_transaction(), "append here", writer)
+        rivals.commit_rival(table.start_transaction(), "append here", writer)
     assert [status.name for status in table.log.store.list_all("")] == names

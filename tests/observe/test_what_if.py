@@ -176,7 +176,7 @@ def said(replay: Replay, ended: Ended) -> tuple[str, Replayed | None]:
     row = next((row for row in replay.rows if row.txn_id == ended.txn_id), None)
     if row is None:
         return "", None
-    (answer,) = row.answers
+    (answer,) = row.verdicts
     assert not answer.unknown, answer.unknown
     return answer.rule, row
 
@@ -250,11 +250,11 @@ def test_without_rules_everything_passes_and_every_level_has_its_column(script: 
     log, _ = really(script, "Serializable")
     files = sorted(log.store.files)  # type: ignore[attr-defined]
     none = log.history().replay(rules=())
-    assert all(row.answers[0].passed for row in none.rows)
+    assert all(row.verdicts[0].passed for row in none.rows)
     grid = log.history().replay(LEVELS)
     for at, level in enumerate(LEVELS):
         alone = log.history().replay(level)
-        assert [row.answers[at].rule for row in grid.rows] == [row.answers[0].rule for row in alone.rows]
+        assert [row.verdicts[at].rule for row in grid.rows] == [row.verdicts[0].rule for row in alone.rows]
     assert sorted(log.store.files) == files, "nothing was written"  # type: ignore[attr-defined]
 
 
@@ -305,7 +305,7 @@ def test_every_scenario_replayed_is_the_scenario_run(scenario: dict[str, Any], l
     if row is None:
         assert wanted is None or real.conflict is None
         return
-    (answer,) = row.answers
+    (answer,) = row.verdicts
     if answer.unknown:
         assert "not recorded" in answer.unknown and row.read_version is None
         return
@@ -365,16 +365,16 @@ def test_parameters_tell_what_was_read(
 ) -> None:
     new = add("part=1/new", {"part": "1"})
     row = elsewhere(operation, GONE, new, **parameters)
-    assert (row.answers[0].rule, row.reads, row.is_assumed) == (fires, reads, False)
+    assert (row.verdicts[0].rule, row.reads, row.is_assumed) == (fires, reads, False)
 
 
 def test_what_is_not_told_is_taken_as_the_whole_table_and_said() -> None:
     row = elsewhere("WRITE", add("part=1/new", {"part": "1"}), mode="Append")
-    assert (row.answers[0].rule, row.reads, row.is_assumed) == ("append", WHOLE, True)
+    assert (row.verdicts[0].rule, row.reads, row.is_assumed) == ("append", WHOLE, True)
     row = elsewhere("MERGE", GONE, predicate='["(t.id = s.id)"]')
-    assert row.answers[0].rule == "append" and row.is_assumed and "MERGE condition" in row.reads
+    assert row.verdicts[0].rule == "append" and row.is_assumed and "MERGE condition" in row.reads
     row = elsewhere("DELETE", GONE, predicate='["nonsense(((("]')
-    assert row.answers[0].rule == "append" and row.is_assumed and "not understood" in row.reads
+    assert row.verdicts[0].rule == "append" and row.is_assumed and "not understood" in row.reads
 
 
 @pytest.mark.parametrize(("predicate", "fires", "reads"), [
@@ -386,7 +386,7 @@ def test_a_part_that_cannot_be_evaluated_is_named_and_its_reads_are_assumed(
     predicate: str, fires: str, reads: str
 ) -> None:
     row = elsewhere("DELETE", GONE, predicate=json.dumps([predicate]))
-    assert (row.answers[0].rule, row.reads, row.is_assumed) == (fires, reads, True)
+    assert (row.verdicts[0].rule, row.reads, row.is_assumed) == (fires, reads, True)
 
 
 def test_a_version_that_was_read_may_be_written_as_text() -> None:
@@ -397,17 +397,17 @@ def test_a_version_that_was_read_may_be_written_as_text() -> None:
     delete["commitInfo"]["readVersion"] = "1"
     builder.commit(delete, GONE)
     (row,) = log.history().replay("Serializable").rows
-    assert (row.version, row.read_version, row.answers[0].rule) == (3, 1, "append")
+    assert (row.version, row.read_version, row.verdicts[0].rule) == (3, 1, "append")
     assert log.history()[0].read_version == "1"
 
 
 def test_blind_appends_and_new_layouts_read_no_rows() -> None:
     new = add("part=2/other", {"part": "2"})
-    assert elsewhere("WRITE", new, blind=True).answers[0].passed
+    assert elsewhere("WRITE", new, blind=True).verdicts[0].passed
     laid = [{"remove": {**GONE["remove"], "dataChange": False}},
             {"add": {**new["add"], "dataChange": False}}]
     row = elsewhere("OPTIMIZE", *laid)
-    assert (row.answers[0].passed, row.answers[0].isolation) == (True, "SnapshotIsolation")
+    assert (row.verdicts[0].passed, row.verdicts[0].isolation) == (True, "SnapshotIsolation")
     assert row.reads == "the files it lays out anew"
 
 
@@ -427,7 +427,7 @@ def test_a_layout_whose_files_went_meanwhile_conflicts_at_every_level() -> None:
     builder.commit(info("DELETE", 1, False, predicate='["part = 1"]'), GONE)
     builder.commit(info("OPTIMIZE", 1, False), {"remove": {**GONE["remove"], "dataChange": False}})
     (row,) = log.history().replay(LEVELS).rows
-    assert [answer.rule for answer in row.answers] == ["delete / read"] * 3
+    assert [answer.rule for answer in row.verdicts] == ["delete / read"] * 3
 
 
 def test_a_replay_does_not_make_the_file_list_anew_for_each_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +472,7 @@ def test_a_log_that_was_cleaned_says_what_it_cannot_answer() -> None:
     fresh = DeltaLog.for_table(log.store)
     replay = fresh.history().replay()
     assert [row.version for row in replay.unknown] == [3, 4]
-    assert {a.unknown for row in replay.unknown for a in row.answers} == {"the log before it was cleaned up"}
+    assert {a.unknown for row in replay.unknown for a in row.verdicts} == {"the log before it was cleaned up"}
     assert len(history) == 5
 
 
@@ -480,8 +480,8 @@ def test_a_commit_without_a_read_version_cannot_be_answered() -> None:
     log = raced(1)
     TableBuilder(log.store, 2).commit({"commitInfo": {"operation": "WRITE"}}, add("part=1/x", {"part": "1"}))
     (row,) = log.history().replay("Serializable").rows
-    assert (row.version, row.answers[0].unknown) == (3, "the version it read is not recorded")
-    assert not row.answers[0].passed
+    assert (row.version, row.verdicts[0].unknown) == (3, "the version it read is not recorded")
+    assert not row.verdicts[0].passed
 
 
 def test_a_limit_and_a_past_version_bound_what_is_looked_at() -> None:

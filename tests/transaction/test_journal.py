@@ -71,7 +71,7 @@ def test_a_journal_keeps_so_much_of_failed_ones_and_no_more(monkeypatch: pytest.
     assert [attempt.is_whole for attempt in kept] == [False, False, True, True]
     assert kept[0].reads == (journal.NOT_KEPT,)
     rows = [row for row in log.history().replay("SnapshotIsolation").rows if row.version is None]
-    assert [bool(row.answers[0].unknown) for row in rows] == [True, True, False, False]
+    assert [bool(row.verdicts[0].unknown) for row in rows] == [True, True, False, False]
 
 
 def test_a_journal_keeps_so_many_partitions_and_texts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_journal_keeps_so_many_partitions_and_texts(monkeypatch: pytest.Monkey
     last = journal_of(log)[-1]
     assert last.weight == 0 and not last.is_whole
     row = log.history().replay("Serializable").rows[-1]
-    assert (row.reads, row.answers[0].passed) == ("part = 3", True)
+    assert (row.reads, row.verdicts[0].passed) == ("part = 3", True)
     assert len(journal_of(log)) == 3
 
 

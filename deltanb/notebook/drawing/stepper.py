@@ -110,7 +110,7 @@ def _tries_text(frame: StepFrame, indent: int) -> list[str]:
         start = units.pad(f"attempt {attempt.number}", indent)
         read = f"v{frame.read_version}" if frame.read_version >= 0 else "no table"
         lines.append(f"{start}{read} ── {SIGNS[attempt.outcome]} v{attempt.version}  "
-                     f"{'  '.join(_said(attempt))}".rstrip())
+                     f"{'  '.join(_fate_of(attempt))}".rstrip())
     return lines
 
 
@@ -118,7 +118,7 @@ def _left_out(n: int) -> str:
     return f"… {units.count(n, 'more lost attempt')}"
 
 
-def _said(attempt: Try) -> list[str]:
+def _fate_of(attempt: Try) -> list[str]:
     """What became of an attempt: who has the version, and what that means."""
     said = []
     if attempt.outcome == "lost":
@@ -206,7 +206,7 @@ def _box(box: Box | None, column: int) -> html.Markup:
 
 def _attempt(attempt: Try, row: int, start: int, tried: int) -> list[html.Markup]:
     tone = TONES[attempt.outcome]
-    said = [html.tag("span", line, cls=_tone(attempt, line)) for line in _said(attempt)]
+    said = [html.tag("span", line, cls=_tone(attempt, line)) for line in _fate_of(attempt)]
     return [
         _cell("span", f"attempt {attempt.number}", row, 1, 2),
         _cell("div", "", row, start, tried + 1, cls=f"dnb-run dnb-{attempt.outcome}"),

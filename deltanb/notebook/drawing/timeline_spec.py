@@ -74,7 +74,7 @@ def _strip(scene: Scene) -> dict[str, Any]:
     y = {"field": "y", "type": "quantitative", "title": "files + −",
          "scale": {"type": "symlog" if scene.is_log else "linear"},
          "axis": {**WHOLE, "tickCount": 3}}
-    told = [{"field": "first", "title": "from version"}, {"field": "last", "title": "to version"},
+    tips = [{"field": "first", "title": "from version"}, {"field": "last", "title": "to version"},
             {"field": "kind"}, {"field": "files"}]
     select = {"type": "interval", "encodings": ["x"],
               "mark": {"fill": NEUTRAL, "fillOpacity": 0.25, "stroke": NEUTRAL}}
@@ -92,7 +92,7 @@ def _strip(scene: Scene) -> dict[str, Any]:
              "transform": [{"filter": "datum.y != datum.z"}, *_unpacked(scene)],
              "mark": {"type": "bar"},
              "encoding": {"x2": {"field": "b"}, "y": y, "y2": {"field": "z"}, "color": _color(scene),
-                          "tooltip": told}},
+                          "tooltip": tips}},
             {"data": {"name": "bars"},
              "transform": [{"filter": "datum.y == datum.z"}, *_unpacked(scene),
                            {"calculate": "(datum.a + datum.b) / 2", "as": "a"}],
@@ -128,7 +128,7 @@ def _lanes(scene: Scene) -> dict[str, Any]:
     x: dict[str, Any] = {**X, "field": "v", "title": title, "axis": _versions(scene)}
     y = {"field": "y", "type": "quantitative", "axis": None,
          "scale": {"domain": [-0.6, lanes.height - 0.4], "reverse": True, "nice": False, "zero": False}}
-    told = [{"field": name} for name in
+    tips = [{"field": name} for name in
             ("version", "read version", "operation", "writer", "files", "bytes", "retries")]
     color_of = _color(scene)
 
@@ -141,13 +141,13 @@ def _lanes(scene: Scene) -> dict[str, Any]:
         layer("ends", {"type": "rule", "opacity": 0}, x=x),  # what is in view where nothing is chosen
         layer("edges", {"type": "rule", "color": NEUTRAL, "opacity": 0.3, "clip": False}),
         layer("tracks", {"type": "rule", "strokeWidth": 2.5}, x={**x, "field": "from"},
-              x2={"field": "v"}, color=color_of, tooltip=told),
+              x2={"field": "v"}, color=color_of, tooltip=tips),
         layer("dashed", {"type": "rule", "strokeWidth": 2, "strokeDash": [4, 3], "color": color("lost")},
               x={**x, "field": "s"}, x2={"field": "v"}),
         layer("tracks", {"type": "point", "filled": True, "size": 80, "opacity": 1}, x=x, color=color_of,
               shape={"field": "kind", "type": "nominal", "title": None,
                      "scale": {"domain": scene.kinds, "range": [SHAPES[kind] for kind in scene.kinds]}},
-              tooltip=told),
+              tooltip=tips),
         layer("crosses", cross, x=x, tooltip=[{"field": "text", "title": "lost"}]),
         layer("names", {**WORDS, "align": "right", "clip": False}, x={"value": -8}, text={"field": "name"}),
     ]
@@ -192,7 +192,7 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
     for track, row in zip(scene.shown, scene.lanes.rows, strict=True):
         place = {"v": track.version, "y": row}
         if track.is_committed:
-            data["tracks"].append({**place, **_told(track)})
+            data["tracks"].append({**place, **_tooltip_values(track)})
         at = scene.crosses(track)
         data["crosses"] += [{"v": version, "y": row, "text": _lost(track, version)} for version in at]
         if at:
@@ -212,7 +212,7 @@ def _bars(scene: Scene) -> list[dict[str, Any]]:
     return [{"v": bar.first, "y": bar.low, "z": bar.high, "k": KINDS.index(bar.kind)} for bar in scene.bars]
 
 
-def _told(track: Track) -> dict[str, Any]:
+def _tooltip_values(track: Track) -> dict[str, Any]:
     read = "not recorded" if track.read_version is None else f"v{track.read_version}"
     return {
         "from": track.crosses[-1] if track.crosses else track.start, "kind": track.kind,

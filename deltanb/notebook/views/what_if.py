@@ -36,7 +36,7 @@ def replay(replay: Any) -> View:
         lines.append("no commit raced another, so no rule could have ended one")
         return View("What if", replay.table, tuple(marks), tuple(lines))
     for level, outcome in zip(replay.levels, replay.outcomes, strict=True):
-        lines.append([Span(level or AS_RECORDED, strong=True), ": ", *_said(outcome)])
+        lines.append([Span(level or AS_RECORDED, strong=True), ": ", *_outcome_words(outcome)])
     if replay.outcomes[0].assumed:
         lines.append(muted("* what it read is not recorded whole: more may fail here than would have"))
     return View("What if", replay.table, tuple(marks), tuple(lines), tuple(_sections(replay)))
@@ -45,7 +45,7 @@ def replay(replay: Any) -> View:
 TONES: dict[str, Callable[[str], Inline]] = {"fails": warn, "passes": ok, "same": str, "unknown": muted}
 
 
-def _said(outcome: Any) -> list[Inline]:
+def _outcome_words(outcome: Any) -> list[Inline]:
     """What would have become of the commits under one level."""
     parts = [TONES[kind](words) for kind, words in outcome.words]
     return [part for one in parts for part in (", ", one)][1:]
@@ -69,7 +69,7 @@ def _sections(replay: Any) -> list[Section]:
 def _cells(row: Any) -> tuple[Inline, ...]:
     read = "–" if row.read_version is None else f"v{row.read_version}"
     return (_name(row), read, Span(row.operation, "fixed"), _writer(row),
-            *(_answer(answer) for answer in row.answers), row.reads or muted("–"))
+            *(_sign(verdict) for verdict in row.verdicts), row.reads or muted("–"))
 
 
 def _name(row: Any) -> Inline:
@@ -85,10 +85,10 @@ def _writer(row: Any) -> Inline:
     return Span(name, "fixed") if len(name) <= MAX_UNBROKEN else str(name)
 
 
-def _answer(answer: Any) -> Inline:
-    if answer.unknown:
+def _sign(verdict: Any) -> Inline:
+    if verdict.unknown:
         return muted("? not known")
-    return ok("✓") if answer.passed else warn(f"✕ {answer.rule}".replace(" ", NO_BREAK))
+    return ok("✓") if verdict.passed else warn(f"✕ {verdict.rule}".replace(" ", NO_BREAK))
 
 
 def _reasons(rows: Sequence[Any], levels: Sequence[str]) -> list[tuple[Inline, ...]]:
@@ -96,22 +96,22 @@ def _reasons(rows: Sequence[Any], levels: Sequence[str]) -> list[tuple[Inline, .
     found: list[tuple[Inline, ...]] = []
     for row in rows:
         by_reason: dict[int, tuple[list[str], Any]] = {}
-        for level, answer in zip(levels, row.answers, strict=True):
-            if not answer.passed:
-                by_reason.setdefault(id(answer), ([], answer))[0].append(level)
-        for under, answer in by_reason.values():
-            found.append((_name(row), ", ".join(under), _why(answer)))
+        for level, verdict in zip(levels, row.verdicts, strict=True):
+            if not verdict.passed:
+                by_reason.setdefault(id(verdict), ([], verdict))[0].append(level)
+        for under, verdict in by_reason.values():
+            found.append((_name(row), ", ".join(under), _why(verdict)))
             if len(found) == options.max_rows:
                 return found
     return found
 
 
-def _why(answer: Any) -> Inline:
-    if answer.unknown:
-        return str(answer.unknown)
-    if answer.conflict is None:
-        return str(answer.error)
-    return conflict.what_happened(answer.conflict)
+def _why(verdict: Any) -> Inline:
+    if verdict.unknown:
+        return str(verdict.unknown)
+    if verdict.conflict is None:
+        return str(verdict.error)
+    return conflict.what_happened(verdict.conflict)
 
 
 # ---------------------------------------------------------------------------- before the commit
