@@ -1,4 +1,4 @@
-"""Space-filling curves: one number a row, by which rows that are alike in several columns lie close.
+"""Space-filling curves: one number per row, by which rows that are alike in several columns lie close.
 
 What lives here: the rank of a value among ranges of equal weight, the two curves that make one number
 of several ranks, and :func:`in_order`, which brings rows of any amount into the order of a curve.
@@ -230,7 +230,7 @@ class _Parts:
         self.bytes += batch.nbytes
 
     def spill(self) -> None:
-        """Everything held goes to disk, one file a stretch."""
+        """Everything held goes to disk, one file per stretch."""
         for number, batches in enumerate(self.held):
             if batches:
                 path = self._path(number, self.spills)

@@ -5,6 +5,11 @@ columns and the deltas after it. Columns are read when asked for and shared by a
 rest on the same checkpoint; a new version costs a look for its few keys in the layers below.
 What it does not know: how commits are parsed, where files lie, what a snapshot is.
 
+A layer *names* the files that it adds or removes, by path and deletion vector, each once. The newest layer
+that names a file decides whether it is there. An add that no newer layer names *stands*: the standing adds
+are the files of the version. *Candidates* are the adds of all layers of which the newest one has not yet
+hidden any: all files of the version and perhaps some more, but to know them no column has to be read.
+
 >>> from deltanb.log.replay import Delta, feed
 >>> delta = Delta()
 >>> feed(delta, b'{"add":{"path":"a","size":3}}', "0")
@@ -177,7 +182,10 @@ _TYPES = {f.name: f.type for f in FILES_SCHEMA}
 
 @dataclass(frozen=True)
 class Part:
-    """A layer and which of its adds still stand: ``keep`` is None for all of them."""
+    """A layer and which of its adds still stand: ``keep`` is None for all of them.
+
+    Positions of a part count its standing files only; those of its layer count all adds.
+    """
 
     layer: _Layer
     keep: pa.ChunkedArray | None
@@ -245,7 +253,8 @@ class Part:
 def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
     """Which adds of a layer another one decides anew; None for none.
 
-    Paths first: they are at hand. Deletion vectors are read only where a path was met.
+    Paths first: they are at hand. Equal keys have equal paths, so that where no path is met no key is;
+    deletion vectors are read only where one was met.
     """
     hit = _among(below.column("path"), above.named())
     if hit is None:
@@ -425,6 +434,8 @@ class FileSet:
         loose = self.candidates()
         if loose is self or not loose._parts:
             return self.take(columns, rows)
+        # The parts below have hidden each other's files already, so that only the top one can hide more;
+        # its own adds are the newest word on their files, and stand.
         top = loose._parts[-1]
         tables, start = [], 0
         for part in loose._parts:
@@ -466,6 +477,7 @@ class FileSet:
             return parts
         if wanted and not parts[0].layer.in_memory:
             parts[0].layer.read(["path", *wanted])
+        # Those below were settled when their version was; only the newest layer has hidden nothing yet.
         *below, top = parts
         parts = (*(part.hidden_by(top.layer) for part in below), top)
         return _merged(parts) if len(parts) > MAX_LAYERS else parts
@@ -494,7 +506,11 @@ def _without(removes: pa.Table, above: _Layer) -> pa.Table:
 
 
 def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """One layer in place of all those in memory."""
+    """One layer in place of all those in memory.
+
+    Its adds and tombstones name the same files as they did: the newest action on a file is one or the other.
+    So it hides the same files of the checkpoint below, and no ``keep`` there has to change.
+    """
     first = next(i for i, part in enumerate(parts) if part.layer.in_memory)
     upper = parts[first:]
     names = FILES_SCHEMA.names

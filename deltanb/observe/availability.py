@@ -1,7 +1,7 @@
 """Which versions of a table can still be read, and what the others lack.
 
 What lives here: :func:`versions`: one listing of the log, one of the data files, and one pass over the
-commits, in which only files that are gone are kept in mind.
+commits, which remembers only the files that are gone.
 What it does not know: who deleted a file, or what is in one that is there.
 
 A version can be read where the log tells its state (all commits since version 0 or since a checkpoint) and
@@ -43,7 +43,7 @@ class Gap:
     """A run of versions, ``first`` to ``last``, that cannot be read for one reason.
 
     ``kind``: ``log`` (cleaned up: no checkpoint tells the state), ``damaged`` (a commit or checkpoint is
-    no valid one; see ``detail``), ``files`` (data files or deletion vectors are gone: ``num_files`` of
+    not a valid one; see ``detail``), ``files`` (data files or deletion vectors are gone: ``num_files`` of
     them, the first of which are in ``files``).
     """
 
@@ -56,7 +56,7 @@ class Gap:
 
     @property
     def reason(self) -> str:
-        """Why, in words.
+        """Why these versions cannot be read, in words.
 
         >>> Gap(3, 9, "files", 14).reason, Gap(2, 2, "files", 1).reason
         ('14 of their files are gone (vacuumed)', '1 of its files is gone (vacuumed)')
@@ -142,7 +142,14 @@ def versions(log: LogReader, up_to: int | None = None) -> Versions:
 
 
 class _Walk:
-    """From version to version: is its state known, and which of its files are gone?"""
+    """From version to version: is its state known, and which of its files are gone?
+
+    After ``step(v)``, ``known`` says whether the log tells the state of v; if so, ``missing`` has exactly
+    the files of v that are gone. The first version keeps this because nothing comes before it. Each later
+    one keeps it because the store is listed once, so that a file is there or gone for the whole walk: a
+    commit then changes ``missing`` only by the files it names, and files that are there need no memory.
+    Where commits are missing or damaged, a checkpoint or compaction begins anew.
+    """
 
     def __init__(
         self, log: LogReader, commits: set[int], checkpoints: set[int], ends: dict[int, int]
@@ -166,6 +173,7 @@ class _Walk:
         """Go on to a version."""
         self.fresh = []
         follows = self.known and version in self.commits
+        # Before any known version it is the start of the log that was cleaned up, which is no damage.
         if self.known and not follows and any(self.states.values()):
             self.detail = f"the commit of v{version} is missing"
         self.known = (follows and self._apply(version)) or self._jump(version)
@@ -259,7 +267,10 @@ class _Present:
         return tuple(gone)
 
     def missing_of(self, files: Any) -> dict[str, tuple[str, ...]]:
-        """As :meth:`missing`, of a table of files; paths that are there are found by Arrow."""
+        """As :meth:`missing`, for a table of files: key -> names of what is gone.
+
+        Arrow finds the paths that are there; only the files in doubt become Python objects.
+        """
         paths, vectors = files["path"], files["deletion_vector"]
         there = pc.and_(pc.is_in(paths, value_set=pa.array(list(self.names), pa.string())),
                         pc.invert(pc.match_substring(paths, "%")))
@@ -316,7 +327,7 @@ class _File(msgspec.Struct, gc=False):
 
     @property
     def key(self) -> str:
-        """As ``replay`` reconciles files."""
+        """The key by which :mod:`deltanb.log.replay` tells files apart: path and deletion vector."""
         path, vector = canonical_path(self.path), self.deletionVector
         if vector is None:
             return path
@@ -333,7 +344,7 @@ _decode = msgspec.json.Decoder(_Line).decode_lines
 
 
 def spans(runs: Iterable[range]) -> str:
-    """Runs of versions in words.
+    """Runs of versions as text for a sentence.
 
     >>> spans([range(0, 3), range(5, 6)]), spans([])
     ('v0 to v2, v5', 'none')

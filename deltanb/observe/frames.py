@@ -1,9 +1,10 @@
-"""The frames of a stepped commit: what is known after each step, as values.
+"""The frames of a stepped commit: what is known after each of its steps.
 
 What lives here: :class:`StepFrame`, and what each step, and each rival that wins between two of them,
 makes of the frame before. A frame says things in words; it holds no step and no transaction, and is no
 larger after ten thousand attempts than after five.
-What it does not know: how steps are driven (``stepper``), how a frame is drawn (``stepper_forms``).
+What it does not know: how steps are driven (``stepper``), how a frame is drawn
+(``notebook/drawing/stepper.py``).
 
 >>> from deltanb.transaction.steps import Committed, Prepared, PutIfAbsent
 >>> frame = opened("orders", "DELETE", 17)
@@ -117,7 +118,7 @@ def opened(table: str, operation: str, read_version: int) -> StepFrame:
 
 
 def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
-    """The frame after a step; ``reply`` is what the step before was answered."""
+    """The frame after a step; ``reply`` is the reply to the step before it."""
     frame = replace(frame, number=frame.number + 1, is_rival=False)
     match step:
         case Prepared():
@@ -165,7 +166,7 @@ def abandoned(frame: StepFrame, reason: str) -> StepFrame:
 
 
 def rival(frame: StepFrame, writer: str, did: str, commits: list[tuple[int, str]]) -> StepFrame:
-    """The frame after another writer committed these versions, each with whose it is."""
+    """The frame after another writer committed: ``commits`` are pairs of a version and its writer."""
     frame = replace(frame, is_rival=True)
     for version, whose in commits:
         frame = _boxed(frame, Box(version, "other", whose))
@@ -176,7 +177,7 @@ def rival(frame: StepFrame, writer: str, did: str, commits: list[tuple[int, str]
 
 
 def state_in_words(step: Step | None) -> str:
-    """A step of a running commit, for the views of other things.
+    """What a running commit is about to find out, as a short phrase; empty before its first step.
 
     >>> state_in_words(PutIfAbsent(18, b"", 1, 2, "Serializable"))
     'is v18 free?'
@@ -272,7 +273,7 @@ def _boxed(frame: StepFrame, box: Box) -> StepFrame:
 
 
 def _with_line(frame: StepFrame, words: str, headline: str = "", at: int = READ) -> StepFrame:
-    """The frame with its line, which joins the events."""
+    """The frame with this line as its newest, also appended to its events."""
     line = words if frame.is_rival else f"{frame.number} {words}"
     line = units.fit(units.clean(line), units.MAX_COLUMNS)
     events = (*frame.events, line)[-MAX_EVENTS:]

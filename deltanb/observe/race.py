@@ -211,7 +211,7 @@ class _Runner:
             target=copy_context().run, args=(self._live,), name=f"race: {name}", daemon=True)
 
     def advance(self) -> None:
-        """Let it run to its next step of I/O or its end; then it waits again."""
+        """Let the writer run up to its next step of I/O, or to its end."""
         if self.done:
             return
         self._is_running = True
@@ -227,7 +227,7 @@ class _Runner:
             self._thread.join()
 
     def stop(self) -> None:
-        """End it where it waits; one that still runs ends by itself before its next step of I/O."""
+        """End the writer where it waits; one that still runs ends before its next step of I/O."""
         self._is_stopped = True
         if self._thread.ident is not None and not self._is_running:
             self.advance()

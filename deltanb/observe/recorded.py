@@ -1,4 +1,4 @@
-"""Recorded commits as transactions again: what a commit read and wrote, told by the log.
+"""Recorded commits turned back into transactions: what each one read and wrote, according to the log.
 
 What lives here: the version a commit read, found again, and its :class:`CurrentTransaction`: actions from the
 commit, reads from what is known. In this order: the session's journal; a blind append reads nothing; files
@@ -57,7 +57,7 @@ _REPLACES_ALL = REPLACE_TABLE | {"TRUNCATE", "CLONE", "RESTORE"}
 
 @dataclass(frozen=True)
 class Recorded:
-    """A transaction told again, and how its reads are known, in words.
+    """A transaction restored from the log, and how its reads are known, in words.
 
     ``is_assumed``: what it read is not recorded, so more may count as read than was.
     """
@@ -68,7 +68,8 @@ class Recorded:
 
 
 class Recorder:
-    """Tells the commits of a table again; fastest from old to new, as each version is made from the last.
+    """Restores the transactions behind a table's commits; fastest from old to new, as each version builds on
+    the one before.
 
     What the table is at a version takes its commits alone; which files it has takes much more, so that is
     asked only where it can matter.
@@ -132,7 +133,7 @@ class Recorder:
             self.commit(winner).removes for winner in range(read_version + 1, version))
 
     def transaction(self, version: int, read_version: int, attempt: Attempt | None = None) -> Recorded:
-        """The transaction that committed a version, as it was before its first try.
+        """The transaction that committed a version, as it was before its first attempt.
 
         Raises:
             VersionNotFound: the commit, or the version it read, cannot be read any more.

@@ -1,4 +1,4 @@
-"""Rivals: another writer that commits now, chosen by what an open transaction has read.
+"""Rivals: commits by another writer, made to meet what an open transaction has read.
 
 What lives here: four real commits under another user's name (rows added where the transaction reads, rows
 added elsewhere, a file it read removed, the metadata changed), and why one of them cannot be had.
@@ -54,7 +54,7 @@ _NEEDED = ("path", "partition_values", "size", "deletion_vector")
 
 @dataclass(frozen=True)
 class RivalCommit:
-    """What a rival did: in words, and the version it committed."""
+    """A rival's commit: its writer, what it did in words, and its version."""
 
     writer: str
     did: str
@@ -86,7 +86,7 @@ def refusal(txn: OptimisticTransaction, kind: str) -> str | None:
 
 
 def commit_rival(txn: OptimisticTransaction, kind: str, writer: str = WRITER) -> RivalCommit:
-    """Commit as another writer, on the transaction's table, before the transaction does.
+    """Commit to the table of an open transaction as another writer, who thereby wins.
 
     Args:
         kind: a key of :data:`KINDS`.

@@ -19,11 +19,12 @@ from deltanb.transaction.steps import PutIfAbsent, ReadWinner, Step
 
 Log = dict[int, bytes]
 StepHandler = Callable[[Step, Log], Any]
+"""Does what a step asks of the log, and returns the reply that the commit expects."""
 MAX_RUNS = 200_000  # orders grow factorially; past this the history is too long to enumerate
 
 
 def answer_from(step: Step, log: Log) -> Any:
-    """A log of bytes by version answers a commit's steps."""
+    """The reply to a step of I/O, from a log that maps versions to their bytes; None to any other step."""
     match step:
         case PutIfAbsent():
             return log.setdefault(step.version, step.body) is step.body
@@ -75,7 +76,7 @@ def interleavings(
     """Every order in which the writers' steps of I/O can follow each other.
 
     Args:
-        start: fresh writers for each run; called once a run.
+        start: fresh writers for each run; called once per run.
         log: versions there from the start; each run has a copy.
         max_runs: how many orders there may be.
 

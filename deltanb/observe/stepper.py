@@ -1,9 +1,9 @@
-"""The stepper: a commit that goes on when it is told to, and can be looked back upon.
+"""The stepper: a commit advanced step by step, whose earlier steps can be looked at again.
 
 What lives here: :class:`CommitStepper`, which drives the real steps of a transaction's commit against the
 real table, lets other writers win in between, and keeps a frame of each moment.
-What it does not know: what a step does (``transaction.drive``), what a frame says (``stepper_frames``)
-or how it is drawn (``stepper_forms``), the buttons (``stepper_widget``).
+What it does not know: what a step does (``transaction/drive.py``), what a frame says (``frames.py``),
+how it is drawn (``notebook/drawing/stepper.py``), the buttons (``notebook/widgets/stepper.py``).
 
 The trace only grows: going back shows an older frame and undoes nothing.
 """
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class StepLine(str):
-    """A line that was printed already: as a cell's last expression it shows nothing more."""
+    """A line that was already printed; as the last expression of a cell it is not shown a second time."""
 
     __slots__ = ()
 
     def _ipython_display_(self) -> None:
-        """Nothing: the line is seen once."""
+        """Show nothing, as the line was printed."""
 
 
 class CommitStepper(Displayable):
@@ -92,17 +92,17 @@ class CommitStepper(Displayable):
 
     @property
     def frames(self) -> tuple[StepFrame, ...]:
-        """The trace: a frame of every moment so far, the first one before any step."""
+        """All frames so far: the one before the first step, then one per step or rival."""
         return tuple(self._frames)
 
     @property
     def position(self) -> int:
-        """Which of :attr:`frames` is shown."""
+        """The index in :attr:`frames` of the one that is shown."""
         return self._at
 
     @property
     def frame(self) -> StepFrame:
-        """The frame that is shown, as a picture that stays as it is."""
+        """The frame that is shown; an older one also says how the commit ended, if it has."""
         shown, newest = self._frames[self._at], self._frames[-1]
         is_newest = shown is newest
         ended = newest.state != "running"
@@ -117,12 +117,12 @@ class CommitStepper(Displayable):
 
     @property
     def version(self) -> int | None:
-        """The version committed, once it is."""
+        """The version that was committed; None until then."""
         return None if self.txn.committed is None else self.txn.committed.version
 
     @property
     def conflict(self) -> Conflict | None:
-        """The conflict that the commit failed with, if that was the reason."""
+        """The conflict that made the commit fail; None if it has not failed or failed for another reason."""
         found: Conflict | None = getattr(self.error, "conflict", None)
         return found
 
@@ -140,7 +140,7 @@ class CommitStepper(Displayable):
         return _printed(self.advance())
 
     def run(self) -> StepLine:
-        """Go on to the end; each step prints its line."""
+        """Run the remaining steps; each one prints its line."""
         line = self.step()
         while not self.is_done:
             line = self.step()
@@ -149,7 +149,7 @@ class CommitStepper(Displayable):
     def rival(
         self, kind: str | Callable[[Any], Any], writer: str = rivals.WRITER
     ) -> StepLine:
-        """Let another writer win now: commit to the table between two steps, and print what it did.
+        """Commit to the table as another writer, between two steps, and print what that commit did.
 
         Args:
             kind: ``"append here"`` (where the transaction reads), ``"append elsewhere"``, ``"delete"``
@@ -163,7 +163,7 @@ class CommitStepper(Displayable):
         return _printed(self.let_win(kind, writer))
 
     def close(self) -> None:
-        """Give the commit up where it stands; a transaction that was begun is abandoned then.
+        """Give the commit up at its present step; its transaction is then abandoned.
 
         Where a put is unanswered the log is asked first: its version may be there, and stays.
         """
@@ -194,7 +194,7 @@ class CommitStepper(Displayable):
     # -- the same without printing, for buttons --------------------------------------------------
 
     def move(self, position: int) -> str:
-        """Show a frame of the trace, the nearest there is; its line comes back."""
+        """Show the frame at an index, or the nearest there is, and return its line."""
         self._at = min(max(0, position), len(self._frames) - 1)
         self._tell()
         frame = self.frame
@@ -204,7 +204,7 @@ class CommitStepper(Displayable):
         return units.fit(frame.line, units.MAX_COLUMNS - len(note)) + note
 
     def advance(self) -> str:
-        """As :meth:`step`; the line comes back."""
+        """As :meth:`step`, but the line is returned and not printed."""
         if self.is_done:
             self.move(len(self._frames) - 1)
             return f"nothing left to do: {_in_short(self._frames[-1])}"
@@ -229,7 +229,7 @@ class CommitStepper(Displayable):
         return frame.line
 
     def let_win(self, kind: str | Callable[[Any], Any], writer: str = rivals.WRITER) -> str:
-        """As :meth:`rival`; the line comes back."""
+        """As :meth:`rival`, but the line is returned and not printed."""
         if self.is_done:
             raise IllegalStateError(
                 f"table {self.txn.table}: no rival can win any more: {_in_short(self._frames[-1])}")
@@ -255,7 +255,7 @@ class CommitStepper(Displayable):
         return self._frames[-1].line
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have a function called whenever another frame is shown."""
+        """Call this function, without arguments, whenever another frame is shown."""
         self._listeners.append(listener)
 
     # -- inside ----------------------------------------------------------------------------------

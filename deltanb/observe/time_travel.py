@@ -1,8 +1,8 @@
-"""Time travel: one version of a table looked at, or two held against each other.
+"""Time travel: one version of a table looked at, or two compared with each other.
 
 What lives here: :class:`TimeTravel`, which stands at one or two versions, and the frame it shows there.
-What it does not know: the slider and the box (``time_travel_widget``), how versions are compared
-(``commands/diff``), how rows are read (``data/read``).
+What it does not know: the slider and the box (``notebook/widgets/time_travel.py``), how versions are
+compared (``commands/read/diff.py``), how rows are read (``data/read.py``).
 
 Rows are read when one moves, in the process; looking at what was read reads nothing.
 """
@@ -57,7 +57,7 @@ class TimeFrame(Displayable):
 
 
 class TimeTravel(Displayable):
-    """A place in the history of a table, which moves on demand.
+    """A place in the history of a table: one version, or two to compare. It can be moved.
 
     In a notebook it is shown with a slider over the versions that can be read and a box for a version or
     a time; elsewhere as the frame alone. In code it moves by :meth:`at` and :meth:`compare`.
@@ -125,7 +125,7 @@ class TimeTravel(Displayable):
         return self.frame.preview
 
     def refresh(self) -> TimeFrame:
-        """Look anew which versions there are and can be read; one stays at the same place."""
+        """Find out again which versions there are and can be read; the place stays the same."""
         self._look_again()
         return self._show(self.frame)
 
@@ -135,7 +135,7 @@ class TimeTravel(Displayable):
             self.frame = replace(self.frame, versions=self.versions)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call a function after every move."""
+        """Call this function, without arguments, after every move."""
         self._listeners.append(listener)
 
     def _show(self, frame: TimeFrame) -> TimeFrame:

@@ -1,7 +1,7 @@
-"""The timeline of a table: who committed what upon which version, and who lost.
+"""The timeline of a table: who committed what on top of which version, and who lost.
 
 What lives here: :class:`CommitTimeline`, the transactions of a table with remarks on them.
-What it does not know: how commits are read (``timeline_rows``), how they are drawn (the views).
+What it does not know: how commits are read (``tracks.py``), how they are drawn (the views).
 
 Lost races come from the journal of this process: a Delta log does not record them.
 """
@@ -90,7 +90,7 @@ class CommitTimeline(Displayable):
 
     def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CommitTimeline:
         """The same timeline with remarks on commits, by version, and on attempts that failed, by their
-        ``txn_id``; ``title`` says what they tell.
+        ``txn_id``; ``title`` says what the remarks are about.
 
         >>> timeline = CommitTimeline([Track(1, 0, "DELETE", "Donald", "delete"),
         ...                            Track(2, 0, "MERGE", "Daisy", "rewrite")], "ducks")
@@ -110,7 +110,7 @@ class CommitTimeline(Displayable):
 
     @property
     def failed(self) -> list[Track]:
-        """The transactions of this session that came to nothing."""
+        """The transactions of this session that committed nothing."""
         return [track for track in self.tracks if not track.is_committed]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a timeline is made of: one value a transaction, from the log and from this session's journal.
+"""What a timeline is made of: one value per transaction, from the log and from this session's journal.
 
 What lives here: reading commits quickly, their kinds and writers whoever wrote them, and how attempts of
 this process join them.
@@ -138,7 +138,7 @@ def versions(log: LogReader) -> list[int]:
 
 
 def commit(version: int, lines: Iterable[Any]) -> Track:
-    """One commit from its lines, whoever wrote them.
+    """The track of a commit, from the lines of its file, whichever writer made it.
 
     >>> line = _Line(add=_File(5))
     >>> commit(3, [line, line]).kind, commit(3, [line]).written, commit(3, []).writer

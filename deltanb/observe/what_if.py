@@ -1,4 +1,4 @@
-"""What if: recorded commits held against other rules, and an open transaction against what has landed.
+"""What if: recorded commits checked against other rules, and an open transaction against later commits.
 
 What lives here: :func:`replay` (which commits would have conflicted under another isolation level, or
 without some rules) and :func:`explain_conflict` (whether what landed since matters to a transaction that has

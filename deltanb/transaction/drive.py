@@ -52,7 +52,7 @@ class Drive:
         self.reply: Any = None
         """What the step before was answered."""
         self.committed: Committed | None = None
-        """The end, once it is reached."""
+        """The step that says the commit succeeded; None until then."""
         self._is_putting = False
 
     def advance(self) -> Step | None:

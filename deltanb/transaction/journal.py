@@ -1,6 +1,6 @@
 """The journal: what this process saw of its own commits, those that came to nothing included.
 
-What lives here: one value a transaction that tried to commit, and the list of them by table. A Delta log
+What lives here: one value per transaction that tried to commit, and the list of them by table. A Delta log
 records the winners only; who lost, to whom and how often is known to the loser alone.
 What it does not know: commits of other processes, how an attempt is drawn.
 

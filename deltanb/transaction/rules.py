@@ -393,7 +393,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def as_markdown() -> str:
-    """The table as the documentation prints it: one line a rule, in order.
+    """The table as the documentation prints it: one line per rule, in order.
 
     >>> print(as_markdown().splitlines()[2])
     | 1 | protocol | the protocol was changed | `ProtocolChangedException` |

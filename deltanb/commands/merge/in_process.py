@@ -162,6 +162,11 @@ class ArrowMerge:
                          ex.boolean("and", *(part.expression for part in where)))
 
     def _join(self, files: Sequence[AddFile], tables: Sequence[pa.Table], found: Found) -> None:
+        """Find what becomes of the rows of some files, the tables of which are given in the same order.
+
+        ``here`` and ``there`` are pairs of a row of the target and one of the source, as row numbers; they
+        stay sorted by ``here`` throughout, as they are only filtered.
+        """
         rows = pa.concat_tables(tables).combine_chunks()
         ends = np.cumsum([table.num_rows for table in tables])
         sided = _sided(target=rows, names=self.names)
@@ -176,7 +181,10 @@ class ArrowMerge:
             pairs = self._paired(rows, here, there)
             keep = np.logical_and.reduce([_is_true(pairs, part) for part in self.on.rest])
             here, there = here[keep], there[keep]
+        # Before pairs are dropped: a source row that meets any target row is not inserted.
         self.matched[there] = True
+        # As pairs are sorted by target row, a row's first pair is where the number changes. One pair per
+        # row is enough: several are refused later, unless matched rows are left alone or all deleted.
         first: Any = np.ones(len(here), bool)
         first[1:] = here[1:] != here[:-1]
         found.several |= not first.all()
@@ -188,6 +196,7 @@ class ArrowMerge:
         left = self._chosen(
             NOT_MATCHED_BY_SOURCE, lambda: _sided(target=rows.take(pa.array(lonely)), names=self.names),
             len(lonely))
+        # From here on each target row is there at most once: `here` and `lonely` share none.
         number = np.concatenate([here, lonely])
         clauses = np.concatenate([chosen, left])
         source_rows = np.concatenate([there, np.full(len(lonely), -1)])
@@ -197,6 +206,7 @@ class ArrowMerge:
         number, clauses, source_rows = number[order], clauses[order], source_rows[order]
         positions = rows.column(ROW_POSITION).to_numpy()[number]
         _count(found, clauses)
+        # Row numbers run through the files in order, so each file's rows are one slice of the sorted ones.
         start = 0
         borders: Any = np.searchsorted(number, ends)
         for file, end in zip(files, list(borders), strict=True):

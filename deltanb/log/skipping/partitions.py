@@ -181,7 +181,7 @@ def typed_partition_values(
     partition_columns: Sequence[str],
     physical_names: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """Typed columns from ``files["partition_values"]`` (``map<string, string>``), one row a file.
+    """Typed columns from ``files["partition_values"]`` (``map<string, string>``), one row per file.
 
     Columns are named as the schema names them. ``physical_names`` (logical to physical) is taken
     from the schema's column mapping where it is not given.

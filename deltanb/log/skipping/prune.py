@@ -264,7 +264,17 @@ def may_match(
 
 
 class _Rewriter:
-    """``no_nan``: the paths of columns whose NaN rows another conjunct excludes."""
+    """Conditions over rows turned into conditions over the statistics of a file.
+
+    The invariant of :meth:`may`, :meth:`_may_not` and :meth:`_may_be_null`: the result is FALSE for a file
+    only if no row in it makes the node TRUE, FALSE or NULL, respectively. NULL, as of a statistic that is
+    absent, says nothing, and the file is kept. It holds for AND because a row that makes it TRUE makes
+    every part TRUE, and for OR because such a row makes one part TRUE: the parts can be rewritten each
+    for itself. NOT is pushed to the leaves first, since the negation of "may be TRUE" is not "may be FALSE".
+
+    ``no_nan``: the paths of columns whose NaN rows another conjunct excludes. Spark orders NaN above all
+    numbers while bounds leave it out, so only for these columns is the maximum an upper bound.
+    """
 
     def __init__(self, partition_columns: frozenset[str], counts: bool) -> None:
         self._partitions = partition_columns

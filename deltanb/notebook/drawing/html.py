@@ -124,7 +124,7 @@ def within_limit(draw: Callable[[float], str]) -> str:
 
 
 def limit_of(share: float, limit: int | None = None) -> int:
-    """How many rows are a share of the limit, by default of ``options.max_rows``."""
+    """The number of rows that this share of a limit is; the limit is ``options.max_rows`` unless given."""
     return int((options.max_rows if limit is None else limit) * share)
 
 
@@ -162,7 +162,7 @@ def _source(source: str) -> Markup:
 
 
 def shown_of(shown: int, total: int, noun: str) -> str:
-    """How much of a table is there.
+    """How many rows a table has, and how many of them are shown.
 
     >>> shown_of(2, 2, "file"), shown_of(20, 41, "file")
     ('2 files', 'showing 20 of 41 files')

@@ -60,7 +60,7 @@ class Lane:
 
     @property
     def middle(self) -> float:
-        """Where its name stands."""
+        """The middle of the lane in rows from the top, where its name is written."""
         return self.first + (self.height - 1) / 2
 
 

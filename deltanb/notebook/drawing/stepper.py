@@ -2,7 +2,8 @@
 
 What lives here: the view of a frame and its two forms: the algorithm with an arrow at the line it stands
 at, the versions of the log as boxes, a row an attempt, what happened so far, the conflict if there is one.
-What it does not know: how frames come about (``stepper_frames``), what moves them (``stepper``).
+What it does not know: how frames come about (``observe/frames.py``), what moves them
+(``observe/stepper.py``).
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def _left_out(n: int) -> str:
 
 
 def _fate_of(attempt: Try) -> list[str]:
-    """What became of an attempt: who has the version, and what that means."""
+    """What became of an attempt, line by line: who has the version, and what that means."""
     said = []
     if attempt.outcome == "lost":
         said.append(f"lost: {attempt.winner}")

@@ -47,12 +47,12 @@ class Scene:
 
     @cached_property
     def failed(self) -> list[Track]:
-        """The transactions that came to nothing."""
+        """The transactions that committed nothing."""
         return [track for track in self.tracks if not track.is_committed]
 
     @cached_property
     def races(self) -> list[int]:
-        """The versions that someone wanted and did not get."""
+        """The versions that some transaction tried to commit and lost to another."""
         return [version for track in self.tracks for version in track.lost or ()]
 
     @property
@@ -87,7 +87,7 @@ class Scene:
 
     @property
     def rows(self) -> list[str]:
-        """The newest transactions, one a line, the newest first; then how many came earlier."""
+        """The newest transactions, one per line, the newest first; then how many came earlier."""
         shown = self.tracks[: -MAX_TEXT_ROWS - 1 : -1]
         head = 1 + bool(self.losses) + bool(self.title)
         room = text.MAX_LINES - head
@@ -109,7 +109,7 @@ class Scene:
                 files(track), units.size(track.written) if track.is_counted else "", note]
 
     def note(self, track: Track) -> str:
-        """What became of it, where that is more than a commit."""
+        """The races that a transaction lost, and why it failed; empty where there is neither."""
         races = track.lost or ()
         lost = ", ".join(f"v{version}" for version in races)
         if len(races) > MAX_LOST:
@@ -133,7 +133,7 @@ class Scene:
 
     @cached_property
     def bin(self) -> int:
-        """Versions a bar of the strip stands for."""
+        """How many versions each bar of the strip stands for."""
         width = layout.bin_width(self.first, self.last)
         if width == 1:
             return width
@@ -199,7 +199,7 @@ class Scene:
 
     @property
     def has_labels(self) -> bool:
-        """Whether each transaction's doing stands beside its line."""
+        """Whether the operation of each transaction is written beside its line."""
         return len(self.shown) <= MAX_LABELLED
 
     @property

@@ -3,7 +3,7 @@
 What lives here: the fields of a conflict, in the order in which both forms show them: a sentence, two
 sides with the same rows, the checks, the overlap, what you can do.
 What it does not know: the rules (``transaction.rules``), for a conflict brings its checks; and how a
-conflict is drawn (``conflict_forms``).
+conflict is drawn (``drawing/conflict.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STATE_TONES = {"passed": "ok", "failed": "warn"}
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: a name, what became of it, and the rows both sides have."""
+    """One of the two: its name, what became of it, and the same rows as the other side."""
 
     name: str
     note: Inline
@@ -243,7 +243,7 @@ ACTION_WORDS = {
 
 
 def counted(actions: Iterable[Any]) -> str:
-    """Actions by kind, in the protocol's words.
+    """How many actions there are of each kind, under the protocol's names.
 
     >>> counted([])
     'none'

@@ -1,4 +1,4 @@
-"""The history of a table: one row a commit, the newest first, under the names people know.
+"""The history of a table: one row per commit, the newest first, under the names people know.
 
 What lives here: the view of commits as ``DESCRIBE HISTORY`` lists them.
 What it does not know: where commits are read, or what a writer should have put into them.
@@ -36,7 +36,7 @@ def view(commits: Any) -> View:
 
 
 def entry(commit: Any) -> View:
-    """The view of commit on a line; its fields unfold."""
+    """The view of one commit: a line, whose fields unfold."""
     cells = dict(zip(COLUMNS, row(commit, is_whole=True), strict=True))
     operation = str(commit.operation or "operation not recorded")
     marks: list[Inline] = [units.time(commit.timestamp), operation]

@@ -59,22 +59,22 @@ def plain(inline: Inline) -> str:
 
 
 def code(text: object, tone: str = "") -> Span:
-    """Set as code: what can be typed as it stands."""
+    """Text set as code: something that can be typed as it stands."""
     return Span(str(text), tone, code=True)
 
 
 def muted(text: object) -> Span:
-    """Said, but not first."""
+    """Text of secondary importance, in grey."""
     return Span(str(text), "muted")
 
 
 def ok(text: object) -> Span:
-    """Good news; the text says so too."""
+    """Text in the colour of good news; its words or sign must say so too."""
     return Span(str(text), "ok")
 
 
 def warn(text: object) -> Span:
-    """Bad news; the text says so too."""
+    """Text in the colour of bad news; its words or sign must say so too."""
     return Span(str(text), "warn")
 
 
@@ -124,5 +124,5 @@ class View:
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """What text and HTML both must show."""
+        """The headings that both the text and the HTML must show."""
         return (self.kind, *(s.heading for s in self.sections if not s.is_detail))

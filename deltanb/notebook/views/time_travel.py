@@ -1,7 +1,7 @@
 """Time travel: the views of a place in a table's history, and of the versions that can be read.
 
 What lives here: the views of ``TimeTravel``, ``TimeFrame`` and ``Versions``.
-What it does not know: how one moves (``time_travel``), the slider and the box (``time_travel_widget``).
+What it does not know: how one moves (``observe/time_travel.py``), the slider (``widgets/time_travel.py``).
 """
 
 from __future__ import annotations

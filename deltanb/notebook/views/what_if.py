@@ -23,7 +23,7 @@ FIRST_ROWS = 3  # versions that surely have room in the text form
 
 
 def replay(replay: Any) -> View:
-    """The view of a :class:`~deltanb.observe.what_if.Replay`: a sentence a level, then the grid."""
+    """The view of a :class:`~deltanb.observe.what_if.Replay`: a sentence per level, then the grid."""
     lost = sum(row.version is None for row in replay.rows)
     raced = sum(row.version is not None and row.read_version is not None for row in replay.rows)
     marks: list[Inline] = [units.count(replay.total, "commit"), f"{units.number(raced)} raced"]

@@ -1,8 +1,8 @@
 """The stepper's buttons: what a person in a notebook presses, on ipywidgets alone.
 
 What lives here: :class:`Panel`, the controls around the picture of a stepper, kept in step with it.
-What it does not know: what a button does to the commit (``stepper``), what the picture shows
-(``stepper_forms``).
+What it does not know: what a button does to the commit (``observe/stepper.py``), what the picture
+shows (``drawing/stepper.py``).
 
 One panel serves all displays of a stepper: they are views of one model. Nothing is printed, for a
 notebook puts what a button prints where nobody looks. The slider moves in the trace alone: only the button
