@@ -358,3 +358,22 @@ def test_statistics_are_in_the_log_for_every_file(table: DeltaTable) -> None:
     table.append({"id": [5, 6], "p": ["a", "b"]})
     for file in last_commit(table, AddFile):
         assert json.loads(file.stats)["numRecords"] == 1
+
+
+@pytest.mark.parametrize("feed", ["false", "true"])
+def test_a_partial_overwrite_hides_rows_in_their_files_as_a_delete_does(feed: str) -> None:
+    table = create(MemoryStore(), {"id": [1, 2, 3], "v": ["a", "b", "c"]}, properties={
+        "delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": feed})
+    (before,) = table.snapshot.files["path"].to_pylist()
+    table.overwrite({"id": [2, 2], "v": ["x", "y"]}, where="id = 2")
+    assert table.to_arrow().sort_by([("id", "ascending"), ("v", "ascending")]).to_pydict() == {
+        "id": [1, 2, 2, 3], "v": ["a", "x", "y", "c"]}
+    assert before in table.snapshot.files["path"].to_pylist(), "only a vector was put on it"
+    metrics = table.history(1)[0].operation_metrics
+    assert metrics is not None
+    assert (metrics["numDeletedRows"], metrics["numCopiedRows"], metrics["numOutputRows"]) == ("1", "0", "2")
+    assert metrics["numAddedChangeFiles"] == ("1" if feed == "true" else "0")
+    if feed == "true":
+        changes = table.changes(1, 1).select(["_change_type", "id", "v"]).to_pylist()
+        assert sorted(tuple(row.values()) for row in changes) == [
+            ("delete", 2, "b"), ("insert", 2, "x"), ("insert", 2, "y")]

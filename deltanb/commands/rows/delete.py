@@ -17,9 +17,8 @@ from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (
     FileChanges,
     find,
-    mark_deleted,
+    take_out,
     understand,
-    uses_vectors,
 )
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.data.touched import known_live_count, rows_of
@@ -121,14 +120,7 @@ def _whole_files(
 def _changed(
     txn: OptimisticTransaction, condition: Condition, touched: list[TouchedFile], engine: Engine
 ) -> FileChanges:
-    changes = FileChanges()
-    if uses_vectors(txn):
-        mark_deleted(txn, touched, changes)
-    else:
-        changes.removed = [found.file.remove() for found in touched]
-        changes.copied = sum(found.others for found in touched)
-        if changes.copied:
-            changes.written = engine.survivors(txn, touched, condition)
+    changes = take_out(txn, condition, touched, engine)
     if wants_changes(txn) and not all(found.is_whole for found in touched):
         changes.changes = write_changes(txn, [("delete", rows_of(txn, touched, "touched"))])
     return changes

@@ -119,6 +119,23 @@ def find(
     return engine.find(txn, files, condition, seen)
 
 
+# --- rows that go ---------------------------------------------------------------------------------
+
+def take_out(
+    txn: OptimisticTransaction, condition: Condition, touched: Sequence[TouchedFile], engine: Engine
+) -> FileChanges:
+    """The touched rows leave their files: by deletion vectors, or the others are written again."""
+    changes = FileChanges()
+    if uses_vectors(txn):
+        mark_deleted(txn, touched, changes)
+        return changes
+    changes.removed = [found.file.remove() for found in touched]
+    changes.copied = sum(found.others for found in touched)
+    if changes.copied:
+        changes.written = engine.survivors(txn, touched, condition)
+    return changes
+
+
 # --- deletion vectors -----------------------------------------------------------------------------
 
 def mark_deleted(

@@ -9,20 +9,21 @@ A write that is refused, or loses to another commit, leaves no file behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from deltanb.actions import Action, AddCDCFile, AddFile, RemoveFile, SetTransaction
 from deltanb.commands.begin import begin, refuse_append_only
 from deltanb.commands.define import evolution
-from deltanb.commands.rows.change_files import wants_changes
+from deltanb.commands.engine import choose_by_size, named
+from deltanb.commands.rows.change_files import wants_changes, write_changes
+from deltanb.commands.rows.find_and_change import find, take_out, understand
 from deltanb.data import inputs
 from deltanb.data.constraints import Check, Within
 from deltanb.data.generated import refuse_explicit
-from deltanb.data.row_ids import columns_of, preserved
+from deltanb.data.row_ids import preserved
+from deltanb.data.touched import rows_of, written_rows
 from deltanb.errors import CommitOutcomeUnknown, InvalidArgument
 from deltanb.options import options
 from deltanb.safe_text import get_logger
@@ -32,7 +33,6 @@ from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
-    from deltanb.sql.predicates import Predicate
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -93,7 +93,7 @@ def overwrite(
     Args:
         where: replace only the rows for which this condition (SQL) is true. Every row of the data
             must satisfy it. Files that lie in it by their partition are removed; others that hold such
-            rows are rewritten without them.
+            rows lose them as by DELETE.
         partition_overwrite: ``"dynamic"`` replaces the partitions that the data has rows for and
             leaves the others alone; ``"static"`` replaces everything.
         overwrite_schema: give the table the schema of the data.
@@ -191,7 +191,8 @@ def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
     else:
         refuse_append_only(txn, "an overwrite")
         change = _overwritten(txn, data, plan)
-    actions: list[Action] = [*change.added, *change.removed, *change.changes]
+    marked = [action for add, remove in change.vectors for action in (remove, add)]
+    actions: list[Action] = [*change.added, *change.removed, *marked, *change.changes]
     if plan.txn is not None:
         actions.insert(0, SetTransaction(*plan.txn, last_updated=options.clock()))
     version = txn.commit_if_needed(actions, _operation(txn, plan, change))
@@ -239,6 +240,7 @@ class _Change:
     rows_deleted: int | None = None
     rows_copied: int | None = None
     copied: list[AddFile] = field(default_factory=list)
+    vectors: list[tuple[AddFile, RemoveFile]] = field(default_factory=list)
 
 
 def _write_rows(
@@ -260,21 +262,25 @@ def _overwritten(txn: OptimisticTransaction, data: Any, plan: _Plan) -> _Change:
 
 def _replaced(txn: OptimisticTransaction, data: Any, plan: _Plan, where: str) -> _Change:
     """Rows of a condition replaced: first those of the table are taken out, then the data written."""
-    from deltanb.sql import predicates
-
-    condition = predicates.parse(where, txn.snapshot.schema)
-    condition.to_expression()  # refuse now what cannot run, before anything is written
+    condition = understand(txn, where)
+    if condition.reason is not None:  # refused now, before anything is written
+        raise condition.reason
     checks = [Within("where", where)]
-    if condition.is_partition_only(txn.snapshot.partition_columns):
-        found = list(txn.filter_files(where))
+    files = condition.scan(txn)
+    if condition.is_decided_by_log(txn):
+        found = list(files)
         return _Change(_write_rows(txn, data, plan, checks), [file.remove() for file in found],
                        rows_deleted=_num_rows(found))
-    kept = _rows_kept(txn, condition, where)
+    engine = named(choose_by_size(txn.log.store, [files.table]))
+    touched = find(txn, files, condition, engine)
+    out = take_out(txn, condition, touched, engine)
     added = _write_rows(txn, data, plan, checks)
-    if kept.copied and wants_changes(txn):  # whole files say it otherwise
-        kept.changes = _changes(txn, where, added)
-    kept.added = [*added, *kept.copied]
-    return kept
+    change = _Change([*added, *out.written], out.removed, rows_deleted=sum(len(f.rows) for f in touched),
+                     rows_copied=out.copied, copied=out.written, vectors=out.vectors)
+    if wants_changes(txn) and not all(found.is_whole for found in touched):  # else whole files say it
+        change.changes = write_changes(txn, [
+            ("delete", rows_of(txn, touched, "touched")), ("insert", written_rows(txn, added))])
+    return change
 
 
 def _num_rows(files: Sequence[AddFile]) -> int | None:
@@ -286,66 +292,6 @@ def _num_rows(files: Sequence[AddFile]) -> int | None:
         total += file.num_records
         total -= file.deletion_vector.cardinality if file.deletion_vector is not None else 0
     return total
-
-
-def _rows_kept(txn: OptimisticTransaction, condition: Predicate, where: str) -> _Change:
-    """Remove the files that hold rows of the condition; write their other rows again."""
-    from deltanb.data.read import iter_batches
-    from deltanb.schema.types import to_arrow
-
-    candidates = txn.filter_files(where)
-    schema = to_arrow(txn.snapshot.schema)
-    hit, miss = condition.to_expression(schema), _not_true(condition, schema)
-    change = _Change([], rows_deleted=0, rows_copied=0)
-    touched = []
-    columns = sorted({path[0] for path in condition.column_paths})
-    for place, file in enumerate(candidates):
-        row = candidates.table.slice(place, 1)
-        deleted = kept = 0
-        for batch in iter_batches(txn.snapshot, row, columns):
-            table = pa.Table.from_batches([batch])
-            found = table.filter(hit).num_rows
-            deleted += found
-            kept += batch.num_rows - found
-        if deleted:
-            change.removed.append(file.remove())
-            change.rows_deleted = (change.rows_deleted or 0) + deleted
-            if kept:
-                touched.append(row)
-                change.rows_copied = (change.rows_copied or 0) + kept
-
-    tracked = columns_of(txn.snapshot.metadata, txn.snapshot.protocol)
-    read = pa.schema([*schema, *(pa.field(column.name, pa.int64()) for column in tracked)])
-
-    def survivors() -> Iterator[pa.RecordBatch]:
-        for row in touched:
-            for batch in iter_batches(txn.snapshot, row, row_ids=True):
-                yield from pa.Table.from_batches([batch]).filter(miss).to_batches()
-
-    if touched:
-        change.copied = txn.write_files(inputs.Source(read, survivors), hidden=tracked)
-    return change
-
-
-def _changes(
-    txn: OptimisticTransaction, where: str, added: Sequence[AddFile]
-) -> list[AddCDCFile]:
-    """The feed of a partial overwrite: the rows it takes out, and those it puts in."""
-    from deltanb.commands.rows.change_files import write_changes
-    from deltanb.data.data_file import plan as scan_of
-    from deltanb.data.data_file import read_data_file
-    from deltanb.data.read import iter_batches
-
-    fields = txn.metadata.schema.fields
-    scan = replace(scan_of(txn.snapshot), columns=fields, fields=fields)
-    deleted = iter_batches(txn.snapshot, txn.filter_files(where).table, where=where)
-    inserted = (batch for file in added for batch in read_data_file(scan, file))
-    return write_changes(txn, [("delete", deleted), ("insert", inserted)])
-
-
-def _not_true(condition: Predicate, schema: pa.Schema) -> Any:
-    expression = condition.to_expression(schema)
-    return ~expression | expression.is_null()
 
 
 # --- the record -----------------------------------------------------------------------------------
