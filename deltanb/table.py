@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from deltanb.observe.availability import Versions
     from deltanb.observe.time_travel import TimeTravel
     from deltanb.observe.timeline import CommitTimeline
+    from deltanb.table_transaction import TableTransaction
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MAX_DIFF_ROWS = 1_000_000
@@ -501,6 +502,12 @@ class DeltaTable(Displayable):
         """Move an identity column's mark on: :func:`deltanb.commands.define.identity.sync_identity`."""
         from deltanb.commands.define.identity import sync_identity
         return sync_identity(self._writable("sync_identity"), column)
+
+    def transaction(self) -> TableTransaction:
+        """Several statements as one commit, in a ``with`` block; later ones see what earlier ones did:
+        :class:`~deltanb.table_transaction.TableTransaction`."""
+        from deltanb.table_transaction import TableTransaction
+        return TableTransaction(self._writable("transaction"))
 
     def start_transaction(self) -> OptimisticTransaction:
         """A transaction on the newest version, for reading and committing by hand."""

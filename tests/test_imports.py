@@ -61,7 +61,7 @@ ROOMS = (
     ("data", "spark"),
     ("catalog",),
     ("commands",),
-    ("table", "entry"),
+    ("table", "table_transaction", "entry"),
     ("observe",),
     ("notebook",),
     ("cli", "testing", ""),

@@ -39,7 +39,7 @@ def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
         InvalidArgument: nothing is assigned, a column twice, or one that the table fills in itself.
 
     >>> from deltanb.schema.columns import GENERATION, START
-from deltanb.schema.types import PrimitiveType
+    >>> from deltanb.schema.types import PrimitiveType
     >>> inner = StructType([StructField("b", PrimitiveType("long"))])
     >>> resolve(StructType([StructField("a", inner)]), {"A.B": "1"})
     {'a': {'b': '1'}}

@@ -100,7 +100,9 @@ def begin(log: DeltaLog) -> OptimisticTransaction:
 
 
 def reading(log: DeltaLog) -> OptimisticTransaction | None:
-    """The open transaction of this thread that reads this table, if there is one."""
+    """The open transaction that reads this table: the log's own, or that of this thread, if there is one."""
+    if log.reader is not None:
+        return log.reader
     txn = get()
     if txn is None or txn.status != "open" or txn.read_version < 0:
         return None

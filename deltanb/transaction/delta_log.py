@@ -62,6 +62,11 @@ class DeltaLog(LogReader, Displayable):
         """
         return self._makes_committer(self, snapshot, begins)
 
+    @property
+    def reader(self) -> OptimisticTransaction | None:
+        """Who remembers what is read between statements, where several of them are one transaction."""
+        return None
+
     @classmethod
     def for_table(cls, table: str | os.PathLike[str] | LogStore) -> DeltaLog:
         """The log of a table given by path, URI or store; the same object for the same table.

@@ -142,6 +142,13 @@ class ReadRegistry:
     whole_table: bool = False
     app_ids: set[str] = field(default_factory=set)
 
+    def add(self, reads: Reads) -> None:
+        """Count what another transaction has read as read, too."""
+        self.scans += reads.scans
+        self.files += reads.files
+        self.whole_table |= reads.whole_table
+        self.app_ids |= reads.app_ids
+
     def freeze(self) -> Reads:
         """The registry as it stands."""
         return Reads(tuple(self.scans), tuple(self.files), self.whole_table,

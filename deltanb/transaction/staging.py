@@ -1,0 +1,339 @@
+"""Several statements, one commit: a table on which each statement sees what those before it have done.
+
+What lives here: :class:`StagedLog`, a log whose newest commits are only staged, and what they come to as one
+commit. A statement is an ordinary transaction on that log; its commit is kept in memory, as the version that
+it would be, and no other reader knows of it.
+What it does not know: what a statement is, how rows are read and written.
+
+Theory of operation. The staged commits follow the version that was read first. At the end their actions are
+taken together: a file that one statement adds and a later one removes vanishes, of metadata, application
+versions and domains the last one counts. What all statements read is what the one transaction has read, so
+that the conflict rules see all of it. Files that are staged have no row ids yet: their rows get them with
+the commit, and a row that came from the table keeps its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from deltanb.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from deltanb.errors import VersionNotFound
+from deltanb.log.commits import Commits
+from deltanb.schema.columns import SCHEMA_UPDATE
+from deltanb.store.base import FileStatus
+from deltanb.store.paths import place_of
+from deltanb.transaction.committer import Committer
+from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.operations import Operation
+from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN
+from deltanb.transaction.steps import Winner
+from deltanb.transaction.transaction import OptimisticTransaction
+
+if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.current import CurrentTransaction
+
+__all__ = ["StagedCommits", "StagedLog", "Statement"]
+
+NAME = "TRANSACTION"
+"""The operation of a commit of several statements."""
+
+FileKey = tuple[str, str | None]
+
+
+class StagedCommits:
+    """The commits of another log up to a version, and behind them those that are staged."""
+
+    def __init__(self, below: Commits, base: int) -> None:
+        self.below, self.base = below, base
+        self.bodies: list[bytes] = []
+
+    def stage(self, version: int, body: bytes) -> bool:
+        """Take a commit in, if it is the next one."""
+        if version != self.newest() + 1:
+            return False
+        self.bodies.append(body)
+        return True
+
+    def newest(self) -> int:
+        """The last one staged."""
+        return self.base + len(self.bodies)
+
+    def published(self, version: int) -> int:
+        """As far as the other log goes."""
+        return self.below.published(min(version, self.base))
+
+    def names(self, listed: Iterable[str] | None = None) -> dict[int, str]:
+        """Those of the other log, then one for each staged commit."""
+        found = {v: name for v, name in self.below.names(listed).items() if v <= self.base}
+        return {**found, **{v: self._name(v) for v in self._staged()}}
+
+    def listed(self, first: int = 0) -> list[tuple[int, FileStatus]]:
+        """Those of the other log, then the staged ones."""
+        found = [(v, status) for v, status in self.below.listed(first) if v <= self.base]
+        return found + [(v, self._status(v)) for v in self._staged() if v >= first]
+
+    def status(self, version: int) -> FileStatus | None:
+        """Of the other log's commit, or of the staged one."""
+        if version <= self.base:
+            return self.below.status(version)
+        return self._status(version) if version <= self.newest() else None
+
+    def read(self, version: int) -> bytes:
+        """The other log's commit, or the staged one."""
+        if version <= self.base:
+            return self.below.read(version)
+        if version > self.newest():
+            raise FileNotFoundError(self._name(version))
+        return self.bodies[version - self.base - 1]
+
+    def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
+        """The other log's, then the staged ones."""
+        yield from self.below.read_many({v: name for v, name in names.items() if v <= self.base})
+        for version in names:
+            if version > self.base:
+                yield self.read(version)
+
+    def _staged(self) -> range:
+        return range(self.base + 1, self.newest() + 1)
+
+    def _name(self, version: int) -> str:
+        return f"statement {version - self.base} of the transaction"
+
+    def _status(self, version: int) -> FileStatus:
+        return FileStatus(self._name(version), len(self.bodies[version - self.base - 1]), 0)
+
+
+class StagingCommitter:
+    """Commits into memory: the next version is always free."""
+
+    is_final = True
+
+    def __init__(
+        self, log: LogReader, snapshot: Snapshot, begins: Callable[[], object] = lambda: None
+    ) -> None:
+        self.log, self.begins = log, begins
+
+    def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool:
+        """Stage a version."""
+        assert isinstance(self.log.commits, StagedCommits)
+        return self.log.commits.stage(version, body)
+
+    def read(self, version: int) -> Winner | None:
+        """A staged version, or None."""
+        try:
+            return Winner(version, tuple(self.log.read_commit(version)))
+        except VersionNotFound:
+            return None
+
+    def outcome(self, version: int, txn_id: str) -> bool | None:
+        """Whether a version is the commit with this id; None where there is no such version."""
+        found = self.read(version)
+        return None if found is None else found.commit_info.txn_id == txn_id
+
+    def publish(self, version: int) -> None:
+        """Nothing: a staged commit is nobody else's."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement that is done: the version it is staged as, what it did and has read."""
+
+    version: int
+    transaction: CurrentTransaction
+    written: tuple[AddFile, ...]
+
+    @property
+    def operation(self) -> Operation:
+        """What it does, for the record."""
+        return self.transaction.operation
+
+    def of(self, kind: type[Action]) -> list[Any]:
+        """Its actions of a kind."""
+        return [action for action in self.transaction.actions if isinstance(action, kind)]
+
+
+class StagedTransaction(OptimisticTransaction):
+    """A statement: a transaction whose commit is staged."""
+
+    def prepare(
+        self, actions: Iterable[Action] = (), operation: Operation | str | None = None,
+        *, checked: bool = True,
+    ) -> CurrentTransaction:
+        """As of any transaction; but files are given row ids by the commit that makes them the table's."""
+        current = super().prepare(actions, operation, checked=checked)
+        return current.with_actions([_without_ids(action) for action in current.actions
+                                     if not _is_row_id_mark(action)])
+
+    def run_post_commit_hooks(self) -> None:
+        """Bring the staged log up to the statement; hooks wait for the commit of all."""
+        committed = self.committed
+        assert committed is not None and committed.transaction is not None and isinstance(self.log, StagedLog)
+        if OptimisticTransaction.get_active() is self:
+            OptimisticTransaction.clear_active()
+        self.log.advance(committed.version, committed.actions, self.written)
+        self.log.statements.append(
+            Statement(committed.version, committed.transaction, tuple(self.written)))
+
+
+def _is_row_id_mark(action: Action) -> bool:
+    return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN
+
+
+def _without_ids(action: Action) -> Action:
+    if isinstance(action, AddFile) and action.data_change and action.base_row_id is not None:
+        return action.replace(base_row_id=None, default_row_commit_version=None)
+    return action
+
+
+class StagedLog(DeltaLog):
+    """A table's log at one version, and the statements that are staged behind it."""
+
+    def __init__(self, log: DeltaLog) -> None:
+        self.base: Snapshot = log.update()
+        """The version that was read first."""
+        self.below = log
+        """The table's own log."""
+        self.statements: list[Statement] = []
+        """What is done, in order."""
+        makes: Callable[..., Committer] = StagingCommitter
+        super().__init__(log.store, StagedCommits(log.commits, self.base.version), makes)
+        self._begun: list[OptimisticTransaction] = []
+        self._reader: OptimisticTransaction | None = None
+        self._install(self.base._state)
+
+    def start_transaction(
+        self, snapshot: Snapshot | None = None, *, clock: Callable[[], int] | None = None,
+    ) -> OptimisticTransaction:
+        """The next statement."""
+        self._begun.append(StagedTransaction(self, snapshot, clock))
+        return self._begun[-1]
+
+    def update(self) -> Snapshot:
+        """The table after the last statement; others' commits are not looked for."""
+        return self.snapshot
+
+    def together(self) -> tuple[OptimisticTransaction, list[Action], Operation]:
+        """The one transaction that does what the statements did: itself, its actions and its operation.
+
+        Change data files are left out: where some statements have them and others do not, a reader would take
+        those for all changes of the version. The files that the statements wrote are the transaction's.
+        """
+        txn = self.below.start_transaction(self.base)
+        for begun in self._begun:  # those that found nothing to do, or were refused, have read as well
+            txn._reads.add(begun.reads)
+        for statement in self.statements:
+            txn.written.extend(statement.written)
+        now = self.snapshot
+        changed = [s for s in self.statements if s.of(Metadata)]
+        if now.metadata != self.base.metadata:
+            txn.update_metadata(now.metadata, ignore_default_properties=True)
+        if now.protocol != self.base.protocol:
+            txn.update_protocol(now.protocol)
+        are_marks = all(SCHEMA_UPDATE.items() <= s.operation.tags.items() for s in changed)
+        tags = SCHEMA_UPDATE if changed and are_marks else {}
+        return txn, self._actions(), _operation(self.statements, tags)
+
+    def _actions(self) -> list[Action]:
+        """What all statements come to."""
+        net = _Net(self.base)
+        last: dict[object, Action] = {}
+        for statement in self.statements:
+            for action in statement.transaction.actions:
+                match action:
+                    case AddFile():
+                        net.add(action)
+                    case RemoveFile():
+                        net.remove(action)
+                    case SetTransaction():
+                        last["txn", action.app_id] = action
+                    case DomainMetadata():
+                        last["domain", action.domain] = action
+                    case AddCDCFile() | Metadata() | Protocol() | CommitInfo():
+                        pass  # the feed has a place of its own; the others are those of the last snapshot
+                    case _:
+                        last[len(last)] = action
+        return [*last.values(), *net.removed.values(), *net.added.values()]
+
+    @property
+    def reader(self) -> OptimisticTransaction:
+        """Who remembers what is read between statements."""
+        now = self.snapshot
+        if self._reader is None or self._reader.snapshot is not now:
+            self._reader = self.start_transaction(now)
+        return self._reader
+
+    def delete(self, files: Iterable[AddFile]) -> None:
+        """Remove files that no version names."""
+        for file in files:
+            store, name = place_of(self.store, file.path).opened()
+            with suppress(OSError):  # VACUUM removes what cannot be removed now
+                store.delete(name)
+
+
+@dataclass
+class _Net:
+    """Files that go and come, where a file that came within the transaction goes without a trace.
+
+    Invariant: ``added`` and ``removed`` have no key in common, and a key in ``removed`` is one of the base's.
+    """
+
+    base: Snapshot
+    added: dict[FileKey, AddFile] = field(default_factory=dict)
+    removed: dict[FileKey, RemoveFile] = field(default_factory=dict)
+
+    def add(self, file: AddFile) -> None:
+        self.removed.pop(file.file_key, None)
+        self.added[file.file_key] = file
+
+    def remove(self, file: RemoveFile) -> None:
+        if self.added.pop(file.file_key, None) is None or self._is_in_base(file):
+            self.removed[file.file_key] = file
+
+    def _is_in_base(self, file: RemoveFile) -> bool:
+        """Whether the table had a file before: it can have been added once more, with new statistics."""
+        paths = self.base.select_files(["path"])["path"]
+        if not pc.any(pc.equal(paths, file.path)).as_py():
+            return False
+        return any(found.file_key == file.file_key for found in _files_at(self.base, file.path))
+
+
+def _files_at(snapshot: Snapshot, path: str) -> list[AddFile]:
+    table = snapshot.files
+    rows = table.filter(pc.equal(table["path"], path)).to_pylist(maps_as_pydicts="lossy")
+    return [AddFile.from_row(row) for row in rows]
+
+
+def _operation(statements: Sequence[Statement], tags: Mapping[str, str]) -> Operation:
+    """One statement's own, or that of several, with their list and the sums of their metrics."""
+    if len(statements) == 1:
+        return statements[0].operation
+    metrics: dict[str, int] = {}
+    for statement in statements:
+        for name, value in statement.operation.metrics.items():
+            with suppress(TypeError, ValueError):
+                metrics[name] = metrics.get(name, 0) + int(value)
+    listed = [{"operation": s.operation.name, "operationParameters": s.operation.encoded_parameters()}
+              for s in statements]
+    texts = [s.operation.user_metadata for s in statements if s.operation.user_metadata]
+    return Operation(
+        NAME, {"statements": listed}, changes_data=any(s.operation.changes_data for s in statements),
+        metrics=metrics, user_metadata=json.dumps(texts) if len(texts) > 1 else next(iter(texts), None),
+        tags=tags)
