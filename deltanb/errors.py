@@ -18,7 +18,8 @@
     │   ├── IdempotencyKeyReused          one key with two requests
     │   ├── InvalidAction                 JSON or value that is not an action
     │   ├── InvalidPredicate              syntax, or a column that is not there
-    │   └── UnsupportedPredicate          valid SQL outside the subset that runs in the process
+    │   ├── UnsupportedPredicate          valid SQL outside the subset that runs in the process
+    │   └── BadRequest                    a request to a catalog is malformed: which field
     ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
     ├── InvalidTransaction                (also AssertionError) actions no transaction may hold
     │   ├── DuplicateActions              one file added or removed twice
@@ -39,6 +40,7 @@
     ├── CommitOutcomeUnknown              the store cannot say whether the commit landed
     ├── TransactionAbandoned              another table of the same transaction failed
     ├── StorageError                      (also OSError) a file cannot be read or written, so nothing is
+    ├── CommitFailed                      a catalog's table is no longer what a request requires of it
     ├── FeatureDropConflict               a winner uses the feature this transaction drops
     ├── RowTrackingBackfillRunningConcurrentlyWithUnbackfill
     └── DeltaConcurrentModificationException     a winning commit contradicts this one; see ``.conflict``
@@ -220,6 +222,10 @@ class UnsupportedPredicate(InvalidArgument):
         return type(self)(f"{self.message}, or {way}", **self.data)
 
 
+class BadRequest(InvalidArgument):
+    """A request to a catalog is malformed (``.field``: the path of the field, ``updates[3].schema-id``)."""
+
+
 class IllegalStateError(DeltaError, RuntimeError):
     """A call at a moment when it makes no sense."""
 
@@ -300,6 +306,14 @@ class MultipleSourceRowsMatched(DeltaError):
 
     kind = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
     sql_state = "21506"
+
+
+class CommitFailed(DeltaError):
+    """A table of a catalog is no longer what a request took it for; nothing was changed.
+
+    ``.failed_requirements`` has every requirement that is not met, ``{"requirement": …, "actual": …}`` each;
+    it is empty where no requirement was stated and the request is stale all the same.
+    """
 
 
 class MaxCommitRetriesExceeded(DeltaError):

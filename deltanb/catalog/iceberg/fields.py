@@ -1,0 +1,174 @@
+"""Fields of a request: checked, each refusal with the path of the field.
+
+What lives here: checks of JSON values, put together like the values themselves (``record`` of ``text``,
+``array`` of ``whole(32)``). A check takes a value and its path and gives a copy that shares no list and no
+object with the request; fields that may be left out may be null, and then are left out of the copy.
+What it does not know: any request, and Iceberg.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from deltanb.errors import BadRequest
+from deltanb.safe_text import shown
+
+__all__ = ["Check", "Json", "array", "base64_text", "choice", "flag", "plain", "record", "refuse", "text",
+           "texts", "uuid_text", "whole"]
+
+Json = dict[str, Any]
+Check = Callable[[Any, str], Any]
+
+MAX_DEPTH = 100  # of nested values: Python's own stack ends a few hundred levels further
+_NAMES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", dict: "an object",
+          list: "an array", type(None): "null"}
+
+
+def refuse(path: str, reason: str) -> NoReturn:
+    """Refuse the field at a path, for a reason that goes on after its name.
+
+    >>> refuse("updates[0].schema-id", "must be an integer")
+    Traceback (most recent call last):
+    deltanb.errors.BadRequest: updates[0].schema-id must be an integer
+
+    Raises:
+        BadRequest: always.
+    """
+    raise BadRequest(f"{path} {reason}", field=path)
+
+
+def _refuse_type(value: Any, path: str, expected: str) -> NoReturn:
+    found = _NAMES.get(type(value), type(value).__name__)
+    detail = f": {shown(value)}" if isinstance(value, str | int | float) and value is not None else ""
+    refuse(path, f"must be {expected}, found {found}{detail}")
+
+
+def text(value: Any, path: str) -> str:
+    """A string that can be written as UTF-8."""
+    if not isinstance(value, str):
+        _refuse_type(value, path, "a string")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            refuse(path, "has half of a surrogate pair, which no file can hold")
+    return value
+
+
+def uuid_text(value: Any, path: str) -> str:
+    """A UUID, in its usual form whatever form it came in."""
+    try:
+        return str(uuid.UUID(text(value, path)))
+    except ValueError:
+        refuse(path, f"is no UUID: {shown(value)}")
+
+
+def base64_text(value: Any, path: str) -> str:
+    """Bytes as base64."""
+    try:
+        base64.b64decode(text(value, path), validate=True)
+    except ValueError:
+        refuse(path, "is not base64")
+    return str(value)
+
+
+def flag(value: Any, path: str) -> bool:
+    """A boolean."""
+    if not isinstance(value, bool):
+        _refuse_type(value, path, "a boolean")
+    return value
+
+
+def whole(bits: int, least: int | None = None) -> Check:
+    """The check of an integer of so many bits, and of no less than ``least``.
+
+    >>> whole(32, least=0)(7, "spec-id")
+    7
+    """
+    low, high = -(2 ** (bits - 1)) if least is None else least, 2 ** (bits - 1) - 1
+
+    def check(value: Any, path: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            _refuse_type(value, path, "an integer")
+        if not low <= value <= high:
+            refuse(path, f"must lie between {low} and {high}, found {shown(value)}")
+        return value
+
+    return check
+
+
+def choice(*allowed: str) -> Check:
+    """The check of one of a few strings."""
+
+    def check(value: Any, path: str) -> str:
+        if text(value, path) not in allowed:
+            refuse(path, f"must be {' or '.join(allowed)}, found {shown(value)}")
+        return str(value)
+
+    return check
+
+
+def texts(value: Any, path: str) -> dict[str, str]:
+    """An object whose values are strings."""
+    if not isinstance(value, dict):
+        _refuse_type(value, path, "an object")
+    return {text(name, f"a name in {path}"): text(item, f"{path}.{name}") for name, item in value.items()}
+
+
+def array(item: Check) -> Check:
+    """The check of an array, every item of which passes a check."""
+
+    def check(value: Any, path: str) -> list[Any]:
+        if not isinstance(value, list):
+            _refuse_type(value, path, "an array")
+        return [item(each, f"{path}[{at}]") for at, each in enumerate(value)]
+
+    return check
+
+
+def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+    """The check of an object that has the required fields, may have the optional ones, and has no other.
+
+    >>> record({"uuid": text})({"uuid": "a", "uid": "b"}, "requirements[0]")
+    Traceback (most recent call last):
+    deltanb.errors.BadRequest: requirements[0].uid is not a known field: there is uuid
+    """
+    maybe = dict(optional or {})
+    known = {**required, **maybe}
+
+    def check(value: Any, path: str) -> Json:
+        if not isinstance(value, dict):
+            _refuse_type(value, path, "an object")
+        out: Json = {}
+        for name, item in value.items():
+            if name not in known:
+                refuse(f"{path}.{name}", f"is not a known field: there is {', '.join(known)}")
+            if item is not None or name not in maybe:
+                out[name] = known[name](item, f"{path}.{name}")
+        for name in required:
+            if name not in out:
+                refuse(f"{path}.{name}", "is missing")
+        return out
+
+    return check
+
+
+def plain(value: Any, path: str, depth: int = 0) -> Any:
+    """Any JSON value: no number that JSON lacks, nested no deeper than 100 levels."""
+    if depth > MAX_DEPTH:
+        refuse(path, f"is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, str):
+        return text(value, path)
+    if isinstance(value, list):
+        return [plain(item, path, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {text(name, path): plain(item, path, depth + 1) for name, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        refuse(path, "is no number that JSON has")
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    _refuse_type(value, path, "a JSON value")
