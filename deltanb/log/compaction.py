@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from deltanb.actions import Action
 from deltanb.errors import InvalidArgument, StorageError, VersionNotFound
 from deltanb.log.commits import commit_name
-from deltanb.log.replay import Delta, feed_actions, parse_commit
+from deltanb.log.lines import parse_commit
+from deltanb.log.replay import Delta, feed_actions
 from deltanb.schema.protocol import check_writable
 
 if TYPE_CHECKING:

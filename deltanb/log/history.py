@@ -17,12 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from deltanb.display import Displayable, above
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
-from deltanb.log.commits import LOG_FOLDER, commit_name
-from deltanb.log.replay import explain
+from deltanb.log.commits import LOG_FOLDER
+from deltanb.log.lines import commit_info_of
 from deltanb.safe_text import last_part, shown
 
 if TYPE_CHECKING:
@@ -337,28 +335,5 @@ def _in_commit(info: Mapping[str, Any], otherwise: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
-# -- commitInfo --------------------------------------------------------------------------------
-
-
-class _InfoLine(msgspec.Struct, gc=False):
-    commitInfo: Any = None
-
-
-_info_line = msgspec.json.Decoder(_InfoLine).decode
-_info_lines = msgspec.json.Decoder(_InfoLine).decode_lines
-
-
 def _read_info(log: LogReader, version: int) -> dict[str, Any]:
-    """The commitInfo of a commit, {} if it has none; of a commit only its line is parsed."""
-    data = log.commits.read(version)
-    start = data.find(b'{"commitInfo"')
-    try:
-        if start >= 0 and (start == 0 or data[start - 1] == 0x0A):
-            end = data.find(b"\n", start)
-            info = _info_line(data[start : end if end >= 0 else len(data)]).commitInfo
-        else:
-            found = (line.commitInfo for line in _info_lines(data))
-            info = next((one for one in found if one is not None), None)
-    except Exception as error:
-        raise explain(data, commit_name(version), log.path, error) from None
-    return info if isinstance(info, dict) else {}
+    return commit_info_of(log.commits.read(version), version, log.path)

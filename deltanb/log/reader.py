@@ -21,7 +21,8 @@ from deltanb.actions import Action, AddFile
 from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
 from deltanb.log import segment as segments
 from deltanb.log.commits import LOG_FOLDER, Commits, FolderCommits, commit_name
-from deltanb.log.replay import Delta, feed, feed_actions, parse_commit
+from deltanb.log.lines import parse_commit
+from deltanb.log.replay import Delta, feed, feed_actions
 from deltanb.log.segment import MAX_VERSION, LogSegment
 from deltanb.log.snapshot import EMPTY, Snapshot, State
 from deltanb.safe_text import shown

@@ -1,6 +1,6 @@
 """From the JSON of commits to the changes they make: parsing and reconciliation.
 
-What lives here: the Arrow schemas of files and tombstones, the parser of commits, the key by
+What lives here: the Arrow schemas of files and tombstones, the key by
 which actions reconcile, and :class:`Delta`, the sum of a run of commits.
 What it does not know: which files of the log to read (``segment``), checkpoint formats, snapshots.
 
@@ -22,24 +22,22 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb import actions
 from deltanb.actions import Action, DomainMetadata, Metadata, SetTransaction
-from deltanb.damage import what_is_wrong
-from deltanb.errors import InvalidTable
 from deltanb.log.arrow_rows import table_of
+from deltanb.log.lines import Line, decode_actions, explain
 
 if TYPE_CHECKING:
     from deltanb.actions import Protocol as ProtocolAction
 
 __all__ = [
     "DELETION_VECTOR_TYPE", "FILES_SCHEMA", "TOMBSTONES_SCHEMA", "CheckpointParts", "Delta",
-    "canonical_path", "feed", "feed_actions", "files_table", "key_array", "parse_commit",
+    "canonical_path", "feed", "feed_actions", "file_key", "files_table", "key_array",
     "tombstones_table",
 ]
 
@@ -82,7 +80,6 @@ TOMBSTONES_SCHEMA = pa.schema([
 ])
 
 MAX_RECENT = 50  # commits whose size is remembered: what a line of bars can show
-MAX_QUOTED = 60  # characters of a damaged line shown in its error
 
 
 class CheckpointParts(Protocol):
@@ -110,66 +107,6 @@ class CheckpointParts(Protocol):
 
     def read_removes(self) -> pa.Table:
         """The tombstones, by TOMBSTONES_SCHEMA."""
-
-
-# -- the wire ----------------------------------------------------------------------------------
-# The parser's own records: attributes as in deltanb.actions, so that both kinds of row become Arrow
-# by the same code. msgspec checks types while it decodes and skips what is not named.
-
-_Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-
-
-class _DeletionVector(msgspec.Struct, rename="camel", gc=False):
-    storage_type: str
-    path_or_inline_dv: str
-    size_in_bytes: _Int32
-    cardinality: _Int
-    offset: _Int32 | None = None
-
-
-class _Add(msgspec.Struct, rename="camel", gc=False):
-    path: str
-    partition_values: dict[str, str | None] | None = None
-    size: _Int | None = None
-    modification_time: _Int | None = None
-    data_change: bool | None = True
-    stats: str | None = None
-    tags: dict[str, Any] | None = None
-    deletion_vector: _DeletionVector | None = None
-    base_row_id: _Int | None = None
-    default_row_commit_version: _Int | None = None
-    clustering_provider: str | None = None
-
-
-class _Remove(msgspec.Struct, rename="camel", gc=False):
-    path: str
-    deletion_timestamp: _Int | None = None
-    data_change: bool | None = True
-    extended_file_metadata: bool | None = None
-    partition_values: dict[str, str | None] | None = None
-    size: _Int | None = None
-    stats: str | None = None
-    tags: dict[str, Any] | None = None
-    deletion_vector: _DeletionVector | None = None
-    base_row_id: _Int | None = None
-    default_row_commit_version: _Int | None = None
-
-
-_NOTHING = msgspec.Raw(b"")
-
-
-class _Line(msgspec.Struct, gc=False):
-    add: _Add | None = None
-    remove: _Remove | None = None
-    commitInfo: msgspec.Raw = _NOTHING
-    txn: msgspec.Raw = _NOTHING
-    domainMetadata: msgspec.Raw = _NOTHING
-    metaData: msgspec.Raw = _NOTHING
-    protocol: msgspec.Raw = _NOTHING
-
-
-_lines = msgspec.json.Decoder(_Line).decode_lines
 
 
 # -- reconciliation ----------------------------------------------------------------------------
@@ -219,11 +156,11 @@ class Delta:
     def apply(self, action: Action) -> None:
         """Take one action value into account."""
         if isinstance(action, actions.AddFile):
-            key = _key(action)
+            key = file_key(action)
             self.removes.pop(key, None)
             self.adds[key] = action
         elif isinstance(action, actions.RemoveFile):
-            key = _key(action)
+            key = file_key(action)
             self.adds.pop(key, None)
             self.removes[key] = action
         elif isinstance(action, SetTransaction):
@@ -251,7 +188,7 @@ def feed(
     """
     delta.commit_info = None
     try:
-        lines = _lines(data)
+        lines = decode_actions(data)
         if not lines:
             raise ValueError("no actions")
         others = 0
@@ -259,12 +196,12 @@ def feed(
             if (add := line.add) is not None:
                 key = add.path
                 if key[0:1] == "/" or key[0:5] == "file:" or add.deletion_vector is not None:
-                    key = _key(add)
+                    key = file_key(add)
                 if delta.removes:
                     delta.removes.pop(key, None)
                 delta.adds[key] = add
             elif (remove := line.remove) is not None:
-                key = _key(remove)
+                key = file_key(remove)
                 if delta.adds.pop(key, None) is not None:
                     delta.passing += 1
                 delta.removes[key] = remove
@@ -292,53 +229,11 @@ def feed_actions(delta: Delta, new: Iterable[Action]) -> None:
     delta.recent.append(files)
 
 
-def _feed_small(delta: Delta, line: _Line) -> None:
+def _feed_small(delta: Delta, line: Line) -> None:
     for key in ("txn", "domainMetadata", "metaData", "protocol"):
         raw = getattr(line, key)
         if raw and (value := json.loads(bytes(raw))) is not None:
             delta.apply(actions.from_dict({key: value}))
-
-
-def parse_commit(data: bytes, name: str, root: str = "") -> list[Action]:
-    """The actions of a commit as values, unknown ones and unknown fields included.
-
-    Raises:
-        InvalidTable: a line that is not an action, naming file and line.
-    """
-    try:
-        found = [actions.from_json(line) for line in data.split(b"\n") if line.strip()]
-        if not found:
-            raise ValueError("no actions")
-        return found
-    except Exception as error:
-        raise explain(data, name, root, error) from None
-
-
-def explain(data: bytes, name: str, root: str, error: Exception) -> InvalidTable:
-    """The error of a damaged commit: which line, what is wrong with it, and what to do."""
-    where = f"{name} of {root}" if root else name
-    line_number, fault = None, what_is_wrong(error)
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            actions.from_json(line)
-            _lines(line)
-        except Exception as found:
-            shown = line[:MAX_QUOTED].decode("utf-8", "replace")
-            line_number, fault = number, f"{what_is_wrong(found)}; the line begins {shown!r}"
-            break
-    if not data.strip():
-        fault = "the file is empty"
-    at = f"{where}, line {line_number}" if line_number else where
-    match = re.search(r"(\d{20})[^/]*$", name)
-    earlier = int(match[1]) - 1 if match else -1
-    way_out = "Restore the file from a backup or a copy of the table"
-    if earlier >= 0:
-        way_out += f", or read the table as it was before with snapshot_at({earlier})"
-    return InvalidTable(
-        f"{at} is not a valid commit: {fault}. {way_out}", path=root, file=name, line=line_number
-    )
 
 
 # -- keys --------------------------------------------------------------------------------------
@@ -358,7 +253,12 @@ def canonical_path(path: str) -> str:
     return _FILE_URI_RE.sub(r"/\1", path) if path.startswith("file:") else path
 
 
-def _key(row: Any) -> str:
+def file_key(row: Any) -> str:
+    """The key by which a file reconciles: its path, and the id of its deletion vector if it has one.
+
+    >>> file_key(actions.AddFile(path="file:/lake/a"))
+    '/lake/a'
+    """
     path = canonical_path(row.path)
     dv = row.deletion_vector
     if dv is None:

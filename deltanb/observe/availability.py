@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,7 +23,8 @@ from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound
 from deltanb.log.checkpoint.files import complete_checkpoints
 from deltanb.log.commits import LOG_FOLDER
-from deltanb.log.replay import canonical_path, key_array
+from deltanb.log.lines import DAMAGED, NamedVector, decode_files
+from deltanb.log.replay import file_key, key_array
 from deltanb.safe_text import last_part
 from deltanb.store.paths import place_of
 
@@ -188,23 +188,23 @@ class _Walk:
     def _apply(self, version: int) -> bool:
         """The commit after a known state."""
         try:
-            lines = _decode(self.log.commits.read(version))
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            lines = decode_files(self.log.commits.read(version))
+        except (FileNotFoundError, *DAMAGED):
             lines = []
         if not lines:
             self.detail = f"the commit of v{version} is damaged"
             return False
         for line in lines:
             if line.add is not None:
-                gone = self.present.missing(line.add.path, line.add.deletionVector)
-                key = line.add.key
+                gone = self.present.missing(line.add.path, line.add.deletion_vector)
+                key = file_key(line.add)
                 if gone:
                     self.missing[key] = gone
                     self.fresh += gone
                 elif self.missing:
                     self.missing.pop(key, None)
             elif line.remove is not None and self.missing:
-                self.missing.pop(line.remove.key, None)
+                self.missing.pop(file_key(line.remove), None)
         return True
 
     def _jump(self, version: int) -> bool:
@@ -262,8 +262,8 @@ class _Present:
     def missing(self, path: str, vector: Any) -> tuple[str, ...]:
         """What of a file is gone: itself, its deletion vector, both, or nothing."""
         gone = [] if path in self.names and "%" not in path else self._if_gone(path)
-        if vector is not None and vector.storageType != "i":
-            gone = [*gone, *self._vector(vector.storageType, vector.pathOrInlineDv)]
+        if vector is not None and vector.storage_type != "i":
+            gone = [*gone, *self._vector(vector.storage_type, vector.path_or_inline_dv)]
         return tuple(gone)
 
     def missing_of(self, files: Any) -> dict[str, tuple[str, ...]]:
@@ -279,7 +279,7 @@ class _Present:
         found = {}
         for key, row in zip(keys, doubt.to_pylist(), strict=True):
             vector = row["deletion_vector"]
-            gone = self.missing(row["path"], None if vector is None else _Vector(
+            gone = self.missing(row["path"], None if vector is None else NamedVector(
                 vector["storage_type"], vector["path_or_inline_dv"], vector["offset"]))
             if gone:
                 found[key] = gone
@@ -309,38 +309,6 @@ class _Present:
     def _is_behind_a_link(self, name: str) -> bool:
         """The listing follows no linked folder, and knows one spelling of what has several."""
         return self.store.local_path(name) is not None and self.store.status(name) is not None
-
-
-# -- the wire ------------------------------------------------------------------------------------
-# Of a commit only what says which files there are: the rest is skipped while it is decoded.
-
-
-class _Vector(msgspec.Struct, gc=False):
-    storageType: str
-    pathOrInlineDv: str
-    offset: int | None = None
-
-
-class _File(msgspec.Struct, gc=False):
-    path: str
-    deletionVector: _Vector | None = None
-
-    @property
-    def key(self) -> str:
-        """The key by which :mod:`deltanb.log.replay` tells files apart: path and deletion vector."""
-        path, vector = canonical_path(self.path), self.deletionVector
-        if vector is None:
-            return path
-        at = "" if vector.offset is None else f"@{vector.offset}"
-        return f"{path}\x00{vector.storageType}{vector.pathOrInlineDv}{at}"
-
-
-class _Line(msgspec.Struct, gc=False):
-    add: _File | None = None
-    remove: _File | None = None
-
-
-_decode = msgspec.json.Decoder(_Line).decode_lines
 
 
 def spans(runs: Iterable[range]) -> str:

@@ -15,13 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from deltanb import formatting as units
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, VersionNotFound
 from deltanb.log.history import whole_number
-from deltanb.log.replay import explain
+from deltanb.log.lines import DAMAGED, decode_sizes, explain
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -99,20 +97,6 @@ class Track:
 # -- commits -----------------------------------------------------------------------------------
 
 
-class _File(msgspec.Struct, gc=False):
-    size: int | None = None
-    dataChange: bool | None = True
-
-
-class _Line(msgspec.Struct, gc=False):
-    add: _File | None = None
-    remove: _File | None = None
-    commitInfo: dict[str, Any] | None = None
-
-
-_lines_of = msgspec.json.Decoder(_Line).decode_lines
-
-
 def read(log: LogReader, first: int | None = None, last: int | None = None) -> list[Track]:
     """The commits of a log that are still there, oldest first; bounds are inclusive.
 
@@ -126,8 +110,8 @@ def read(log: LogReader, first: int | None = None, last: int | None = None) -> l
         if data is None:  # cleaned up since it was listed
             continue
         try:
-            found.append(commit(version, _lines_of(data)))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            found.append(commit(version, decode_sizes(data)))
+        except DAMAGED as error:
             raise explain(data, wanted[version], log.path, error) from None
     return found
 
@@ -140,8 +124,8 @@ def versions(log: LogReader) -> list[int]:
 def commit(version: int, lines: Iterable[Any]) -> Track:
     """The track of a commit, from the lines of its file, whichever writer made it.
 
-    >>> line = _Line(add=_File(5))
-    >>> commit(3, [line, line]).kind, commit(3, [line]).written, commit(3, []).writer
+    >>> lines = decode_sizes(b'{"add":{"size":5}}')
+    >>> commit(3, lines).kind, commit(3, lines).written, commit(3, []).writer
     ('append', 5, 'unknown writer')
     """
     info: Mapping[str, Any] = {}

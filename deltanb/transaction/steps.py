@@ -34,8 +34,8 @@ from deltanb.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
-    from_json,
 )
+from deltanb.log.lines import actions_of
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ class Winner:
         if reply is None or isinstance(reply, Winner):
             return reply
         if isinstance(reply, str | bytes):
-            lines = reply.decode() if isinstance(reply, bytes) else reply
-            reply = [from_json(line) for line in lines.splitlines() if line.strip()]
+            reply = actions_of(reply if isinstance(reply, bytes) else reply.encode())
         return cls(version, tuple(reply))
 
     def _first(self, kind: type[Any]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile, Metadata, Protocol
@@ -501,7 +501,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self.may_have_landed = True
         self._begun = self.step if isinstance(self.step, PutIfAbsent) else None
 
-    @property
+    @cached_property
     def committer(self) -> Committer:
         """Where this transaction's commit goes."""
         return self.log.committer(self.snapshot, self._put_begins)

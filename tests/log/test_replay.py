@@ -9,6 +9,7 @@ import pytest
 from deltanb import actions
 from deltanb.errors import InvalidTable
 from deltanb.log.file_set import FileSet
+from deltanb.log.lines import parse_commit
 from deltanb.log.replay import (
     FILES_SCHEMA,
     TOMBSTONES_SCHEMA,
@@ -18,7 +19,6 @@ from deltanb.log.replay import (
     feed_actions,
     files_table,
     key_array,
-    parse_commit,
 )
 from deltanb.testing import add, remove, to_lines
 from tests.helpers import delta_of

@@ -104,6 +104,14 @@ def test_a_put_whose_answer_was_lost_is_found() -> None:
     assert (len(shelf.puts), shelf.asked, shelf.published) == (1, ["read"], [1])
 
 
+def test_a_winner_whose_texts_hold_separators_of_lines_is_read() -> None:
+    """U+2028 ends a line to Python's str.splitlines, and none to JSON."""
+    txn, shelf = begin()
+    shelf.commits[1] = '{"add":{"path":"b\u2028c","partitionValues":{},"size":1}}\n'.encode()
+    assert txn.commit([FILE], "WRITE") == 2
+    assert [lost.winner.adds[0].path for lost in txn.attempts] == ["b\u2028c"]
+
+
 def test_a_put_that_raises_after_it_has_landed_is_found() -> None:
     txn, shelf = begin()
     shelf.script = [lost_answer]
