@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from deltanb.options import set_options as set_options
     from deltanb.options import teaching as teaching
     from deltanb.table import DeltaTable as DeltaTable
+    from deltanb.transaction.commit_stats import CommitStats as CommitStats
     from deltanb.transaction.conflicts import Conflict as Conflict
     from deltanb.transaction.delta_log import DeltaLog as DeltaLog
     from deltanb.transaction.journal import (
         last_commit_version_in_session as last_commit_version_in_session,
     )
     from deltanb.transaction.operations import Operation as Operation
-    from deltanb.transaction.stats import CommitStats as CommitStats
     from deltanb.transaction.transaction import OptimisticTransaction as OptimisticTransaction
 
 _NAMES = {
-    "CommitStats": "deltanb.transaction.stats",
+    "CommitStats": "deltanb.transaction.commit_stats",
     "Conflict": "deltanb.transaction.conflicts",
     "DeltaError": "deltanb.errors",
     "DeltaLog": "deltanb.transaction.delta_log",

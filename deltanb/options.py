@@ -75,7 +75,8 @@ class Options:
     in any case. Without it other writers cannot know a blind append, and a commit knows itself by its
     actions instead of its ``txnId``."""
     commit_listeners: Sequence[Callable[[Any], object]] = ()
-    """Told of each commit with its :class:`~deltanb.transaction.stats.CommitStats`, failed ones included."""
+    """Told of each commit, failed ones included, with its
+    :class:`~deltanb.transaction.commit_stats.CommitStats`."""
     default_table_properties: Mapping[str, Any] = field(default_factory=dict)
     """Properties of new tables that do not set them, e.g. ``{"delta.enableDeletionVectors": True}``."""
     partition_column_check: bool = True

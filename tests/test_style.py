@@ -74,6 +74,22 @@ def test_the_architecture_names_every_module(name: str) -> None:
     assert f"| `{module}` |" in listed[f"{folder}/"]
 
 
+def modules_named_as_elsewhere(text: str) -> Iterator[str]:
+    """Names of modules in parentheses in what a module says that it does not know."""
+    missing = re.search(r"does not know:(.*?)(\n\n|$)", text, re.DOTALL)
+    for group in re.findall(r"\(((?:``[a-z_/]+``(?:, | and )?)+)\)", missing[1] if missing else ""):
+        yield from re.findall(r"``([a-z_/]+)``", group)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_that_a_module_names_exist(name: str) -> None:
+    text = ast.get_docstring(ast.parse((ROOT / name).read_text("utf-8"))) or ""
+    known = {f"/{other.removesuffix('.py')}" for other in MODULES} | {
+        f"/{Path(other).parent}" for other in MODULES}
+    for other in modules_named_as_elsewhere(text):
+        assert any(module.endswith(f"/{other.rstrip('/')}") for module in known), other
+
+
 def test_no_file_names_a_path_of_one_machine() -> None:
     found = []
     for path in tracked_files():

@@ -2,7 +2,7 @@
 
 What lives here: how many rows of a file live, and which; :func:`rows_of` and :func:`marked_rows`, the rows
 that a command means or those beside them; :func:`table_of_rows`, by which Spark reads the same rows.
-What it does not know: which rows are meant (the engines), what becomes of them (the commands).
+What it does not know: which rows are meant (``find`` of the engines), what becomes of them (the commands).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from deltanb.errors import InvalidTable
-from deltanb.log.checkpoint.files import (
+from deltanb.log.checkpoint.names import (
     LOG_FOLDER,
     SIDECAR_FOLDER,
     complete_checkpoints,

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from deltanb.errors import InvalidTable, VersionNotFound
-from deltanb.log.checkpoint.files import CheckpointFiles, complete_checkpoints, parse_name
+from deltanb.log.checkpoint.names import CheckpointFiles, complete_checkpoints, parse_name
 from deltanb.log.commits import LOG_FOLDER, Commits, commit_name, commits_among
 from deltanb.store.base import LogStore
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound
-from deltanb.log.checkpoint.files import complete_checkpoints
+from deltanb.log.checkpoint.names import complete_checkpoints
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.log.lines import DAMAGED, NamedVector, decode_files
 from deltanb.log.replay import file_key, key_array

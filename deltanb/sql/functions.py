@@ -2,7 +2,7 @@
 
 What lives here: the table of functions with one rule each, and readers for the nodes that sqlglot makes
 of functions it knows.
-What it does not know: operators, names of columns (``resolution``), or how an expression runs.
+What it does not know: operators, names of columns (``resolver``), or how an expression runs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What lives here: :func:`syntax`, the tree of an expression or an error that says where it is wrong, and
 :func:`split`, the texts that AND joins.
-What it does not know: names, types, what a node of the tree means (``resolution``).
+What it does not know: names, types, what a node of the tree means (``resolver``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who drives a commit: its steps taken one after the other, and what they ask for done.
+"""Who drives a commit: its steps taken one after the other, what they ask for done, and the waiting.
 
 What lives here: :class:`Drive`, :func:`drain`, and :data:`watching`, by which others stop a commit between
 two steps.

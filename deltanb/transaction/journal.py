@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from deltanb.transaction.commit_stats import CommitStats
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.reads import Scan
-from deltanb.transaction.stats import CommitStats
 from deltanb.transaction.steps import Lost
 
 if TYPE_CHECKING:

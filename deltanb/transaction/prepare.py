@@ -256,8 +256,7 @@ def _check_files(
     operation: Operation, table: str,
 ) -> None:
     physical = physical_partition_columns(metadata)
-    append_only = properties.get(read_metadata.configuration, "delta.appendOnly") and \
-        features.supports(protocol, "appendOnly")
+    append_only = features.is_active(protocol, read_metadata, "appendOnly")  # as commands/begin.py, earlier
     adds: dict[str, AddFile] = {}
     removes: dict[str, RemoveFile] = {}
     for action in actions:

@@ -30,6 +30,7 @@ from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.transaction import active
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit
+from deltanb.transaction.commit_stats import CommitStats, Laps, stats_of, tell_listeners
 from deltanb.transaction.committer import Committer, outcome_of
 from deltanb.transaction.conflicts import Conflict
 from deltanb.transaction.current import SERIALIZABLE, SNAPSHOT_ISOLATION, CurrentTransaction
@@ -46,7 +47,6 @@ from deltanb.transaction.rebase import (
     in_commit_timestamps,
     parse_high_water_mark,
 )
-from deltanb.transaction.stats import CommitStats, Laps, stats_of, tell_listeners
 from deltanb.transaction.steps import Committed, Failed, Lost, PutIfAbsent, Step
 from deltanb.transaction.writing import TransactionalWrite
 

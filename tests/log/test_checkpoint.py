@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from deltanb.actions import decode_path, encode_path
 from deltanb.errors import InvalidTable, UnsupportedProtocol
-from deltanb.log.checkpoint.files import SIDECAR_FOLDER, classic_name, complete_checkpoints
 from deltanb.log.checkpoint.hint import (
     LAST_CHECKPOINT,
     LastCheckpoint,
@@ -25,6 +24,7 @@ from deltanb.log.checkpoint.hint import (
     read_last_checkpoint,
     write_last_checkpoint,
 )
+from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, complete_checkpoints
 from deltanb.log.checkpoint.read import open_checkpoint
 from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA
 from deltanb.options import set_options

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from deltanb.errors import UnsupportedProtocol, VersionNotFound
-from deltanb.log.checkpoint.files import SIDECAR_FOLDER, classic_name
+from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name
 from deltanb.log.checksum import checksum_name
 from deltanb.log.cleanup import clean_up
 from deltanb.log.commits import commit_name

@@ -13,8 +13,8 @@ import deltanb as dn
 from deltanb.actions import DeletionVector
 from deltanb.data import deletion_vectors
 from deltanb.errors import InvalidTable
-from deltanb.log.checkpoint.files import classic_name
 from deltanb.log.checkpoint.hint import LAST_CHECKPOINT, read_last_checkpoint
+from deltanb.log.checkpoint.names import classic_name
 from deltanb.log.checkpoint.parquet_file import Footer, open_parquet, read_footer
 from deltanb.log.checksum import checksum_name, read_checksum
 from deltanb.log.commits import commit_name

@@ -33,7 +33,7 @@ from deltanb.commands.define.row_tracking import has_ids, unbackfill
 from deltanb.data.conform import Place, compile_conversion, find_field
 from deltanb.errors import FeatureDropConflict, IllegalStateError, InvalidArgument
 from deltanb.log import cleanup
-from deltanb.log.checkpoint.files import complete_checkpoints
+from deltanb.log.checkpoint.names import complete_checkpoints
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties

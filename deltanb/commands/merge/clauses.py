@@ -3,7 +3,7 @@
 What lives here: :class:`Clause`; :class:`Names`, which knows the two tables of a merge by their aliases
 and writes every column of an expression with one; the columns that ``*`` stands for, and the schema
 that a merge with schema evolution gives the table.
-What it does not know: rows, files, how a clause is carried out (``merge_rows``, ``merge_spark``).
+What it does not know: rows, files, how a clause is carried out (``in_process``, ``on_spark``).
 """
 
 from __future__ import annotations

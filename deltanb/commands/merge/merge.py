@@ -2,8 +2,8 @@
 
 What lives here: :class:`MergeBuilder`, the clauses as people write them, and the command: schema
 evolution, the files that may hold matching rows, what becomes of them, the operation's record.
-What it does not know: names and clauses (``merge_clauses``), the ON condition (``merge_on``), how rows
-are joined and made: ``merge_rows`` does it in the process, ``merge_spark`` on Spark.
+What it does not know: names and clauses (``clauses``), the ON condition (``on``), how rows
+are joined and made: ``in_process`` does it in the process, ``on_spark`` on Spark.
 
 What is recorded as read are the files that can hold a row which matches, by the partition conjuncts of
 the condition and by the source's own values; so two merges whose sources lie in different partitions

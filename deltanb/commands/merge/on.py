@@ -4,7 +4,7 @@ What lives here: :func:`analyze`, which sorts the conjuncts of the condition by 
 and :meth:`On.reachable`, predicates on the target alone that every matching row satisfies. They come
 from the condition's own conjuncts and, for ``t.a = s.a``, from the values that the source has: few
 distinct ones become an IN, many a BETWEEN. Files and conflicts are narrowed by them.
-What it does not know: clauses, files, how rows are joined (``merge_rows``, ``merge_spark``).
+What it does not know: clauses, files, how rows are joined (``in_process``, ``on_spark``).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from deltanb.data.write import SPARK_FOLDER
 from deltanb.errors import StorageError
-from deltanb.log.checkpoint.files import LOG_FOLDER, SIDECAR_FOLDER
+from deltanb.log.checkpoint.names import LOG_FOLDER, SIDECAR_FOLDER
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.local import is_temporary
 from deltanb.transaction.hooks import MANIFEST_FOLDER

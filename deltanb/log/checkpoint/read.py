@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from deltanb import parallel
 from deltanb.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, Sidecar
-from deltanb.log.checkpoint.files import sidecar_name
+from deltanb.log.checkpoint.names import sidecar_name
 from deltanb.log.checkpoint.part import Job, JsonPart, ParquetPart, Part, concat, run_all
 from deltanb.log.file_set import within
 from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA

@@ -28,8 +28,8 @@ from deltanb.actions import (
 )
 from deltanb.errors import InvalidArgument
 from deltanb.log import parquet_options
-from deltanb.log.checkpoint.files import SIDECAR_FOLDER, classic_name, sidecar_path, v2_name
 from deltanb.log.checkpoint.hint import LastCheckpoint, write_last_checkpoint
+from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, sidecar_path, v2_name
 from deltanb.log.checkpoint.stats import (
     partition_type,
     partition_values_as_struct,

@@ -2,7 +2,7 @@
 
 What lives here: :func:`prune`, and the rewriting of a predicate over rows into one over files, which is
 TRUE or NULL wherever a row *could* make the original TRUE. A file is dropped only when it is FALSE.
-What it does not know: how statistics are stored (``file_stats``), how rows are read.
+What it does not know: how statistics are stored (``stats``), how rows are read.
 
 Partition columns are exact: a file has one value. Of a data column only bounds, the number of NULLs
 and the number of rows are known, each of them perhaps missing. Statistics of a file with a deletion

@@ -14,7 +14,7 @@ from deltanb import formatting as units
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import NEUTRAL, color, element, label, line, picture
 from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Mark, Scene
-from deltanb.notebook.drawing.timeline_spec import BAR, ROW, STRIP, WIDTH
+from deltanb.notebook.drawing.timeline_vega import BAR, ROW, STRIP, WIDTH
 from deltanb.observe.tracks import Track
 
 LEFT, RIGHT = 132, 24  # pixels beside the plot: writers' names, half a sign

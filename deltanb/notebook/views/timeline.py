@@ -2,7 +2,7 @@
 
 What lives here: the view of a :class:`~deltanb.observe.timeline.CommitTimeline`, and what makes its
 chart and its SVG.
-What it does not know: where things stand (``timeline_scene``), how they are drawn (``timeline_spec``,
+What it does not know: where things stand (``timeline_scene``), how they are drawn (``timeline_vega``,
 ``timeline_svg``).
 """
 
@@ -40,7 +40,7 @@ def _scene(timeline: Any) -> Scene:
 
 
 def _spec(timeline: Any) -> dict[str, Any]:
-    from deltanb.notebook.drawing.timeline_spec import draw
+    from deltanb.notebook.drawing.timeline_vega import draw
 
     return chart.offline(draw(timeline.scene))
 
@@ -58,7 +58,7 @@ def _altair(timeline: Any) -> Any:
         raise MissingDependency(
             "timeline.chart needs Altair: pip install 'deltanb[notebook]'. The timeline itself is "
             "shown without it", extra="notebook") from None
-    from deltanb.notebook.drawing.timeline_spec import draw
+    from deltanb.notebook.drawing.timeline_vega import draw
 
     return altair.Chart.from_dict(draw(timeline.scene))
 

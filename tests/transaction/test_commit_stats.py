@@ -14,9 +14,9 @@ from deltanb.actions import AddCDCFile, AddFile, CommitInfo, SetTransaction
 from deltanb.log.commits import commit_name
 from deltanb.options import options, set_options
 from deltanb.testing import Fail, Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
+from deltanb.transaction.commit_stats import CommitStats
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.journal import journal_of
-from deltanb.transaction.stats import CommitStats
 
 RIVAL = ({"commitInfo": {"operation": "WRITE", "txnId": "rival"}}, add("rival", {"part": "2"}))
 

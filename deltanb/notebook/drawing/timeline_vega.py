@@ -1,4 +1,4 @@
-"""The timeline as Vega-Lite.
+"""The timeline as Vega-Lite, with its tooltips.
 
 What lives here: the specification of the chart, as a value. Building it from Altair's objects would take
 more than the 50 ms a picture may take, and Altair itself; it is a valid chart of Altair all the same.
