@@ -44,15 +44,19 @@ def record(
     for it.
     """
     hold_sequence(connection)
-    last = connection.execute(sa.select(sa.func.max(txns.c.seq))).scalar()
+    last = connection.execute(_LAST).scalar()
     seq = (last or 0) + 1
-    connection.execute(txns.insert().values(
-        txn_id=txn_id, seq=seq, ts=options.clock(), principal=principal, summary=summary))
+    connection.execute(_TXN, {
+        "txn_id": txn_id, "seq": seq, "ts": options.clock(), "principal": principal, "summary": summary})
     if changes:
-        connection.execute(txn_changes.insert(), [
+        connection.execute(_CHANGE, [
             {"seq": seq, "table_id": table_id, "before": before, "after": after}
             for table_id, (before, after) in changes.items()])
     return seq
+
+
+_LAST = sa.select(sa.func.max(txns.c.seq))
+_TXN, _CHANGE = txns.insert(), txn_changes.insert()
 
 
 def seq_of(connection: sa.Connection, txn_id: str) -> int | None:

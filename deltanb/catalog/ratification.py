@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from deltanb.catalog.history import Change, text_of
-from deltanb.catalog.names import TableName
+from deltanb.catalog.names import TableName, joined
 from deltanb.catalog.rows import insert_iceberg, named
 from deltanb.catalog.tables import delta_commits, delta_tables, iceberg_tables, sa
 from deltanb.errors import InvalidArgument, TableAlreadyExists
@@ -125,48 +125,37 @@ def _delta(
     connection: sa.Connection, catalog: str, txn_id: str, member: Member
 ) -> tuple[bool, int | None]:
     # The row with the name is held, so that the table is neither renamed nor dropped before this ends.
-    here = sa.select(iceberg_tables.c.dn_table_id).where(
-        *named(catalog, member.name), iceberg_tables.c.dn_table_id == member.table_id)
-    if connection.execute(here.with_for_update(read=True)).first() is None:
+    if connection.execute(_HELD_ROW, _key(catalog, member)).first() is None:
         return False, None
     if isinstance(member, DeltaCommit) and _advanced(connection, txn_id, member):
         return True, member.version
-    latest = connection.execute(
-        sa.select(delta_tables.c.latest_version).where(delta_tables.c.table_id == member.table_id)
-        .with_for_update(read=True)).scalar()
+    latest = connection.execute(_LATEST, {"in_table": member.table_id}).scalar()
     return isinstance(member, Asserted) and latest == member.pointer, latest
 
 
 def _advanced(connection: sa.Connection, txn_id: str, commit: DeltaCommit) -> bool:
-    kept = {"last_ict": commit.ict, "etag": commit.etag, "protocol": commit.protocol,
-            "metadata": commit.metadata}
-    row = delta_tables.c
-    done = connection.execute(
-        delta_tables.update().where(row.table_id == commit.table_id, row.latest_version == commit.version - 1)
-        .values(latest_version=commit.version, **{k: v for k, v in kept.items() if v is not None}))
+    done = connection.execute(_ADVANCE, {
+        "in_table": commit.table_id, "last": commit.version - 1, "new": commit.version,
+        **{f"new_{name}": getattr(commit, name) for name in _KEPT}})
     if not done.rowcount:
         return False
-    connection.execute(delta_commits.insert().values(
-        table_id=commit.table_id, version=commit.version, file_name=commit.file_name,
-        file_size=commit.file_size, mtime=commit.mtime, ict=commit.ict, inline=commit.inline, txn_id=txn_id))
+    connection.execute(_COMMIT, {
+        "table_id": commit.table_id, "version": commit.version, "file_name": commit.file_name,
+        "file_size": commit.file_size, "mtime": commit.mtime, "ict": commit.ict, "inline": commit.inline,
+        "txn_id": txn_id})
     return True
 
 
 def _iceberg(
     connection: sa.Connection, catalog: str, txn_id: str, member: Member
 ) -> tuple[bool, str | None]:
-    row = iceberg_tables.c
-    here = (*named(catalog, member.name), row.dn_table_id == member.table_id)
     if isinstance(member, IcebergSwap):
         if member.before is None:
             return _created(connection, catalog, member)
-        done = connection.execute(
-            iceberg_tables.update().where(*here, row.metadata_location == member.before)
-            .values(metadata_location=member.after, previous_metadata_location=member.before))
-        if done.rowcount:
+        pointers = {"old": member.before, "new": member.after}
+        if connection.execute(_SWAP, {**_key(catalog, member), **pointers}).rowcount:
             return True, member.after
-    latest = connection.execute(
-        sa.select(row.metadata_location).where(*here).with_for_update(read=True)).scalar()
+    latest = connection.execute(_HELD_ROW, _key(catalog, member)).scalar()
     return isinstance(member, Asserted) and latest == member.pointer, latest
 
 
@@ -177,3 +166,32 @@ def _created(connection: sa.Connection, catalog: str, swap: IcebergSwap) -> tupl
         taken = sa.select(iceberg_tables.c.metadata_location).where(*named(catalog, swap.name))
         return False, connection.execute(taken).scalar()
     return True, swap.after
+
+
+def _key(catalog: str, member: Member) -> dict[str, str]:
+    name = member.name
+    return {"in_catalog": catalog, "in_namespace": joined(name.namespace), "with_name": name.name,
+            "with_id": member.table_id}
+
+
+# Made once: SQLAlchemy takes longer to make a statement than the database to run it.
+
+_row = iceberg_tables.c
+_MEMBER = (
+    _row.catalog_name == sa.bindparam("in_catalog"), _row.table_namespace == sa.bindparam("in_namespace"),
+    _row.table_name == sa.bindparam("with_name"), _row.dn_table_id == sa.bindparam("with_id"))
+_HELD_ROW = sa.select(_row.metadata_location).where(*_MEMBER).with_for_update(read=True)
+_SWAP = iceberg_tables.update().where(*_MEMBER, _row.metadata_location == sa.bindparam("old")).values(
+    metadata_location=sa.bindparam("new"), previous_metadata_location=_row.metadata_location)
+
+_state = delta_tables.c
+_LATEST = sa.select(_state.latest_version).where(
+    _state.table_id == sa.bindparam("in_table")).with_for_update(read=True)
+_KEPT = {
+    "ict": _state.last_ict, "etag": _state.etag, "protocol": _state.protocol, "metadata": _state.metadata}
+_ADVANCE = delta_tables.update().where(
+    _state.table_id == sa.bindparam("in_table"), _state.latest_version == sa.bindparam("last")
+).values(latest_version=sa.bindparam("new"), **{
+    column.name: sa.func.coalesce(sa.bindparam(f"new_{name}", type_=column.type), column)
+    for name, column in _KEPT.items()})
+_COMMIT = delta_commits.insert()

@@ -312,8 +312,14 @@ def test_tables_that_move_together_are_read_together(
     assert seen and all(pair["a"] == pair["b"] for pair in seen)
 
 
-def test_a_store_can_be_used_after_a_fork(store: CatalogStore, tables: Tables) -> None:
+def test_a_store_has_connections_of_its_own_after_a_fork(store: CatalogStore, tables: Tables) -> None:
     tables.delta("a")
-    end = in_child(lambda: store.ratify("child", None, [step("a", named("a"), 0)]))
-    assert end() == Ratified(2)
+    parents = store.database.read(lambda connection: connection.connection.dbapi_connection)
+
+    def child() -> Any:
+        mine = store.database.read(lambda connection: connection.connection.dbapi_connection)
+        return mine is not parents, store.ratify("child", None, [step("a", named("a"), 0)])
+
+    assert in_child(child)() == (True, Ratified(2))
+    assert store.database.read(lambda connection: connection.connection.dbapi_connection) is parents
     assert store.ratify("parent", None, [step("a", named("a"), 1)]) == Ratified(3)

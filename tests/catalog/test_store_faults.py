@@ -259,16 +259,21 @@ def test_a_deadlock_with_a_stranger_is_tried_again(url: str, store: CatalogStore
 
     tables.delta("a"), tables.iceberg("b")
     with psycopg.connect(url) as stranger:
-        stranger.execute("SET deadlock_timeout = '60s'")  # so that it is not the one who is ended
+        stranger.execute("SET deadlock_timeout = '60s'")  # who waits last finds it, and is ended
         stranger.execute("SELECT 1 FROM iceberg_tables WHERE dn_table_id = 'b' FOR UPDATE")
         sa.event.listen(
-            store.database.engine, "connect", lambda raw, _: raw.execute("SET deadlock_timeout = '20ms'"))
+            store.database.engine, "connect", lambda raw, _: raw.execute("SET deadlock_timeout = '1ms'"))
         store.close()
+        held = Held(store, "UPDATE iceberg_tables")
         proposals = [step("a", named("a"), 0), step("b", named("b"), "b/0")]
         running = Running(lambda: store.ratify("1", None, proposals))
+        held.wait()
+        theirs = Running(
+            lambda: stranger.execute("UPDATE dn_delta_tables SET etag = 'stranger' WHERE table_id = 'a'"))
         with CatalogStore(url, durability="none") as watcher:
-            until_blocked(watcher, running)
-        stranger.execute("UPDATE dn_delta_tables SET etag = 'stranger' WHERE table_id = 'a'")
+            until_blocked(watcher, theirs)
+        held.let_on()
+        theirs.result()
         stranger.commit()
     assert running.result() == Ratified(3)
     assert store.tables.load("ns.a").delta.etag == "stranger"  # type: ignore[union-attr]
