@@ -33,9 +33,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_report_header() -> str:
-    """Say once, at the top, whether the tables and scenarios kept beside the project are there."""
-    return f"shared data: {'present' if SHARED.is_dir() else f'absent ({SHARED}), its tests skip'}"
+def pytest_report_header() -> list[str]:
+    """Say once, at the top, which tests skip because what they need is not on this machine."""
+    from tests.catalog.server import initdb
+
+    return [
+        f"shared data: {'present' if SHARED.is_dir() else f'absent ({SHARED}), its tests skip'}",
+        f"PostgreSQL: {initdb() or 'absent (apt install postgresql), its tests skip'}",
+    ]
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 from deltanb.catalog.ratification import DeltaCommit, IcebergSwap
 from deltanb.catalog.registry import TableRow
 from deltanb.catalog.store import CatalogStore
+from tests.catalog.server import ELSEWHERE, initdb
 
-PROGRAMS = [*sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin"))), "/usr/local/bin"]
 _numbers = itertools.count(1)
 
 
@@ -42,11 +42,10 @@ def server_user() -> dict[str, Any]:
 def postgresql() -> Iterator[str]:
     """The URL of a PostgreSQL server on loopback that begins empty and ends with the session."""
     pytest.importorskip("psycopg", reason="no PostgreSQL: psycopg is not installed")
-    initdb = shutil.which("initdb", path=os.pathsep.join([os.environ.get("PATH", ""), *PROGRAMS]))
-    if initdb is None:
-        pytest.skip("no PostgreSQL: initdb is neither on PATH nor in /usr/lib/postgresql; "
-                    "apt install postgresql")
-    programs, user = Path(initdb).resolve().parent, server_user()
+    program = initdb()
+    if program is None:
+        pytest.skip(f"no PostgreSQL: initdb is neither on PATH nor in {ELSEWHERE}; apt install postgresql")
+    user = server_user()
     folder = Path(tempfile.mkdtemp(prefix="deltanb-postgresql-"))
     if user:
         os.chown(folder, user["user"], user["group"])
@@ -56,7 +55,7 @@ def postgresql() -> Iterator[str]:
         port = free.getsockname()[1]
     settings = (f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off "
                 "-c max_connections=60 -c shared_buffers=16MB")
-    control = [str(programs / "pg_ctl"), "-D", str(data), "-s"]
+    control = [str(program.with_name("pg_ctl")), "-D", str(data), "-s"]
 
     def run(*command: str) -> None:
         done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **user)
@@ -65,7 +64,7 @@ def postgresql() -> Iterator[str]:
             pytest.skip(f"no PostgreSQL: {Path(command[0]).name} failed: {said}")
 
     try:
-        run(initdb, "-D", str(data), "-A", "trust", "-U", "deltanb", "-N", "-E", "UTF8", "--no-locale")
+        run(str(program), "-D", str(data), "-A", "trust", "-U", "deltanb", "-N", "-E", "UTF8", "--no-locale")
         run(*control, "-w", "-l", str(log), "-o", settings, "start")
         try:
             yield f"postgresql://deltanb@127.0.0.1:{port}/postgres"
