@@ -158,6 +158,15 @@ def test_imports_run_down_but_for_the_listed_ones() -> None:
     assert len(UP) <= MAX_UP
 
 
+def test_iceberg_metadata_is_plain_json_on_the_ground_floor() -> None:
+    found = {pair for pair in arrows() if pair[0].startswith("catalog.iceberg")}
+    assert len(found) > 10, found
+    beyond = {target for _, target in found if not target.startswith("catalog.iceberg")}
+    assert beyond and {room_of(target) for target in beyond} == {0}
+    loaded = loaded_after("import " + ", ".join(modules_of("deltanb.catalog.iceberg")))
+    assert not (HEAVY | {"sqlalchemy", "pyiceberg"}) & loaded
+
+
 def test_no_large_circles() -> None:
     found = arrows()
     at_work = circles(pair for pair, is_type in found.items() if not is_type)

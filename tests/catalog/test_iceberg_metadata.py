@@ -384,6 +384,17 @@ def test_partition_sources_lie_in_structs_and_have_no_parts() -> None:
     assert after["last-partition-id"] == 1000
 
 
+def test_a_request_may_add_hundreds_and_add_them_again() -> None:
+    updates = [update for serial in range(300) for update in (
+        add_schema(struct(*SCHEMA["fields"], column(4 + serial, f"c{serial}"))),
+        add_spec({"fields": [{"source-id": 1, "transform": f"bucket[{serial + 1}]", "name": f"p{serial}"}]}))]
+    after = apply([*updates, *updates, SET_SCHEMA, SET_SPEC], table(), NOW)
+    for name, id_field in (("schemas", "schema-id"), ("partition-specs", "spec-id")):
+        assert [each[id_field] for each in after[name]] == list(range(301))
+    assert (after["last-column-id"], after["last-partition-id"]) == (303, 1299)
+    assert (after["current-schema-id"], after["default-spec-id"]) == (300, 300)
+
+
 def test_schemas_and_specs_are_removed() -> None:
     base = apply([add_schema(WIDER), SET_SCHEMA,
                   add_spec(BY_DAY)], table(), NOW)

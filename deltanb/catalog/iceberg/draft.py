@@ -7,7 +7,7 @@ What it does not know: the updates, and files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from deltanb.catalog.iceberg.fields import Json, refuse
@@ -22,14 +22,15 @@ PREVIOUS_FILES = "write.metadata.previous-versions-max"
 MAX_PREVIOUS_FILES = 100  # Iceberg's default for the property
 MINUTE = 60_000  # milliseconds; Iceberg's readers refuse logs that are out of order by more
 
-_REQUIRED = ("location", "last-column-id", "schemas", "current-schema-id", "partition-specs",
-             "default-spec-id", "last-partition-id", "sort-orders", "default-sort-order-id")
+_REQUIRED = ("location", "last-updated-ms", "last-column-id", "schemas", "current-schema-id",
+             "partition-specs", "default-spec-id", "last-partition-id", "sort-orders",
+             "default-sort-order-id")
 
 
 def completed(metadata: Json) -> Json:
     """The metadata with the lists that old writers of v1 left out: the same object where there are all.
 
-    >>> old = {"format-version": 1, "location": "s3://lake/t", "last-column-id": 0,
+    >>> old = {"format-version": 1, "location": "s3://lake/t", "last-updated-ms": 0, "last-column-id": 0,
     ...        "schema": {"type": "struct", "fields": []}, "partition-spec": []}
     >>> completed(old)["schemas"], completed(old)["default-spec-id"]
     ([{'type': 'struct', 'fields': [], 'schema-id': 0}], 0)
@@ -90,6 +91,8 @@ class Draft:
         self.has_removed_snapshots = False
         self.last_added: dict[str, int] = {}
         """Lists of schemas, specs and orders -> the id that -1 means."""
+        self.ids: dict[str, dict[Hashable, int]] = {}
+        """Lists of schemas, specs and orders -> what equal ones share -> the id; see :meth:`id_of`."""
         self.added_snapshots: set[int] = set()
         self.made_current: set[int] = set()
         """Snapshots that were added and made the current one, in this draft."""
@@ -139,6 +142,12 @@ class Draft:
     def found(self, name: str, id_field: str, its_id: int | None) -> Json | None:
         """The schema, spec or order of an id, or None."""
         return next((each for each in self.values[name] if each[id_field] == its_id), None)
+
+    def id_of(self, name: str, id_field: str, value: Json, key: Callable[[Json], Hashable]) -> int | None:
+        """The id of the first one in a list that is equal by a key, or None."""
+        if name not in self.ids:
+            self.ids[name] = {key(each): each[id_field] for each in reversed(self.values[name])}
+        return self.ids[name].get(key(value))
 
     def set_current(self, snapshot_id: int | None) -> None:
         """Move the current snapshot; None is for a table that has none any more."""

@@ -14,8 +14,8 @@ from typing import Any
 from deltanb.catalog.iceberg.fields import Json, array, choice, record, refuse, text, whole
 from deltanb.catalog.iceberg.schemas import Column, columns_of
 
-__all__ = ["FIRST_FIELD_ID", "check_order", "check_spec", "highest_field_id", "order_field", "same_order",
-           "same_spec", "spec_field", "with_field_ids"]
+__all__ = ["FIRST_FIELD_ID", "check_order", "check_spec", "highest_field_id", "order_field", "order_key",
+           "spec_field", "spec_key", "with_field_ids"]
 
 FIRST_FIELD_ID = 1000
 """The id of the first partition field; the ids of columns are below."""
@@ -116,20 +116,15 @@ def _source(columns: dict[int, Column], field: Json, path: str) -> Column:
     return column
 
 
-def same_spec(one: Json, other: Json) -> bool:
-    """Whether two specs partition alike: the same sources, transforms and names, in the same order."""
-    return _parts(one, "source-id", "transform", "name") == _parts(other, "source-id", "transform", "name")
+def spec_key(spec: Json) -> tuple[Any, ...]:
+    """What specs share that partition alike: the same sources, transforms and names, in the same order."""
+    return tuple((field["source-id"], field["transform"].lower(), field["name"]) for field in spec["fields"])
 
 
-def same_order(one: Json, other: Json) -> bool:
-    """Whether two orders sort alike, whatever their ids."""
-    names = ("source-id", "transform", "direction", "null-order")
-    return _parts(one, *names) == _parts(other, *names)
-
-
-def _parts(value: Json, *names: str) -> list[list[Any]]:
-    return [[str(field[name]).lower() if name == "transform" else field[name] for name in names]
-            for field in value["fields"]]
+def order_key(order: Json) -> tuple[Any, ...]:
+    """What orders share that sort alike, whatever their ids."""
+    return tuple((field["source-id"], field["transform"].lower(), field["direction"], field["null-order"])
+                 for field in order["fields"])
 
 
 def highest_field_id(specs: Iterable[Json]) -> int:

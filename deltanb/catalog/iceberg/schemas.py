@@ -6,6 +6,7 @@ What it does not know: tables, and Delta's schemas.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from deltanb.catalog.iceberg.fields import (
     whole,
 )
 
-__all__ = ["Column", "check_for_version", "columns_of", "renumbered", "same_schema", "schema_field"]
+__all__ = ["Column", "check_for_version", "columns_of", "renumbered", "schema_field", "schema_key"]
 
 _PRIMITIVE = re.compile(
     r"boolean|int|long|float|double|date|time|timestamp(?:tz)?(?:_ns)?|string|uuid|binary|unknown|variant"
@@ -166,10 +167,10 @@ def check_for_version(schema: Json, version: int, path: str) -> None:
             refuse(path, f"is not valid for v{version}: {column.name}: {what} is not supported until v3")
 
 
-def same_schema(one: Json, other: Json) -> bool:
-    """Whether two schemas are equal but for their own ids, which is when one id serves both."""
-    return _comparable(one) == _comparable(other) and (
-        set(one.get("identifier-field-ids") or ()) == set(other.get("identifier-field-ids") or ()))
+def schema_key(schema: Json) -> str:
+    """A text that schemas share which are equal but for their own ids: one id serves them all."""
+    identifiers = sorted(set(schema.get("identifier-field-ids") or ()))
+    return json.dumps([_comparable(schema), identifiers], sort_keys=True)
 
 
 def _comparable(kind: Any) -> Any:

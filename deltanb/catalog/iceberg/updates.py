@@ -8,7 +8,7 @@ What it does not know: requirements, files, other tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from deltanb.catalog.iceberg.draft import NEWEST_VERSION, PREVIOUS_FILES, Draft
@@ -29,12 +29,12 @@ from deltanb.catalog.iceberg.partitioning import (
     check_spec,
     highest_field_id,
     order_field,
-    same_order,
-    same_spec,
+    order_key,
     spec_field,
+    spec_key,
     with_field_ids,
 )
-from deltanb.catalog.iceberg.schemas import check_for_version, columns_of, same_schema, schema_field
+from deltanb.catalog.iceberg.schemas import check_for_version, columns_of, schema_field, schema_key
 from deltanb.catalog.iceberg.snapshots import ACTIONS as SNAPSHOT_ACTIONS
 
 __all__ = ["LAST_ADDED", "add_schema", "add_sort_order", "add_spec", "change", "parsed", "properties_field"]
@@ -145,24 +145,24 @@ def add_schema(draft: Draft, schema: Json, path: str, last_column_id: int = 0) -
     check_for_version(schema, draft.version, path)
     highest = max((column.id for column in columns_of(schema)), default=0)
     _set(draft, "last-column-id", max(draft.values["last-column-id"], last_column_id, highest))
-    _add(draft, "schemas", "schema-id", schema, same_schema)
+    _add(draft, "schemas", "schema-id", schema, schema_key)
 
 
 def add_spec(draft: Draft, spec: Json, path: str) -> None:
     """Add a partition spec of the current schema; fields without an id are given one."""
     values = draft.values
     check_spec(spec, _schema(draft, path), path)
-    if not any(same_spec(spec, each) for each in values["partition-specs"]):
+    if draft.id_of("partition-specs", "spec-id", spec, spec_key) is None:
         spec = with_field_ids(
             spec, values["partition-specs"], values["last-partition-id"], draft.version, path)
         values["last-partition-id"] = max(values["last-partition-id"], highest_field_id([spec]))
-    _add(draft, "partition-specs", "spec-id", spec, same_spec)
+    _add(draft, "partition-specs", "spec-id", spec, spec_key)
 
 
 def add_sort_order(draft: Draft, order: Json, path: str) -> None:
     """Add a sort order of the current schema."""
     check_order(order, _schema(draft, path), path)
-    _add(draft, "sort-orders", "order-id", order, same_order, 1)
+    _add(draft, "sort-orders", "order-id", order, order_key, 1)
 
 
 def _schema(draft: Draft, path: str) -> Json:
@@ -171,15 +171,16 @@ def _schema(draft: Draft, path: str) -> Json:
     return draft.current_schema
 
 
-def _add(draft: Draft, name: str, id_field: str, value: Json, same: Callable[[Json, Json], bool],
+def _add(draft: Draft, name: str, id_field: str, value: Json, key: Callable[[Json], Hashable],
          least: int = 0) -> None:
     """Add to a list what is not in it yet, under the next free id; either way it is the last one added."""
     held = draft.values[name]
-    its_id = next((each[id_field] for each in held if same(each, value)), None)
+    its_id = draft.id_of(name, id_field, value, key)
     if its_id is None:
         its_id = max((each[id_field] + 1 for each in held), default=least)
         its_id = max(its_id, least) if value["fields"] or id_field != "order-id" else 0
         draft.own(name, list).append({**value, id_field: its_id})
+        draft.ids[name][key(value)] = its_id
         draft.changed = True
     draft.last_added[name] = its_id
 
@@ -213,6 +214,7 @@ def _removal_from(name: str, id_field: str, default: str, wire: str, what: str) 
             refuse(f"{path}.{wire}", f"cannot remove the {what} of the table: {draft.values[default]}")
         if ids:
             draft.values[name] = [each for each in draft.values[name] if each[id_field] not in ids]
+            draft.ids.pop(name, None)
             draft.changed = True
             if draft.last_added.get(name) in ids:
                 del draft.last_added[name]
