@@ -15,15 +15,15 @@ WHERE = "a > 1 AND b = 'x'"
 
 
 @pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ex.Expression]]:
-    """The expressions that were compiled, not those inside of them."""
-    found: list[ex.Expression] = []
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[ex.Expression, bool]]]:
+    """The expressions that were compiled, not those inside of them, and whether as a filter."""
+    found: list[tuple[ex.Expression, bool]] = []
     running: list[ex.Expression] = []
     compile_expression = ex.compile_expression
 
     def counting(expression: ex.Expression, *args: Any, **options: Any) -> Any:
         if not running:
-            found.append(expression)
+            found.append((expression, options.get("as_filter", False)))
         running.append(expression)
         try:
             return compile_expression(expression, *args, **options)
@@ -45,12 +45,12 @@ def merged(table: Any) -> None:
     (lambda table: table.delete(WHERE), 1),
     (lambda table: table.update({"b": "upper(b)"}, WHERE), 2),  # and the new value
     (lambda table: table.to_arrow(where=WHERE), 1),
-    (lambda table: table.overwrite({"a": [9], "b": ["x"]}, where=WHERE), 1),
+    (lambda table: table.overwrite({"a": [9], "b": ["x"]}, where=WHERE), 2),  # found by; checked by
     (lambda table: table.snapshot.files_for_scan(WHERE), 0),  # the log alone answers
     (merged, 4),  # the ON condition, what it says of files, and of rows; that of the clause
 ], ids=["delete", "update", "to_arrow", "overwrite", "files_for_scan", "merge"])
 def test_a_condition_is_compiled_once(
-    tmp_path: Any, compiled: list[ex.Expression], command: Callable[[Any], object], times: int
+    tmp_path: Any, compiled: list[tuple[ex.Expression, bool]], command: Callable[[Any], object], times: int
 ) -> None:
     table = dn.create(tmp_path / "t", {"a": [1, 2, 3], "b": ["x", "x", "y"]})
     table.append({"a": [5, 6], "b": ["x", "z"]})
