@@ -86,11 +86,22 @@ class TableTransaction(DeltaTable):
             actions.extend(_feed(txn, self._staged))
             return txn.commit(actions, operation)
 
-        self.committed = commit_or_discard(txn, work)
-        self._end = f"was committed as version {self.committed}"
-        kept = set(_paths(actions))
-        self._staged.delete(file for file in txn.written if file.path not in kept)
+        try:
+            commit_or_discard(txn, work)
+        finally:
+            if txn.committed is not None:  # whatever interrupted it afterwards
+                self._landed(txn, txn.committed.version, actions)
         return self.committed
+
+    def _landed(self, txn: OptimisticTransaction, version: int, actions: list[Action]) -> None:
+        """Files that came and went within the transaction are no version's: they are deleted."""
+        self.committed, self._end = version, f"was committed as version {version}"
+        kept = set(_paths(actions))
+        try:
+            self._staged.delete(file for file in txn.written if file.path not in kept)
+        except BaseException as error:
+            txn.note_outcome(error)
+            raise
 
     def give_up(self) -> None:
         """Do none of it: the files that were written are deleted. Nothing happens where it has ended."""

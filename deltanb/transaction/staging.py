@@ -281,11 +281,20 @@ class StagedLog(DeltaLog):
         return self._reader
 
     def delete(self, files: Iterable[AddFile]) -> None:
-        """Remove files that no version names."""
+        """Remove files that no version names, all of them even where that is interrupted."""
+        interrupt: BaseException | None = None
         for file in files:
             store, name = place_of(self.store, file.path).opened()
             with suppress(OSError):  # VACUUM removes what cannot be removed now
-                store.delete(name)
+                try:
+                    store.delete(name)
+                except Exception:
+                    raise
+                except BaseException as error:
+                    interrupt = error
+                    store.delete(name)
+        if interrupt is not None:
+            raise interrupt
 
 
 @dataclass

@@ -42,6 +42,14 @@ def rows(*ids: int, **more: Any) -> dict[str, list[Any]]:
             "amount": [n * 10 for n in ids], **more}
 
 
+def statements(made: Any) -> None:
+    """Statements of one transaction, of which a later one takes away what an earlier one wrote."""
+    with made.transaction() as txn:
+        txn.append(rows(7, 8))
+        txn.update({"amount": "0"}, "id IN (1, 7)")
+        txn.delete("id = 8")
+
+
 # -- the tables that commands find -------------------------------------------------------------------
 
 
@@ -238,6 +246,8 @@ COMMANDS = [
     Command("feed on", "plain", on(lambda t: t.set_properties(FEED))),
     Command("cluster by", "flat", on(lambda t: t.cluster_by(["id"]))),
     Command("sync identity", "identity", on(lambda t: t.sync_identity("id"))),
+    Command("statements as one", "plain", on(statements)),
+    Command("statements as one, with feed and vectors", "feed and vectors", on(statements)),
     Command("checkpoint", "plain", on(lambda t: t.log.checkpoint())),
     Command("checkpoint V2", "V2 checkpoints", on(lambda t: t.log.checkpoint())),
     Command("compact log", "plain", on(lambda t: write_compaction(t.log, 0, t.version))),
