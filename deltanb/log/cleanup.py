@@ -77,6 +77,7 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
     for name in expired:
         log.store.delete(name)
     if expired:
+        log.forget_versions()
         logger.info("%s: deleted %d expired log files", log.path, len(expired))
     return expired
 

@@ -223,6 +223,11 @@ class LogReader:
                 f"{self.path}: version {version} cannot be {what}, its commit is not published yet: the "
                 f"folder has commits up to version {last}. Publish it first, or end there", version=version)
 
+    def forget_versions(self) -> None:
+        """Look for past versions anew: their commits may have been cleaned up."""
+        with self._lock:
+            self._versions.clear()
+
     def clean_up(self) -> Any:
         """Delete log files older than ``delta.logRetentionDuration`` that no kept version needs."""
         from deltanb.log import cleanup
