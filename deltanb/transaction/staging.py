@@ -33,20 +33,17 @@ from deltanb.actions import (
     RemoveFile,
     SetTransaction,
 )
-from deltanb.errors import VersionNotFound
 from deltanb.log.commits import Commits
 from deltanb.schema.columns import SCHEMA_UPDATE
 from deltanb.store.base import FileStatus
 from deltanb.store.paths import place_of
-from deltanb.transaction.committer import Committer
+from deltanb.transaction.committer import FolderCommitter
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN
-from deltanb.transaction.steps import Winner
 from deltanb.transaction.transaction import OptimisticTransaction
 
 if TYPE_CHECKING:
-    from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.current import CurrentTransaction
 
@@ -121,32 +118,15 @@ class StagedCommits:
         return FileStatus(self._name(version), len(self.bodies[version - self.base - 1]), 0)
 
 
-class StagingCommitter:
-    """Commits into memory: the next version is always free."""
+class StagingCommitter(FolderCommitter):
+    """Commits into memory: the next version is always free, and a version is read as the log has it."""
 
     is_final = True
-
-    def __init__(
-        self, log: LogReader, snapshot: Snapshot, begins: Callable[[], object] = lambda: None
-    ) -> None:
-        self.log, self.begins = log, begins
 
     def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool:
         """Stage a version."""
         assert isinstance(self.log.commits, StagedCommits)
         return self.log.commits.stage(version, body)
-
-    def read(self, version: int) -> Winner | None:
-        """A staged version, or None."""
-        try:
-            return Winner(version, tuple(self.log.read_commit(version)))
-        except VersionNotFound:
-            return None
-
-    def outcome(self, version: int, txn_id: str) -> bool | None:
-        """Whether a version is the commit with this id; None where there is no such version."""
-        found = self.read(version)
-        return None if found is None else found.commit_info.txn_id == txn_id
 
     def publish(self, version: int) -> None:
         """Nothing: a staged commit is nobody else's."""
@@ -213,8 +193,7 @@ class StagedLog(DeltaLog):
         """The table's own log."""
         self.statements: list[Statement] = []
         """What is done, in order."""
-        makes: Callable[..., Committer] = StagingCommitter
-        super().__init__(log.store, StagedCommits(log.commits, self.base.version), makes)
+        super().__init__(log.store, StagedCommits(log.commits, self.base.version), StagingCommitter)
         self._begun: list[OptimisticTransaction] = []
         self._reader: OptimisticTransaction | None = None
         self._install(self.base._state)
