@@ -305,13 +305,14 @@ class Deltanb:
 
         import deltanb
         from deltanb import actions
-        from deltanb.log import checkpoint, history
-        from deltanb.log.skipping import prune as skipping
+        from deltanb.log import history
+        from deltanb.log.checkpoint import hint, read, write
+        from deltanb.log.skipping import prune
         from deltanb.schema import protocol
         from deltanb.transaction import transaction
         from deltanb.transaction.delta_log import DeltaLog
 
-        assert pandas and checkpoint and history and protocol and skipping and transaction
+        assert pandas and history and hint and read and write and prune and protocol and transaction
         self.actions, self.package = actions, deltanb
         self.log = DeltaLog.for_table
 
