@@ -59,7 +59,7 @@ def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
     return tree
 
 
-def generated(schema: StructType, tree: Tree) -> Tree:
+def generated(schema: StructType, tree: Tree) -> dict[str, str]:
     """The expressions of generated columns that nobody assigns."""
     return {field.name: str(field.metadata[GENERATION]) for field in schema.fields
             if GENERATION in field.metadata and field.name not in tree}

@@ -74,6 +74,7 @@ class Clause:
 class Resolved:
     """A clause over known columns: its condition qualified, its values by columns of the new schema.
 
+    ``generated`` is the SQL, over the new row, of those generated columns that the clause does not assign.
     With ``evolves`` fields that the structs of a value lack are NULL; else such a value is refused.
     """
 
@@ -81,6 +82,7 @@ class Resolved:
     action: str
     condition: str | None
     tree: Tree
+    generated: dict[str, str]
     evolves: bool = False
 
 
@@ -292,10 +294,11 @@ def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) 
     if clause.condition is not None:
         condition = names.qualified(clause.condition, sides, f"the condition of {clause.said}")
     if clause.action == DELETE:
-        return Resolved(clause.kind, clause.action, condition, {})
+        return Resolved(clause.kind, clause.action, condition, {}, {})
     if clause.is_star:
         tree = _star(names, clause, schema, evolves)
-        return Resolved(clause.kind, clause.action, condition, tree, evolves)
+        generated = assigning.generated(schema, tree)
+        return Resolved(clause.kind, clause.action, condition, tree, generated, evolves)
     assert clause.values is not None
     if clause.action == INSERT and not clause.values:
         raise InvalidArgument(f"{clause.said} has no values; give values={{column: SQL}}, or use "
@@ -308,7 +311,8 @@ def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) 
             raise InvalidArgument(
                 f"{clause.said} gives a value to a part of {nested!r}; an inserted row has no other parts, "
                 "so give the whole struct: named_struct(…)", column=nested)
-    return Resolved(clause.kind, clause.action, condition, tree, evolves)
+    generated = assigning.generated(schema, tree)
+    return Resolved(clause.kind, clause.action, condition, tree, generated, evolves)
 
 
 def _unaliased(names: Names, key: str) -> str:

@@ -334,7 +334,7 @@ class _Outcome:
         self.leaves = _leaves(both, schema, clause.tree, "", clause.evolves)
         self.generated = [
             (name, predicates.parse_value(sql, schema, schema.field(name).type))
-            for name, sql in assigning.generated(schema, clause.tree).items()]
+            for name, sql in clause.generated.items()]
 
     def apply(self, rows: pa.Table, old: pa.RecordBatch | None) -> pa.RecordBatch:
         """The new rows, for rows of both sides and the target's rows in the new schema."""

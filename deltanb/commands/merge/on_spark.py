@@ -38,7 +38,7 @@ from deltanb.data.row_ids import columns_of
 from deltanb.engine import Found
 from deltanb.errors import InvalidTable
 from deltanb.log.replay import files_table
-from deltanb.schema.columns import GENERATION, KEYS
+from deltanb.schema.columns import KEYS
 from deltanb.schema.types import StructField, StructType, to_arrow
 from deltanb.spark.checks import refused
 from deltanb.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
@@ -264,10 +264,10 @@ class SparkMerge:
         made = []
         for one in self.schema.fields:
             value = column(one.name)
-            sql = one.metadata.get(GENERATION)
-            free = [place for place in places if one.name not in self.clauses[place].tree]
-            if sql is not None and free:
-                new = stored(rows, self.schema, one.type, str(sql), one.name)
+            free = [place for place in places if one.name in self.clauses[place].generated]
+            if free:
+                sql = self.clauses[free[0]].generated[one.name]
+                new = stored(rows, self.schema, one.type, sql, one.name)
                 value = F.when(column(_CLAUSE).isin(free), new).otherwise(value)
             made.append(value.alias(one.name))
         return rows.select(*made, *beside)
