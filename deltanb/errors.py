@@ -41,6 +41,7 @@
     ├── TransactionAbandoned              another table of the same transaction failed
     ├── StorageError                      (also OSError) a file cannot be read or written, so nothing is
     ├── CommitFailed                      a catalog's table is no longer what a request requires of it
+    ├── CommitTimedOut                    a commit to a catalog took longer than it may; nothing changed
     ├── FeatureDropConflict               a winner uses the feature this transaction drops
     ├── RowTrackingBackfillRunningConcurrentlyWithUnbackfill
     └── DeltaConcurrentModificationException     a winning commit contradicts this one; see ``.conflict``
@@ -314,6 +315,10 @@ class CommitFailed(DeltaError):
     ``.failed_requirements`` has every requirement that is not met, ``{"requirement": …, "actual": …}`` each;
     it is empty where no requirement was stated and the request is stale all the same.
     """
+
+
+class CommitTimedOut(DeltaError):
+    """A commit to a catalog took longer than it may (``.seconds``); nothing was changed."""
 
 
 class MaxCommitRetriesExceeded(DeltaError):

@@ -46,8 +46,10 @@ class Registry:
     0
     """
 
-    def __init__(self, database: Database, catalog: str) -> None:
+    def __init__(self, database: Database, catalog: str, writer: Database | None = None) -> None:
+        """``writer`` is what its changes go through, where that is more than the database itself."""
         self._database, self._catalog = database, catalog
+        self._writer = writer or database
 
     def register_iceberg(
         self, name: Any, metadata_location: str, table_id: str | None = None, principal: str | None = None
@@ -116,15 +118,21 @@ class Registry:
             TableNotFound: one of them is not there.
         """
         wanted = list(dict.fromkeys(map(TableName.of, names)))
+        found = self.find_many(wanted)
+        for name in wanted:
+            if name not in found:
+                raise _not_found(name)
+        return found
+
+    def find_many(self, names: Iterable[Any]) -> dict[TableName, TableRow]:
+        """As :meth:`load_many`, without those that are not there."""
+        wanted = list(dict.fromkeys(map(TableName.of, names)))
         keys = [(joined(name.namespace), name.name) for name in wanted]
         for _ in range(ADDED_IDS):
             rows = self._rows(keys)
-            for name in wanted:
-                if name not in rows:
-                    raise _not_found(name)
-            without = [name for name in wanted if rows[name].table_id is None]
+            without = [name for name, row in rows.items() if row.table_id is None]
             if not without:
-                return {name: rows[name] for name in wanted}
+                return {name: rows[name] for name in wanted if name in rows}
             self._database.write(partial(self._add_ids, names=without))
         raise TableNotFound(f"the table {without[0]} is being replaced again and again; load it once more",
                             path=str(without[0]))
@@ -142,8 +150,10 @@ class Registry:
             connection.execute(iceberg_tables.update().values(dn_table_id=options.new_id()).where(
                 *named(self._catalog, name), iceberg_tables.c.dn_table_id.is_(None)))
 
-    def page(self, namespace: Any, token: str | None = None, size: int = 1000) -> Page[TableRow]:
-        """A page of the tables directly in a namespace, by name.
+    def page(
+        self, namespace: Any, token: str | None = None, size: int = 1000, format: str | None = None
+    ) -> Page[TableRow]:
+        """A page of the tables directly in a namespace, of one format where it is given, by name.
 
         Raises:
             NamespaceNotFound: it is not there.
@@ -151,7 +161,7 @@ class Registry:
         space, after, size = joined(parts_of(namespace)), key_of(token), check_size(size)
         columns = iceberg_tables.c
         query = select_rows().where(
-            columns.catalog_name == self._catalog, columns.table_namespace == space, is_table(),
+            columns.catalog_name == self._catalog, columns.table_namespace == space, is_table(format),
             columns.table_name > after).order_by(columns.table_name).limit(size + 1)
         found = self._database.read(lambda connection: connection.execute(query).all())
         rows = list(map(row_of, found))
@@ -182,7 +192,7 @@ class Registry:
             if not moved.rowcount:
                 raise _not_found(old)
 
-        self._database.write(work)
+        self._writer.write(work)
 
     def drop(self, name: Any, principal: str | None = None) -> TableRow:
         """Take a table out of the catalog; its files stay. Returns what it was.
@@ -221,7 +231,7 @@ class Registry:
             record(connection, txn_id, principal, what, {table_id: change})
             return done[0]
 
-        return self._database.write(
+        return self._writer.write(
             both, lambda connection: done[0] if seq_of(connection, txn_id) else None, txn_id)
 
 

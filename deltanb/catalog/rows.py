@@ -80,10 +80,12 @@ def insert_row(connection: sa.Connection, catalog: str, name: TableName, table_i
         raise taken(name)
 
 
-def is_table() -> sa.ColumnElement[bool]:
-    """Not a view, which Java keeps in the same table; its first schema has no type."""
+def is_table(format: str | None = None) -> sa.ColumnElement[bool]:
+    """Not a view, which Java keeps in the same table; its first schema has no type. Of any format, or one."""
     kind = iceberg_tables.c.iceberg_type
-    return kind.is_(None) | kind.in_(["TABLE", "DELTA"])
+    if format == "delta":
+        return kind == "DELTA"
+    return kind.is_(None) | kind.in_(["TABLE"] if format == "iceberg" else ["TABLE", "DELTA"])
 
 
 def select_rows() -> sa.Select[Any]:

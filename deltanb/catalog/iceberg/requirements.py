@@ -15,7 +15,7 @@ from deltanb.catalog.iceberg.draft import completed
 from deltanb.catalog.iceberg.fields import Check, Json, array, record, refuse, text, whole
 from deltanb.errors import CommitFailed
 
-__all__ = ["FailedRequirement", "check", "commit_failed"]
+__all__ = ["FailedRequirement", "check", "commit_failed", "parsed"]
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,22 @@ def check(
     >>> failed.to_value()["actual"]
     {'current-schema-id': 1}
     """
-    stated = array(_requirement)(requirements, where)
+    stated = parsed(requirements, where)
     table = None if metadata is None else completed(metadata)
     failures = (_TYPES[each["type"]][0](each, table) for each in stated)
     return [FailedRequirement(requirement, actual, f"Requirement failed: {message}")
             for requirement, failure in zip(requirements, failures, strict=True) if failure is not None
             for actual, message in [failure]]
+
+
+def parsed(requirements: Any, where: str = "requirements") -> list[Json]:
+    """Requirements of a request, checked and copied.
+
+    Raises:
+        BadRequest: a value is malformed; nothing unknown is accepted.
+    """
+    stated: list[Json] = array(_requirement)(requirements, where)
+    return stated
 
 
 def commit_failed(failed: Sequence[FailedRequirement]) -> CommitFailed:

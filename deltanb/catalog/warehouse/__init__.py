@@ -1,0 +1,1 @@
+"""Iceberg tables in a warehouse: created, loaded, and changed together."""

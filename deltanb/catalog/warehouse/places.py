@@ -1,0 +1,97 @@
+"""A warehouse: the folder below which all tables of a catalog lie.
+
+What lives here: which locations are inside it, where a new table goes, and the name a location has in the
+warehouse's store. A location is text, kept as its client wrote it; Iceberg's clients decode nothing in it.
+What it does not know: what lies at a location.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from deltanb.catalog.iceberg.fields import refuse
+from deltanb.catalog.names import TableName
+from deltanb.errors import InvalidArgument
+from deltanb.safe_text import shown
+from deltanb.store.base import LogStore
+from deltanb.store.guard import guarded
+from deltanb.store.open import store_for
+from deltanb.store.paths import place_of
+
+__all__ = ["Warehouse"]
+
+MAX_LOCATION = 800  # characters: with the name of a metadata file it still fits the database's column
+_ID_LETTERS = 8  # of a table's UUID, in the name of its folder
+_MAX_FOLDER = 200  # bytes of a folder's name: file systems take 255
+_BEGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/+|/+")
+
+
+class Warehouse:
+    """The folder, given by path, ``file:`` URI, other URI or store, below which all tables lie.
+
+    >>> lake = Warehouse("lake")
+    >>> uri = lake.uri
+    >>> lake.name_of(f"{uri}/sales/orders", "location"), uri.startswith("file:///"), uri.endswith("/lake")
+    ('sales/orders', True, True)
+    >>> lake.name_of("file:///etc", "location")
+    Traceback (most recent call last):
+    deltanb.errors.BadRequest: location is outside of the warehouse: 'file:///etc'
+
+    Raises:
+        InvalidArgument: no store serves it, or it is the root of the file system.
+    """
+
+    def __init__(self, root: str | os.PathLike[str] | LogStore) -> None:
+        self.store = guarded(store_for(root))
+        path = self.store.local_path("")
+        text = self.store.root if path is None else f"file://{self.store.root}"
+        self.uri = text.rstrip("/")
+        """As the locations of its tables begin."""
+        if not self.uri or self.uri == "file:":
+            raise InvalidArgument("a warehouse is a folder below the root of the file system")
+
+    def __repr__(self) -> str:
+        return f"Warehouse({self.uri!r})"
+
+    def new_location(self, name: TableName, table_uuid: str) -> str:
+        """Where a new table goes: a folder that is its own, also when another one had its name before.
+
+        >>> Warehouse("lake").new_location(TableName.of("a.b.t"), "9c12d441-03fe").rpartition("/lake/")[2]
+        'a/b/t-9c12d441'
+        """
+        parts = (part.encode()[:_MAX_FOLDER] for part in (*name.namespace, name.name))
+        folders = [part.decode(errors="ignore") for part in parts]
+        return "/".join((self.uri, *folders)) + f"-{table_uuid[:_ID_LETTERS]}"
+
+    def name_of(self, location: str, field: str) -> str:
+        """The name of a location in the store.
+
+        Raises:
+            BadRequest: it is outside of the warehouse, or the warehouse itself, or not a plain path;
+                ``field`` is named.
+        """
+        if not location.isprintable():
+            refuse(field, "has characters that cannot be printed")
+        try:
+            name = place_of(self.store, location, is_encoded=False).name
+        except (InvalidArgument, ValueError):
+            name = None
+        if not name:
+            refuse(field, f"{'is outside of' if name is None else 'is'} the warehouse: {shown(location)}")
+        begin = _BEGIN.match(location)
+        if begin is None or set(location[begin.end():].split("/")) & {"", ".", ".."}:
+            refuse(field, f"is no plain path, it is relative or has empty parts or dots: {shown(location)}")
+        return name
+
+    def table_location(self, location: str, field: str) -> str:
+        """A location that a table may have, without slashes at its end.
+
+        Raises:
+            BadRequest: see :meth:`name_of`, or too long.
+        """
+        location = location.rstrip("/")
+        if len(location) > MAX_LOCATION:
+            refuse(field, f"has more than {MAX_LOCATION} characters")
+        self.name_of(location, field)
+        return location

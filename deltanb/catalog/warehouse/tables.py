@@ -1,0 +1,280 @@
+"""The Iceberg tables of a catalog: created, registered, loaded, renamed, dropped, and committed to.
+
+What lives here: one table's life, over the catalog's database and the warehouse's files. Whoever serves a
+catalog, over HTTP or in the process, does it through :class:`IcebergTables`.
+What it does not know: HTTP, and Delta tables, whose names it takes as taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from deltanb.catalog.iceberg.fields import Json, refuse
+from deltanb.catalog.iceberg.metadata import new_metadata
+from deltanb.catalog.names import TableName
+from deltanb.catalog.ratification import IcebergSwap, Ratified, Refused
+from deltanb.catalog.registry import Registry
+from deltanb.catalog.rows import TableRow, taken
+from deltanb.catalog.store import CatalogStore, Replayed
+from deltanb.catalog.tables import delta_tables, iceberg_tables, sa
+from deltanb.catalog.warehouse.commit import (
+    MAX_RETRIES,
+    AnswerFor,
+    Change,
+    Committed,
+    Committer,
+    IcebergTable,
+    Limits,
+    Member,
+    Prepared,
+)
+from deltanb.catalog.warehouse.metadata_files import MetadataFiles
+from deltanb.catalog.warehouse.places import Warehouse
+from deltanb.errors import CommitFailed, InvalidArgument, InvalidTable, NamespaceNotFound, TableNotFound
+from deltanb.options import options
+from deltanb.store.base import LogStore
+
+__all__ = ["IcebergTables"]
+
+FORMAT_VERSION = "format-version"
+NEW_TABLES_VERSION = 2
+READ_AGAIN = 3  # times that a table is looked up whose metadata file is gone: another one may follow it
+
+
+class IcebergTables:
+    """The Iceberg tables of a catalog whose files lie in one warehouse.
+
+    >>> with CatalogStore("sqlite:///catalog.db") as store:
+    ...     store.namespaces.create("sales")
+    ...     tables = IcebergTables(store, "lake")
+    ...     column = {"id": 1, "name": "total", "type": "long", "required": False}
+    ...     made = tables.create("sales.orders", {"type": "struct", "fields": [column]})
+    ...     update = {"action": "set-properties", "updates": {"owner": "ada"}}
+    ...     done = tables.commit([Change(made.name, [], [update])])
+    ...     tables.load("sales.orders").metadata["properties"], done.seq
+    ({'owner': 'ada'}, 2)
+    """
+
+    def __init__(
+        self, store: CatalogStore, warehouse: str | os.PathLike[str] | LogStore | Warehouse,
+        limits: Limits | None = None,
+    ) -> None:
+        self.store = store
+        self.warehouse = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
+        self.files = MetadataFiles(self.warehouse)
+        self.committer = Committer(store, self.files, limits)
+        self.commit = self.committer.commit
+
+    def create(
+        self, name: Any, schema: Json, partition_spec: Json | None = None, sort_order: Json | None = None,
+        location: str | None = None, properties: Mapping[str, str] | None = None, staged: bool = False,
+        principal: str | None = None, answer: AnswerFor | None = None,
+    ) -> IcebergTable | Replayed:
+        """Make a table, or if ``staged`` say what it would be: a commit with ``assert-create`` makes it.
+
+        Raises:
+            TableAlreadyExists: the name is taken, by a table of any format or a view.
+            NamespaceNotFound: its namespace is not there.
+            BadRequest: an argument is malformed, or the location is outside of the warehouse.
+            StorageError: the file or the database cannot be written; nothing was changed.
+        """
+        name, uuid = TableName.of(name), options.new_id()
+        properties = dict(properties or {})
+        place = self.warehouse.new_location(name, uuid) if location is None else (
+            self.warehouse.table_location(location, "location"))
+        metadata = new_metadata(
+            schema, place, partition_spec, sort_order, properties, _format_version(properties), uuid,
+            options.clock())
+        self._require_free(name)
+        if staged:
+            return IcebergTable(name, None, None, metadata)
+        file = self.files.new(metadata, None)
+        table = IcebergTable(name, options.new_id(), file.location, metadata)
+        self.committer.record([file.location])
+        try:
+            self.files.write(file)
+        except BaseException:
+            self.committer.discard([file.location])
+            raise
+        return self._land(Member(Change(name), None, table, file), principal, answer, "create")
+
+    def _land(
+        self, member: Member, principal: str | None, answer: AnswerFor | None, summary: str
+    ) -> IcebergTable | Replayed:
+        """A table that is new, or whose file becomes another one."""
+        prepared = Prepared((member,))
+        result = self.committer.land(prepared, options.new_id(), principal, answer, summary)
+        if isinstance(result, Refused):
+            self.committer.discard(prepared.written)
+            raise taken(member.change.name)
+        return result if isinstance(result, Replayed) else member.after
+
+    def _require_free(self, name: TableName) -> None:
+        if not self.store.namespaces.exists(name.namespace):
+            space = ".".join(name.namespace)
+            raise NamespaceNotFound(f"there is no namespace {space}; create it first", namespace=space)
+        if self.store.tables.find_many([name]):
+            raise taken(name)
+
+    def register(
+        self, name: Any, metadata_location: str, overwrite: bool = False, principal: str | None = None,
+        answer: AnswerFor | None = None,
+    ) -> IcebergTable | Replayed:
+        """Make a table of a metadata file that is there; with ``overwrite`` also in place of another table's.
+
+        Raises:
+            TableAlreadyExists: the name is taken, and ``overwrite`` is not given or it is a Delta table.
+            NamespaceNotFound: its namespace is not there.
+            BadRequest: the file, or the location in it, is outside of the warehouse.
+            InvalidTable: there is no such file, or it is no table's metadata.
+            CommitFailed: others changed the table again and again.
+        """
+        name = TableName.of(name)
+        metadata = self.files.read(metadata_location)
+        self.warehouse.table_location(metadata["location"], "metadata-location: its location")
+        if not isinstance(metadata.get("table-uuid"), str | None):
+            raise InvalidTable(
+                f"{metadata_location} has a table-uuid that is no text", file=metadata_location)
+        for _ in range(1 + MAX_RETRIES):
+            row = self.store.tables.find_many([name]).get(name) if overwrite else None
+            if row is not None and row.format != "iceberg":
+                raise taken(name)
+            if row is None:
+                self._require_free(name)
+            table_id = options.new_id() if row is None else str(row.table_id)
+            table = IcebergTable(name, table_id, metadata_location, metadata)
+            done = self._registered(row, table, principal, answer)
+            if not isinstance(done, Refused):
+                return table if isinstance(done, Committed) else done
+            if not overwrite:
+                raise taken(name)
+        raise CommitFailed(f"others changed {name} {1 + MAX_RETRIES} times in between; try again",
+                           failed_requirements=[])
+
+    def _registered(
+        self, row: TableRow | None, table: IcebergTable, principal: str | None, answer: AnswerFor | None
+    ) -> Committed | Replayed | Refused:
+        before = None if row is None else row.metadata_location
+        swap = IcebergSwap(str(table.table_id), table.name, before, str(table.metadata_location))
+        committed = Committed(options.new_id(), None, (table,))
+        result = self.store.ratify(
+            committed.txn_id, principal, [swap], answer=None if answer is None else answer(committed),
+            summary="register")
+        return committed if isinstance(result, Ratified) else result
+
+    def load(self, name: Any) -> IcebergTable:
+        """A table as it is.
+
+        Raises:
+            TableNotFound: no Iceberg table of that name.
+            InvalidTable: its metadata file is gone, or damaged.
+        """
+        name = TableName.of(name)
+        return self.load_many([name])[name]
+
+    def load_many(self, names: Iterable[Any]) -> dict[TableName, IcebergTable]:
+        """Tables as they were at one instant.
+
+        Raises:
+            TableNotFound: one of them is not there.
+            InvalidTable: a metadata file is gone, or damaged.
+        """
+        wanted = list(dict.fromkeys(map(TableName.of, names)))
+        for last in (*[False] * (READ_AGAIN - 1), True):
+            rows = self.store.tables.load_many(wanted)
+            for name in wanted:
+                _require_iceberg(rows[name])
+            try:
+                return {name: self._read(row) for name, row in rows.items()}
+            except InvalidTable:  # of a table that moved on meanwhile, or for good
+                if last or self.store.tables.find_many(wanted) == rows:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _read(self, row: TableRow) -> IcebergTable:
+        location = str(row.metadata_location)
+        return IcebergTable(row.name, row.table_id, location, self.files.read(location))
+
+    def row(self, name: Any) -> TableRow:
+        """A table's row, without its metadata.
+
+        Raises:
+            TableNotFound: no Iceberg table of that name.
+        """
+        row = self.store.tables.load(name)
+        _require_iceberg(row)
+        return row
+
+    def rename(self, old: Any, new: Any, registry: Registry | None = None) -> None:
+        """Give a table another name; ``registry`` is the one to go through in place of the catalog's.
+
+        Raises:
+            TableNotFound: no Iceberg table of the old name.
+            TableAlreadyExists: the new name is taken.
+            NamespaceNotFound: the new namespace is not there.
+        """
+        self.row(old)
+        (registry or self.store.tables).rename(old, new)
+
+    def drop(
+        self, name: Any, purge: bool = False, principal: str | None = None, registry: Registry | None = None
+    ) -> None:
+        """Take a table out of the catalog; with ``purge`` delete every file below its location as well.
+
+        Raises:
+            TableNotFound: no Iceberg table of that name.
+            InvalidArgument: it is to be purged, and files of another table lie below its location, or its
+                own below another's; nothing was changed.
+            StorageError: not all files could be deleted; the table is dropped.
+        """
+        row = self.row(name)
+        place = self._purged_place(row) if purge else None
+        (registry or self.store.tables).drop(row.name, principal)
+        self.files.forget(str(row.metadata_location))
+        if place is None:
+            return
+        store = self.warehouse.store
+        for status in list(store.list_all(place)):
+            store.delete(status.name)
+
+    def _purged_place(self, row: TableRow) -> str:
+        """The name of the folder that a purge empties, which no other table may share."""
+        location = self._read(row).metadata["location"]
+        place = self.warehouse.name_of(location, "location")
+        for other in self._locations(row):
+            try:
+                theirs = self.warehouse.name_of(other, "location")
+            except InvalidArgument:
+                continue  # outside of the warehouse
+            if f"{theirs}/".startswith(f"{place}/") or place.startswith(f"{theirs}/"):
+                raise InvalidArgument(
+                    f"{row.name} cannot be purged: its location {location} and that of another table, "
+                    f"{other}, lie in each other; drop it without purging", path=location)
+        return place
+
+    def _locations(self, row: TableRow) -> list[str]:
+        """Where all other tables of the database are, of whatever catalog; Iceberg's by their file."""
+        columns = iceberg_tables.c
+        mine = columns.dn_table_id.is_distinct_from(row.table_id)
+        iceberg = sa.select(columns.metadata_location).where(mine, columns.metadata_location.is_not(None))
+
+        def read(connection: sa.Connection) -> list[str]:
+            files = connection.execute(iceberg).scalars()
+            delta = connection.execute(sa.select(delta_tables.c.location)).scalars()
+            return [*(file.rpartition("/metadata/")[0] or file for file in files), *delta]
+
+        return self.store.database.read(read)
+
+
+def _require_iceberg(row: TableRow) -> None:
+    if row.format != "iceberg":
+        raise TableNotFound(f"{row.name} is a Delta table, and no Iceberg table", path=str(row.name))
+
+
+def _format_version(properties: Mapping[str, str]) -> int:
+    text = properties.get(FORMAT_VERSION, str(NEW_TABLES_VERSION))
+    if not isinstance(text, str) or not text.isascii() or not text.isdecimal() or len(text) > 3:
+        refuse(f"properties.{FORMAT_VERSION}", f"must be 1, 2 or 3, found {text!r:.80}")
+    return int(text)
