@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltanb import actions as actions
     from deltanb import errors as errors
     from deltanb import testing as testing
+    from deltanb.catalog.catalog import Catalog as Catalog
     from deltanb.entry import convert as convert
     from deltanb.entry import create as create
     from deltanb.entry import open as open
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction as OptimisticTransaction
 
 _NAMES = {
+    "Catalog": "deltanb.catalog.catalog",
     "CommitStats": "deltanb.transaction.commit_stats",
     "Conflict": "deltanb.transaction.conflicts",
     "DeltaError": "deltanb.errors",

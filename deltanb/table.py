@@ -105,8 +105,8 @@ class DeltaTable(Displayable):
 
     @property
     def name(self) -> str:
-        """The name in the metadata, else the last part of the path."""
-        return self.metadata.name or last_part(self.path)
+        """The name in the catalog or in the metadata, else the last part of the path."""
+        return self.log.name or self.metadata.name or last_part(self.path)
 
     @property
     def snapshot(self) -> Snapshot:

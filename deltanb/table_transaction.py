@@ -1,6 +1,7 @@
 """Several statements on a table, one commit: the handle that ``table.transaction()`` gives.
 
-What lives here: :class:`TableTransaction`, a table's methods on statements that are staged, and its commit.
+What lives here: :class:`StagedTable`, a table's methods on statements that are staged;
+:class:`TableTransaction`, which commits those of one table.
 What it does not know: what a statement does, what statements come to together (``transaction/staging``).
 """
 
@@ -22,12 +23,81 @@ from deltanb.table import DeltaTable
 from deltanb.transaction.staging import StagedLog
 
 if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.staging import Statement
     from deltanb.transaction.transaction import OptimisticTransaction
 
 
-class TableTransaction(DeltaTable):
+class StagedTable(DeltaTable):
+    """A table on which statements are staged, to be committed together later."""
+
+    begin_again = "table.transaction()"
+    """How another transaction is begun, for messages."""
+
+    def __init__(self, log: DeltaLog, base: Snapshot | None = None) -> None:
+        self.staged = StagedLog(log, base)
+        super().__init__(self.staged)
+        self.end = ""
+        """How its transaction has ended, as the end of a sentence; empty as long as it goes on."""
+        self.committed: int | None = None
+        """The version that was committed, once it was; None where there was nothing to commit."""
+
+    @property
+    def version(self) -> int:
+        """The version that was read first, and once it is committed the one that it made."""
+        return self.staged.base.version if self.committed is None else self.committed
+
+    def feed(self, txn: OptimisticTransaction) -> list[Action]:
+        """Write the change data files that the commit of all statements needs."""
+        return _feed(txn, self.staged)
+
+    def landed(self, txn: OptimisticTransaction, version: int, actions: list[Action]) -> None:
+        """Note the version that was made, and delete files that came and went within the transaction: they
+        are no version's."""
+        self.committed, self.end = version, f"was committed as version {version}"
+        kept = set(_paths(actions))
+        try:
+            self.staged.delete(file for file in txn.written if file.path not in kept)
+        except BaseException as error:
+            txn.note_outcome(error)
+            raise
+
+    def delete_written(self) -> None:
+        """Delete the files that the statements wrote."""
+        self.staged.delete(file for statement in self.staged.statements for file in statement.written)
+
+    def check_open(self, what: str) -> None:
+        """Refuse what comes too late.
+
+        Raises:
+            IllegalStateError: the transaction has ended.
+        """
+        if self.end:
+            raise IllegalStateError(
+                f"{what}: the transaction on table {self.name} {self.end}; begin another one with "
+                f"{self.begin_again}")
+
+    def _writable(self, what: str) -> DeltaLog:
+        if what in OF_THEIR_OWN:
+            raise IllegalStateError(
+                f"{what} commits by itself, so it cannot be a part of a transaction on table {self.name}; "
+                "run it on the table, before or after")
+        self.check_open(what)
+        return super()._writable(what)
+
+    def clone(self, *args: Any, **settings: Any) -> NoReturn:  # type: ignore[override]
+        """Refused: a clone is a table of its own, and what is staged here is no version yet."""
+        self._writable("clone")
+        raise AssertionError
+
+    def generate(self, mode: str = "symlink_format_manifest") -> NoReturn:
+        """Refused: manifests are for other engines, which cannot see what is staged here."""
+        self._writable("generate")
+        raise AssertionError
+
+
+class TableTransaction(StagedTable):
     """A table on which several statements are one transaction.
 
     It has the methods of a table. Every statement sees what those before it have done; nobody else sees any
@@ -46,13 +116,6 @@ class TableTransaction(DeltaTable):
     (1, [{'name': 'Daisy', 'nephews': 0}])
     """
 
-    def __init__(self, log: DeltaLog) -> None:
-        self._staged = StagedLog(log)
-        super().__init__(self._staged)
-        self._end = ""
-        self.committed: int | None = None
-        """The version that was committed, once it was; None where there was nothing to commit."""
-
     def __enter__(self) -> TableTransaction:
         return self
 
@@ -61,7 +124,7 @@ class TableTransaction(DeltaTable):
     ) -> None:
         if error is not None:
             self.give_up()
-        elif not self._end:
+        elif not self.end:
             self.commit()
 
     def commit(self) -> int | None:
@@ -75,68 +138,29 @@ class TableTransaction(DeltaTable):
                 here; see ``.conflict``. Nothing was written, and the files are deleted.
             IllegalStateError: it has ended already.
         """
-        self._check_open("commit")
-        self._end = "has ended without a statement that changed anything"
-        if not self._staged.statements:
+        self.check_open("commit")
+        self.end = "has ended without a statement that changed anything"
+        if not self.staged.statements:
             return None
-        self._end = "has failed"
-        txn, actions, operation = self._staged.together()
+        self.end = "has failed"
+        txn, actions, operation = self.staged.together()
 
         def work() -> int:
-            actions.extend(_feed(txn, self._staged))
+            actions.extend(self.feed(txn))
             return txn.commit(actions, operation)
 
         try:
             commit_or_discard(txn, work)
         finally:
             if txn.committed is not None:  # whatever interrupted it afterwards
-                self._landed(txn, txn.committed.version, actions)
+                self.landed(txn, txn.committed.version, actions)
         return self.committed
-
-    def _landed(self, txn: OptimisticTransaction, version: int, actions: list[Action]) -> None:
-        """Files that came and went within the transaction are no version's: they are deleted."""
-        self.committed, self._end = version, f"was committed as version {version}"
-        kept = set(_paths(actions))
-        try:
-            self._staged.delete(file for file in txn.written if file.path not in kept)
-        except BaseException as error:
-            txn.note_outcome(error)
-            raise
 
     def give_up(self) -> None:
         """Do none of it: the files that were written are deleted. Nothing happens where it has ended."""
-        if not self._end:
-            self._end = "was given up"
-            self._staged.delete(file for statement in self._staged.statements for file in statement.written)
-
-    @property
-    def version(self) -> int:
-        """The version that was read first, and once it is committed the one that it made."""
-        return self._staged.base.version if self.committed is None else self.committed
-
-    def _check_open(self, what: str) -> None:
-        if self._end:
-            raise IllegalStateError(
-                f"{what}: the transaction on table {self.name} {self._end}; begin another one with "
-                "table.transaction()")
-
-    def _writable(self, what: str) -> DeltaLog:
-        if what in OF_THEIR_OWN:
-            raise IllegalStateError(
-                f"{what} commits by itself, so it cannot be a part of a transaction on table {self.name}; "
-                "run it on the table, before or after")
-        self._check_open(what)
-        return super()._writable(what)
-
-    def clone(self, *args: Any, **settings: Any) -> NoReturn:  # type: ignore[override]
-        """Refused: a clone is a table of its own, and what is staged here is no version yet."""
-        self._writable("clone")
-        raise AssertionError
-
-    def generate(self, mode: str = "symlink_format_manifest") -> NoReturn:
-        """Refused: manifests are for other engines, which cannot see what is staged here."""
-        self._writable("generate")
-        raise AssertionError
+        if not self.end:
+            self.end = "was given up"
+            self.delete_written()
 
 
 OF_THEIR_OWN = frozenset({

@@ -7,7 +7,7 @@ What it does not know: what a table is. ``before`` and ``after`` are a version, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from deltanb.catalog.database import hold_sequence
 from deltanb.catalog.tables import sa, txn_changes, txns
 from deltanb.options import options
 
-__all__ = ["Entry", "entries", "record", "seq_of"]
+__all__ = ["Entry", "entries", "newest_seq", "pointers_at", "record", "seq_at", "seq_of"]
 
 Change = tuple["str | None", "str | None"]
 
@@ -27,7 +27,8 @@ class Entry:
     seq: int
     txn_id: str
     time: int
-    """Epoch milliseconds at which it was written."""
+    """Epoch milliseconds at which it was written; never before that of an earlier one, whatever the clock
+    says."""
     principal: str | None
     summary: str | None
     changes: Mapping[str, Change]
@@ -44,10 +45,10 @@ def record(
     for it.
     """
     hold_sequence(connection)
-    last = connection.execute(_LAST).scalar()
-    seq = (last or 0) + 1
+    last = connection.execute(_LAST_TXN).first()
+    seq, time = (1, options.clock()) if last is None else (last.seq + 1, max(options.clock(), last.ts))
     connection.execute(_TXN, {
-        "txn_id": txn_id, "seq": seq, "ts": options.clock(), "principal": principal, "summary": summary})
+        "txn_id": txn_id, "seq": seq, "ts": time, "principal": principal, "summary": summary})
     if changes:
         connection.execute(_CHANGE, [
             {"seq": seq, "table_id": table_id, "before": before, "after": after}
@@ -55,6 +56,7 @@ def record(
     return seq
 
 
+_LAST_TXN = sa.select(txns.c.seq, txns.c.ts).order_by(txns.c.seq.desc()).limit(1)
 _LAST = sa.select(sa.func.max(txns.c.seq))
 _TXN, _CHANGE = txns.insert(), txn_changes.insert()
 
@@ -62,6 +64,29 @@ _TXN, _CHANGE = txns.insert(), txn_changes.insert()
 def seq_of(connection: sa.Connection, txn_id: str) -> int | None:
     """The number of a transaction, or None where it is not there."""
     return connection.execute(sa.select(txns.c.seq).where(txns.c.txn_id == txn_id)).scalar()
+
+
+def newest_seq(connection: sa.Connection) -> int:
+    """The number of the last transaction, 0 without any."""
+    return connection.execute(_LAST).scalar() or 0
+
+
+def seq_at(connection: sa.Connection, time: int) -> int:
+    """The number of the last transaction up to a time (epoch ms), 0 where there is none."""
+    return connection.execute(sa.select(sa.func.max(txns.c.seq)).where(txns.c.ts <= time)).scalar() or 0
+
+
+def pointers_at(connection: sa.Connection, seq: int, table_ids: Sequence[str]) -> dict[str, str | None]:
+    """Where tables stood after a transaction, as their history has it: a version or a location as text.
+
+    None is a table that was dropped by then; one that was not there yet is left out.
+    """
+    change = txn_changes.c
+    last = sa.select(change.table_id, sa.func.max(change.seq).label("seq")).where(
+        change.table_id.in_(table_ids), change.seq <= seq).group_by(change.table_id).subquery()
+    query = sa.select(change.table_id, change.after).join_from(
+        txn_changes, last, sa.and_(change.table_id == last.c.table_id, change.seq == last.c.seq))
+    return {row.table_id: row.after for row in connection.execute(query)}
 
 
 def entries(connection: sa.Connection, after: int, size: int) -> list[Entry]:

@@ -17,6 +17,7 @@ from deltanb.catalog.names import TableName, joined
 from deltanb.catalog.rows import insert_iceberg, named
 from deltanb.catalog.tables import delta_commits, delta_tables, iceberg_tables, sa
 from deltanb.errors import InvalidArgument, TableAlreadyExists
+from deltanb.transaction.group import Ratified
 
 __all__ = ["Asserted", "DeltaCommit", "IcebergSwap", "Ratified", "Refused", "moved"]
 
@@ -59,13 +60,6 @@ class Asserted:
     table_id: str
     name: TableName
     pointer: int | str
-
-
-@dataclass(frozen=True)
-class Ratified:
-    """All tables moved; ``seq`` is the transaction's place in the catalog's history."""
-
-    seq: int
 
 
 @dataclass(frozen=True)

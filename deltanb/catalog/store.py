@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from deltanb.catalog.database import Database, Undo
-from deltanb.catalog.history import Entry, entries, record, seq_of
+from deltanb.catalog.history import Entry, entries, newest_seq, pointers_at, record, seq_at, seq_of
 from deltanb.catalog.ledgers import Answer, Answers, Garbage, keep, take_back
 from deltanb.catalog.namespaces import Namespaces
 from deltanb.catalog.ratification import (
@@ -153,6 +153,18 @@ class CatalogStore:
     def history(self, after: int = 0, size: int = 1000) -> list[Entry]:
         """Up to ``size`` transactions of the database after a sequence number, oldest first."""
         return self.database.read(lambda connection: entries(connection, after, size))
+
+    def instant(self, time: int | None = None) -> int:
+        """The sequence number of the last transaction, of all or up to a time (epoch ms); 0 without any."""
+        return self.database.read(newest_seq if time is None else lambda connection: seq_at(connection, time))
+
+    def pointers_at(self, seq: int, table_ids: Iterable[str]) -> dict[str, str | None]:
+        """Where tables stood after transaction ``seq``: a version or the location of metadata, as text.
+
+        None is a table that was dropped by then; one that was not there yet is left out.
+        """
+        wanted = sorted(set(table_ids))
+        return self.database.read(lambda connection: pointers_at(connection, seq, wanted))
 
     def tails(self, table_ids: Iterable[str]) -> dict[str, Tail]:
         """Delta tables with their commits that are not published, all as they were at one instant.

@@ -38,6 +38,9 @@ class Commits(Protocol):
     what is not there.
     """
 
+    is_managed: bool
+    """Whether a catalog says which commits there are: what lies in the folder above the newest is nothing."""
+
     def newest(self) -> int:
         """The newest version there is now; -1 without any."""
 
@@ -59,7 +62,13 @@ class Commits(Protocol):
         """The commits from a version on with their statuses, in the order of versions."""
 
     def status(self, version: int) -> FileStatus | None:
-        """One commit's status, or None where there is no such commit; it differs where the content does."""
+        """One commit's status, or None where there is no such commit."""
+
+    def identity(self, version: int) -> object:
+        """What differs wherever the commit does, and stays as it is as long as that does; None without one.
+
+        The log behind a snapshot is the one that was read as long as the identity of its commit is.
+        """
 
     def read(self, version: int) -> bytes:
         """The lines of one commit; FileNotFoundError where there is none."""
@@ -74,6 +83,8 @@ class Commits(Protocol):
 
 class FolderCommits:
     """Commits as files of ``_delta_log``: what is there counts, and nothing else does."""
+
+    is_managed = False
 
     def __init__(self, store: LogStore) -> None:
         self.store = store
@@ -98,6 +109,10 @@ class FolderCommits:
     def status(self, version: int) -> FileStatus | None:
         """The file's."""
         return self.store.status(_NAME % version)
+
+    def identity(self, version: int) -> FileStatus | None:
+        """The file's status: a file that was replaced has another one."""
+        return self.status(version)
 
     def read(self, version: int) -> bytes:
         """The file's content."""

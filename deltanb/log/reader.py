@@ -26,7 +26,7 @@ from deltanb.log.replay import Delta, feed, feed_actions
 from deltanb.log.segment import MAX_VERSION, LogSegment
 from deltanb.log.snapshot import EMPTY, Snapshot, State
 from deltanb.safe_text import shown
-from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.base import LogStore
 from deltanb.store.guard import guarded
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class LogReader:
         self._lock = threading.Lock()
         self.commit_lock = threading.RLock()
         """Held during a commit where a reader could see it half written."""
-        # The newest snapshot, and the status of its commit: as long as the store shows the same
-        # one, the log behind the snapshot is still the one that was read.
-        self._held: tuple[Snapshot, FileStatus | None] | None = None
+        # The newest snapshot, and the identity of its commit: as long as that is the same,
+        # the log behind the snapshot is still the one that was read.
+        self._held: tuple[Snapshot, object] | None = None
         self._versions: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
 
     @property
@@ -237,7 +237,7 @@ class LogReader:
     # -- loading --------------------------------------------------------------------------------
 
     def _install(
-        self, state: State, replacing: tuple[Snapshot, FileStatus | None] | None = None
+        self, state: State, replacing: tuple[Snapshot, object] | None = None
     ) -> Snapshot:
         """Make a state the newest one, unless another thread brought a newer one meanwhile.
 
@@ -246,7 +246,7 @@ class LogReader:
         seen = None
         if state.version >= 0:
             with suppress(OSError):  # what was read stands; not knowing the file costs reading it anew
-                seen = self.commits.status(state.version)
+                seen = self.commits.identity(state.version)
         found = Snapshot(self, state, seen)
         with self._lock:
             held = self._held
@@ -258,11 +258,11 @@ class LogReader:
             self._versions[state.version] = found
             return found
 
-    def _is_current(self, held: tuple[Snapshot, FileStatus | None]) -> bool:
+    def _is_current(self, held: tuple[Snapshot, object]) -> bool:
         """Whether the log a snapshot was read from is still there, perhaps longer by now."""
         snapshot, seen = held
         version = snapshot.version
-        return version >= 0 and seen is not None and self.commits.status(version) == seen
+        return version >= 0 and seen is not None and self.commits.identity(version) == seen
 
     def _follow(self, state: State) -> State:
         """The state after the commits that came since; one missing read ends the search.

@@ -96,6 +96,8 @@ def choose(
     names = [name for name in names if name not in skip] if skip else list(names)
     commits = commits_among(names) if known is None else known.names(names)
     checkpoints = _checkpoints(names)
+    if known is not None and known.is_managed:  # whoever wrote one above the newest did not ask the catalog
+        checkpoints = [found for found in checkpoints if found.version <= max(commits, default=-1)]
     if not commits and not checkpoints:
         _refuse_incomplete(names, root)
         return None

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from deltanb.log.verification import ChecksumVerification, Recorded
     from deltanb.schema.types import StructType
     from deltanb.sql.predicates import Predicate
-    from deltanb.store.base import FileStatus
 
 __all__ = ["Snapshot", "State"]
 
@@ -126,11 +125,12 @@ class Snapshot(Displayable):
     """
 
     def __init__(
-        self, log: LogReader, state: State, commit_status: FileStatus | None = None
+        self, log: LogReader, state: State, commit_identity: object = None
     ) -> None:
         self.log = log
-        self.commit_status = commit_status
-        """What its commit's file looked like when it was read; None if that is not known."""
+        self.commit_identity = commit_identity
+        """The :meth:`~deltanb.log.commits.Commits.identity` of its commit when it was read; None if that is
+        not known."""
         self._state = state
         self._stats: dict[Stat, pa.ChunkedArray] = {}
         self._damaged: frozenset[str] = frozenset()
@@ -150,6 +150,10 @@ class Snapshot(Displayable):
                 )
         if not 1 <= self.protocol.min_reader_version <= TABLE_FEATURES_READER:
             self._refuse_version()
+        if not self.log.commits.is_managed:
+            from deltanb.schema.protocol import check_by_path
+
+            check_by_path(self.protocol, root)
 
     def _refuse_version(self) -> None:
         """An undefined reader version is refused at once; features, when data is asked for."""

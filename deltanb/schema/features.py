@@ -238,11 +238,7 @@ FEATURES: Mapping[str, Feature] = {
         ),
         _both(
             "catalogManaged",
-            read=False,
-            write="no",
             requires=("inCommitTimestamp", "vacuumProtocolCheck"),
-            note="its catalog knows commits that the file system does not: open it through the "
-            "catalog, not by path",
         ),
         _writer(
             "coordinatedCommits-preview",

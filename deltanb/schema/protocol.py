@@ -20,8 +20,10 @@ from deltanb.safe_text import get_logger
 from deltanb.schema.features import FEATURES, Feature
 
 __all__ = [
+    "CATALOG_MANAGED",
     "FEATURES",
     "Feature",
+    "check_by_path",
     "check_readable",
     "check_writable",
     "downgraded",
@@ -39,6 +41,7 @@ __all__ = [
 logger = get_logger(__name__)
 
 FEATURE_PREFIX = "delta.feature."
+CATALOG_MANAGED = "catalogManaged"
 READER_VERSION_KEY = "delta.minReaderVersion"
 WRITER_VERSION_KEY = "delta.minWriterVersion"
 _AUTOMATIC = [feature for feature in FEATURES.values() if feature.automatic]
@@ -84,7 +87,7 @@ def dropped_features(before: Protocol, after: Protocol) -> tuple[str, ...]:
 # -- the gates ---------------------------------------------------------------------------------
 
 
-def check_readable(protocol: Protocol, path: str | None = None, *, catalog: bool = False) -> None:
+def check_readable(protocol: Protocol, path: str | None = None) -> None:
     """Raise UnsupportedProtocol, naming the features, unless the table's data can be read.
 
     Versions 1 and 2 ask for nothing beyond column mapping; version 3 asks for what it lists, and
@@ -94,8 +97,6 @@ def check_readable(protocol: Protocol, path: str | None = None, *, catalog: bool
     and the table is read by what its log holds; the features we know keep their meaning. Without
     a list, or above 7 (the highest number PROTOCOL.md gives to either version), it is the mark of
     a future format and refused. Such tables are never written (:func:`check_writable`).
-
-    ``catalog=True`` says that a catalog has supplied the commits, as ``catalogManaged`` demands.
     """
     version = protocol.min_reader_version
     listed = protocol.reader_features or ()
@@ -108,11 +109,10 @@ def check_readable(protocol: Protocol, path: str | None = None, *, catalog: bool
         )
     if version < TABLE_FEATURES_READER:
         return
-    allowed = {"catalogManaged"} if catalog else set()
     refused = [
         name
         for name in listed
-        if name not in allowed and not (FEATURES[name].read if name in FEATURES else False)
+        if not (FEATURES[name].read if name in FEATURES else False)
     ]
     if version > TABLE_FEATURES_READER:
         _warn_of_version(path, version, tuple(n for n in refused if n not in FEATURES))
@@ -149,7 +149,6 @@ def check_writable(
     path: str | None = None,
     *,
     writes_data: bool = True,
-    catalog: bool = False,
 ) -> None:
     """Raise UnsupportedProtocol, naming the features, unless a commit to the table is safe.
 
@@ -167,15 +166,33 @@ def check_writable(
             features=(),
             path=path,
         )
-    check_readable(protocol, path, catalog=catalog)
-    allowed = {"catalogManaged"} if catalog else set()
+    check_readable(protocol, path)
     refused = [
         name
         for name in features_of(protocol)
-        if name not in allowed and not _is_writable(name, metadata, writes_data)
+        if not _is_writable(name, metadata, writes_data)
     ]
     if refused:
         raise _refusal("write", refused, path)
+
+
+def check_by_path(protocol: Protocol | None, path: str, before: Protocol | None = None) -> None:
+    """Refuse a table that a catalog manages where its commits are looked for in its folder alone.
+
+    Its catalog knows commits that the folder does not have (PROTOCOL.md, "Catalog-managed tables").
+    ``before`` is the protocol that was read, where that is known to be read as it should.
+
+    Raises:
+        UnsupportedProtocol: the protocol has ``catalogManaged``, and the one before has not.
+    """
+    if protocol is None or not supports(protocol, CATALOG_MANAGED):
+        return
+    if before is None or not supports(before, CATALOG_MANAGED):
+        raise UnsupportedProtocol(
+            f"{_table(path)} has the table feature {CATALOG_MANAGED}: its catalog knows commits that its "
+            "folder does not. Open it through the catalog, not by path: "
+            "deltanb.Catalog(url).table('namespace.table')",
+            features=(CATALOG_MANAGED,), path=path)
 
 
 def _is_writable(name: str, metadata: Metadata, writes_data: bool) -> bool:

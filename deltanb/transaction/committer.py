@@ -153,8 +153,8 @@ class FolderCommitter:
         """
         read = self.snapshot
         try:
-            found = self.log.commits.status(before)
-            if found is not None and (before > read.version or found == read.commit_status):
+            found = self.log.commits.identity(before)
+            if found is not None and (before > read.version or found == read.commit_identity):
                 return
             now = self.log.update()
         except StorageError:

@@ -49,10 +49,13 @@ class DeltaLog(LogReader, Displayable):
     """
 
     def __init__(
-        self, store: LogStore, commits: Commits | None = None, committer: Makes = FolderCommitter
+        self, store: LogStore, commits: Commits | None = None, committer: Makes = FolderCommitter,
+        name: str | None = None,
     ) -> None:
         super().__init__(store, commits)
         self._makes_committer = committer
+        self.name = name
+        """What the table is called in its catalog; None without one."""
 
     def committer(self, snapshot: Snapshot, begins: Callable[[], object] = lambda: None) -> Committer:
         """Where a commit behind this snapshot goes: into the folder, unless the log was made with another

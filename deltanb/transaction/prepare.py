@@ -89,6 +89,7 @@ def prepare(
     commit_info: CommitInfo,
     checked: bool = True,
     records_commit_info: bool = True,
+    is_managed: bool = False,
 ) -> CurrentTransaction:
     """The transaction ready to commit.
 
@@ -104,6 +105,7 @@ def prepare(
         checked: whether rules are held against winners. A commit that is not replaces the table's state as
             a whole, so it is serializable and no blind append, whatever its actions are.
         records_commit_info: whether the commit says where it came from.
+        is_managed: whether the commit goes to a catalog, which alone may manage a table.
 
     Raises:
         InvalidTransaction and its children: what no transaction may hold.
@@ -132,6 +134,8 @@ def prepare(
             verify_feed_kept(metadata, read_metadata, table)
         standing = metadata
     _no_downgrade(read_protocol, protocol, operation, table)
+    if not is_managed:
+        features.check_by_path(final_protocol, table, read_protocol)
     features.check_writable(
         final_protocol, standing, table,
         writes_data=any(isinstance(a, AddFile) and a.data_change for a in others))

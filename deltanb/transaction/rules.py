@@ -123,7 +123,7 @@ def _protocol_finds(current: CurrentTransaction, winner: Winner) -> Finding | No
     if new is None:
         _revalidate_drop(current, winner)
         return None
-    features.check_readable(new, current.table)
+    features.check_by_path(new, current.table, current.read_protocol)
     features.check_writable(new, winner.metadata or current.metadata, current.table)
     dropped = features.dropped_features(current.read_protocol, new)
     if any(isinstance(a, Protocol) for a in current.actions):

@@ -60,6 +60,7 @@ class StagedCommits:
 
     def __init__(self, below: Commits, base: int) -> None:
         self.below, self.base = below, base
+        self.is_managed = below.is_managed
         self.bodies: list[bytes] = []
 
     def stage(self, version: int, body: bytes) -> bool:
@@ -92,6 +93,10 @@ class StagedCommits:
         if version <= self.base:
             return self.below.status(version)
         return self._status(version) if version <= self.newest() else None
+
+    def identity(self, version: int) -> object:
+        """Of the other log's commit, or the staged one's status."""
+        return self.below.identity(version) if version <= self.base else self.status(version)
 
     def read(self, version: int) -> bytes:
         """The other log's commit, or the staged one."""
@@ -186,14 +191,14 @@ def _without_ids(action: Action) -> Action:
 class StagedLog(DeltaLog):
     """A table's log at one version, and the statements that are staged behind it."""
 
-    def __init__(self, log: DeltaLog) -> None:
-        self.base: Snapshot = log.update()
+    def __init__(self, log: DeltaLog, base: Snapshot | None = None) -> None:
+        self.base: Snapshot = log.update() if base is None else base
         """The version that was read first."""
         self.below = log
         """The table's own log."""
         self.statements: list[Statement] = []
         """What is done, in order."""
-        super().__init__(log.store, StagedCommits(log.commits, self.base.version), StagingCommitter)
+        super().__init__(log.store, StagedCommits(log.commits, self.base.version), StagingCommitter, log.name)
         self._begun: list[OptimisticTransaction] = []
         self._reader: OptimisticTransaction | None = None
         self._install(self.base._state)

@@ -122,10 +122,9 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @property
     def table(self) -> str:
-        """The table's name for messages: the last part of its path."""
-        if self.read_version >= 0 and self.snapshot.metadata.name:
-            return self.snapshot.metadata.name
-        return last_part(self.log.path) or redacted(self.log.path)
+        """The table's name for messages: of its catalog or its metadata, or the last part of its path."""
+        name = self.log.name or (self.snapshot.metadata.name if self.read_version >= 0 else None)
+        return name or last_part(self.log.path) or redacted(self.log.path)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -375,7 +374,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             actions=actions, reads=self._reads.freeze(), operation=chosen, now=self.clock(),
             commit_info=describe(chosen, f"deltanb/{__version__}", options.user_name,
                                  options.user_metadata, options.metrics),
-            checked=checked, records_commit_info=options.commit_info,
+            checked=checked, records_commit_info=options.commit_info, is_managed=self.log.commits.is_managed,
         )
 
     def _steps(

@@ -263,14 +263,14 @@ def test_tables_of_both_kinds_move_together(store: CatalogStore, tables: Any) ->
     assertion = Asserted("c", TableName(("ns",), "c"), 5)
     new = IcebergSwap("n", TableName(("ns",), "n"), None, "n/0")
     proposals = [new, tables.step("b", "b/0"), tables.step("a", 0)]
-    with set_options(clock=lambda: 1234):
+    with set_options(clock=lambda: 4_102_444_800_000):
         result = store.ratify("txn", "ada", proposals, [assertion], summary="why")
     assert result == Ratified(4) == store.outcome("txn")
     assert tables.pointers("abcn") == {"a": 1, "b": "b/1", "c": 5, "n": "n/0"}
     assert store.tables.load("ns.b").previous_metadata_location == "b/0"
     (entry,) = store.history(3)
     assert (entry.seq, entry.txn_id, entry.time, entry.principal, entry.summary) == (
-        4, "txn", 1234, "ada", "why")
+        4, "txn", 4_102_444_800_000, "ada", "why")
     assert entry.changes == {"a": ("0", "1"), "b": ("b/0", "b/1"), "n": (None, "n/0")}
     (commit,) = store.tails(["a"])["a"].commits
     assert (commit.version, commit.file_name, commit.txn_id) == (1, "1..json", "txn")

@@ -29,6 +29,8 @@ HOUR = 3_600_000
 class TailCommits:
     """The commits of a folder up to ``last``, and after it those of a dict, as a catalog has them."""
 
+    is_managed = True
+
     def __init__(self, store: MemoryStore, last: int) -> None:
         self.folder, self.last = FolderCommits(store), last
         self.tail: dict[int, tuple[bytes, FileStatus]] = {}
@@ -55,6 +57,9 @@ class TailCommits:
         if version in self.tail:
             return self.tail[version][1]
         return self.folder.status(version) if version <= self.last else None
+
+    def identity(self, version: int) -> object:
+        return self.status(version)
 
     def read(self, version: int) -> bytes:
         if version in self.tail:

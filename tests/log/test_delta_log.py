@@ -231,18 +231,23 @@ def test_metadata_without_a_schema_replays_and_the_schema_is_refused() -> None:
         _ = table.log.snapshot.schema
 
 
-def test_an_undefined_reader_version_is_refused_at_once_and_features_at_the_scan() -> None:
+def test_what_no_path_can_open_is_refused_at_once_and_other_features_at_the_scan() -> None:
     newer = TableBuilder(MemoryStore()).create(
         protocol={"minReaderVersion": 99, "minWriterVersion": 7})
     with pytest.raises(UnsupportedProtocol, match="99"):
         _ = newer.log.snapshot
-    for feature in ("catalogManaged", "shinyNewThing"):
-        table = TableBuilder(MemoryStore()).create(protocol={
+
+    def table_with(feature: str) -> TableBuilder:
+        return TableBuilder(MemoryStore()).create(protocol={
             "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature],
             "writerFeatures": [feature]}).commit(add("a"))
-        assert table.log.snapshot.num_files == 1
-        with pytest.raises(UnsupportedProtocol, match=feature):
-            table.log.snapshot.files_for_scan()
+
+    with pytest.raises(UnsupportedProtocol, match=r"catalogManaged.*through the catalog"):
+        _ = table_with("catalogManaged").log.snapshot
+    unknown = table_with("shinyNewThing").log.snapshot
+    assert unknown.num_files == 1
+    with pytest.raises(UnsupportedProtocol, match="shinyNewThing"):
+        unknown.files_for_scan()
 
 
 def test_a_damaged_commit_is_named_and_the_version_before_it_can_be_read() -> None:

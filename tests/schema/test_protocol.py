@@ -6,7 +6,7 @@ import pytest
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.schema import protocol as p
-from deltanb.schema.protocol import check_readable, check_writable, upgraded
+from deltanb.schema.protocol import check_by_path, check_readable, check_writable, upgraded
 
 
 def metadata(field=None, **configuration):
@@ -71,8 +71,11 @@ def test_unknown_writer_features_do_not_stop_readers():
 def test_a_catalog_managed_table_is_read_through_its_catalog_only():
     protocol = Protocol(3, 7, ("catalogManaged", "vacuumProtocolCheck"), ("catalogManaged",))
     with pytest.raises(UnsupportedProtocol, match=r"catalogManaged.*through the catalog"):
-        check_readable(protocol, "/lake/t")
-    check_readable(protocol, "/lake/t", catalog=True)
+        check_by_path(protocol, "/lake/t")
+    with pytest.raises(UnsupportedProtocol, match=r"catalogManaged.*through the catalog"):
+        check_by_path(protocol, "/lake/t", Protocol(3, 7))
+    check_by_path(protocol, "/lake/t", protocol)
+    check_readable(protocol, "/lake/t")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +116,7 @@ def test_every_real_protocol(shared):
             continue
         protocol = Protocol.from_value(expected["protocol"])
         try:
+            check_by_path(protocol, path.stem)
             check_readable(protocol, path.stem)
         except UnsupportedProtocol as error:
             refused[expected["table"]] = (expected["outcome"], error.features)
@@ -156,7 +160,7 @@ def test_features_this_library_writes(feature):
     check_writable(Protocol(3, 7, reader, (feature,)), metadata())
 
 
-@pytest.mark.parametrize("name", ["liquid", "coordinatedCommits-preview", "catalogManaged"])
+@pytest.mark.parametrize("name", ["liquid", "coordinatedCommits-preview"])
 def test_unknown_and_unsupported_writer_features_stop_every_commit(name):
     with pytest.raises(UnsupportedProtocol, match=name) as caught:
         check_writable(Protocol(1, 7, None, ("appendOnly", name)), metadata(), writes_data=False)

@@ -22,7 +22,7 @@ from deltanb.data.deletion_vectors import relative_path
 from deltanb.errors import InvalidArgument, TableAlreadyExists
 from deltanb.options import options
 from deltanb.safe_text import redacted, without_credentials
-from deltanb.schema.protocol import check_writable, merged, supports
+from deltanb.schema.protocol import CATALOG_MANAGED, check_writable, downgraded, merged, supports
 from deltanb.store.base import LogStore
 from deltanb.store.paths import is_same_table, place_of
 from deltanb.transaction import active
@@ -88,7 +88,10 @@ def clone(
             'path, or say mode="overwrite"', path=log.path)
     if exists:
         check_writable(txn.protocol, txn.metadata, txn.table, writes_data=False)
-    txn.update_protocol(merged(txn.protocol, snapshot.protocol) if exists else snapshot.protocol)
+    protocol = snapshot.protocol
+    if supports(protocol, CATALOG_MANAGED):  # the clone lies in a folder, and no catalog knows of it
+        protocol = downgraded(protocol, CATALOG_MANAGED)
+    txn.update_protocol(merged(txn.protocol, protocol) if exists else protocol)
     source = snapshot.metadata
     configuration = {key: text for key, text in source.configuration.items()
                      if key not in _OF_THE_SOURCES_LOG}

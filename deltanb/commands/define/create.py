@@ -39,7 +39,7 @@ MODES = ("error", "ignore", "overwrite")
 
 @active.command
 def create(
-    path: str | os.PathLike[str] | LogStore,
+    path: str | os.PathLike[str] | LogStore | DeltaLog,
     data_or_schema: Any,
     partition_by: str | Sequence[str] = (),
     properties: Mapping[str, Any] | None = None,
@@ -50,10 +50,13 @@ def create(
     user_metadata: str | None = None,
     target_file_size: int | None = None,
 ) -> DeltaLog:
-    """The log of a table that is created; arguments and errors are those of :func:`deltanb.create`."""
+    """The log of a table that is created; arguments and errors are those of :func:`deltanb.create`.
+
+    ``path`` may be a log, too, for a table whose commits do not go into its folder alone.
+    """
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
-    log = DeltaLog.for_table(path)
+    log = path if isinstance(path, DeltaLog) else DeltaLog.for_table(path)
     txn = active.begin(log)
     if txn.read_version >= 0 and mode == "ignore":
         return log

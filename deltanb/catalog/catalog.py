@@ -1,0 +1,286 @@
+"""A catalog as people hold it: namespaces, tables, transactions of several tables.
+
+What lives here: :class:`Catalog`, which delegates.
+What it does not know: the database, logs, how a commit of several tables goes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from deltanb.catalog.delta import DeltaTables, Warehouse, delete_table
+from deltanb.catalog.names import MAX_PAGE, Page, TableName
+from deltanb.catalog.rows import taken
+from deltanb.catalog.snapshot import CatalogSnapshot
+from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.transaction import CatalogTransaction
+from deltanb.display import Displayable
+from deltanb.errors import InvalidArgument, TableNotFound
+from deltanb.options import options
+from deltanb.table import DeltaTable
+
+if TYPE_CHECKING:
+    from deltanb.catalog.history import Entry
+    from deltanb.catalog.rows import TableRow
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.delta_log import DeltaLog
+
+__all__ = ["Catalog"]
+
+T = TypeVar("T")
+
+
+class Catalog(Displayable):
+    """Tables that can be committed together.
+
+    Args:
+        url: the database: ``sqlite:///FILE``, or ``postgresql://user@host/database``. PyIceberg's SqlCatalog
+            and Java's JdbcCatalog can share it; they see its Iceberg tables.
+        warehouse: the folder below which its tables lie.
+        name: of the catalog in the database, which can hold several.
+
+    Raises:
+        InvalidArgument: another kind of URL.
+        StorageError: the database cannot be reached.
+        MissingDependency: SQLAlchemy is not installed: ``pip install 'deltanb[catalog]'``.
+
+    >>> import deltanb as dn
+    >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
+    >>> catalog.create_namespace("shop")
+    >>> table = catalog.create_table("shop.ducks", {"name": ["Donald"]})
+    >>> table.append({"name": ["Daisy"]})
+    1
+    >>> catalog.list_tables("shop"), catalog.table("shop.ducks").to_arrow().num_rows
+    (['shop.ducks'], 2)
+    """
+
+    def __init__(
+        self, url: str, warehouse: str | os.PathLike[str], name: str = "default",
+    ) -> None:
+        self.store = CatalogStore(url, name)
+        """The database: what is asked of it as a whole."""
+        self.name = name
+        self.warehouse = Warehouse(warehouse)
+        self.delta = DeltaTables(self.store, self.warehouse)
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to the database; a later use opens new ones."""
+        self.store.close()
+
+    # -- namespaces --------------------------------------------------------------------------------
+
+    def create_namespace(self, name: Any, properties: Mapping[str, str] | None = None) -> None:
+        """Make a namespace: ``"shop"``, or ``"shop.eu"`` below one.
+
+        Raises:
+            NamespaceAlreadyExists: there is one.
+            NamespaceNotFound: the one above it is not there.
+            InvalidArgument: a part that no name may have.
+        """
+        self.store.namespaces.create(name, properties)
+
+    def drop_namespace(self, name: Any) -> None:
+        """Take out a namespace that is empty.
+
+        Raises:
+            NamespaceNotFound: it is not there.
+            NamespaceNotEmpty: it has tables or namespaces.
+        """
+        self.store.namespaces.drop(name)
+
+    def list_namespaces(self, parent: Any = None) -> list[str]:
+        """The names of the namespaces directly below one, or of those at the top."""
+        children = self.store.namespaces.children
+        return [".".join(parts) for parts in _all(lambda token: children(parent or (), token))]
+
+    def namespace_properties(self, name: Any) -> dict[str, str]:
+        """The properties of a namespace."""
+        return self.store.namespaces.properties(name)
+
+    def update_namespace_properties(
+        self, name: Any, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
+    ) -> None:
+        """Set and remove properties of a namespace, in one step."""
+        self.store.namespaces.update(name, updates or {}, list(removals))
+
+    # -- tables ------------------------------------------------------------------------------------
+
+    def create_table(
+        self, name: Any, data_or_schema: Any, *, format: str = "delta",
+        partition_by: str | Sequence[str] = (), properties: Mapping[str, Any] | None = None,
+        description: str | None = None, location: str | os.PathLike[str] | None = None,
+        user_metadata: str | None = None,
+    ) -> DeltaTable:
+        """Create a table and return it.
+
+        Args:
+            name: its full name, ``"namespace.table"``.
+            data_or_schema: rows or a schema, as :func:`deltanb.create` takes them.
+            format: ``"delta"``.
+            partition_by, properties, description, user_metadata: as :func:`deltanb.create` takes them.
+            location: a folder below the warehouse; one named after the table by default.
+
+        Raises:
+            TableAlreadyExists: the name or the location is taken; nothing is left of the attempt.
+            NamespaceNotFound: its namespace is not there.
+            InvalidSchema, InvalidArgument: columns, properties or a location that no table may have.
+        """
+        name = TableName.of(name)
+        if format != "delta":
+            raise InvalidArgument(f"format={format!r} is none of 'delta'")
+        self._must_be_free(name)
+        row = self.delta.create(
+            name, data_or_schema, None if location is None else os.fspath(location),
+            partition_by=partition_by, properties=properties, description=description,
+            user_metadata=user_metadata)
+        return DeltaTable(self.delta.log(row))
+
+    def _must_be_free(self, name: TableName) -> None:
+        """Refuse early what the database would refuse after the files are written."""
+        self.store.namespaces.properties(name.namespace)
+        with suppress(TableNotFound):
+            self.store.tables.load(name)
+            raise taken(name)
+
+    def table(self, name: Any) -> DeltaTable:
+        """A table by its full name; it follows the table, as one that was opened by its path does.
+
+        Raises:
+            TableNotFound: there is none of that name.
+        """
+        return DeltaTable(self.delta.log(self.store.tables.load(name)))
+
+    def register_table(self, name: Any, location: str | os.PathLike[str]) -> DeltaTable:
+        """Take a table below the warehouse into the catalog.
+
+        From then on it is read and written through the catalog: one that was open to all by its path gets
+        the table feature ``catalogManaged``, with a commit of its own.
+
+        Raises:
+            TableNotFound: there is no table.
+            TableAlreadyExists: the name or the location is taken.
+            InvalidArgument: the location is outside of the warehouse.
+        """
+        name = TableName.of(name)
+        self._must_be_free(name)
+        return DeltaTable(self.delta.log(self.delta.take_over(name, os.fspath(location))))
+
+    def list_tables(self, namespace: Any) -> list[str]:
+        """The full names of the tables directly in a namespace, of both formats.
+
+        Raises:
+            NamespaceNotFound: it is not there.
+        """
+        return [str(row.name) for row in _all(lambda token: self.page(namespace, token, MAX_PAGE))]
+
+    def page(self, namespace: Any, token: str | None = None, size: int = 1000) -> Page[TableRow]:
+        """Some of a namespace's tables as the catalog has them, by name; ``next_token`` gives the next."""
+        return self.store.tables.page(namespace, token, size)
+
+    def rename_table(self, name: Any, new_name: Any) -> None:
+        """Give a table another name, in this or another namespace; its files stay where they are.
+
+        A commit under way that knows it by the old name is refused.
+
+        Raises:
+            TableNotFound: there is none of the old name.
+            TableAlreadyExists: the new name is taken.
+            NamespaceNotFound: the new namespace is not there.
+        """
+        self.store.tables.rename(name, new_name)
+
+    def drop_table(self, name: Any, purge: bool = False) -> None:
+        """Take a table out of the catalog. Its files stay, unless ``purge`` has them deleted.
+
+        Raises:
+            TableNotFound: there is none of that name.
+        """
+        row = self.store.tables.load(name)
+        if row.delta is not None:
+            log = self.delta.log(row)
+            if not purge:  # what is ratified is in the folder before nobody knows of it
+                snapshot = log.update()
+                log.committer(snapshot).publish(snapshot.version)
+        self.store.tables.drop(name, options.user_name)
+        if purge and row.delta is not None:
+            delete_table(log.store)
+
+    # -- several tables ----------------------------------------------------------------------------
+
+    def transaction(self) -> CatalogTransaction:
+        """Several tables in one transaction, as a block: ``with catalog.transaction() as txn:``."""
+        return CatalogTransaction(self)
+
+    def snapshot(self, names: Iterable[Any]) -> CatalogSnapshot:
+        """Tables as they are at one instant, now.
+
+        Raises:
+            TableNotFound: one of them is not there.
+        """
+        if isinstance(names, str):
+            raise InvalidArgument(f"snapshot takes a list of names, found the text {names!r}")
+        return CatalogSnapshot(self, self.store.instant(), names)
+
+    def as_of(self, moment: int | str | dt.datetime, names: Iterable[Any] = ()) -> CatalogSnapshot:
+        """Tables as they were at a time: epoch milliseconds, a datetime, or ISO 8601 text.
+
+        Raises:
+            TableNotFound: one of them was not there.
+            InvalidArgument: a time that cannot be understood.
+        """
+        from deltanb.log.history import to_milliseconds
+
+        return CatalogSnapshot(self, self.store.instant(to_milliseconds(moment)), names)
+
+    def history(self, limit: int | None = None) -> list[Entry]:
+        """The catalog's transactions, newest first; at most ``limit`` of them."""
+        newest, found, after = self.store.instant(), [], 0
+        if limit is not None:
+            after = max(0, newest - limit)
+        while after < newest:
+            page = self.store.history(after)
+            if not page:
+                break
+            found += page
+            after = page[-1].seq
+        return found[::-1] if limit is None else found[::-1][:limit]
+
+    def table_at(self, name: TableName, seq: int) -> tuple[DeltaLog, Snapshot]:
+        """A table's log, and its snapshot after a transaction of the catalog.
+
+        Raises:
+            TableNotFound: there is no such table, or there was none then.
+        """
+        row = self.store.tables.load(name)
+        log = self.delta.log(row)
+        assert row.table_id is not None
+        version = self.store.pointers_at(seq, [row.table_id]).get(row.table_id)
+        if version is None:
+            raise TableNotFound(
+                f"there was no table {name} in the catalog after its transaction {seq}: it was made later. "
+                "Begin another transaction or snapshot", path=str(name))
+        snapshot = log.update()
+        return log, snapshot if snapshot.version == int(version) else log.snapshot_at(int(version))
+
+
+def _all(page: Callable[[str | None], Page[T]]) -> Iterator[T]:
+    """What all pages have."""
+    token: str | None = None
+    while True:
+        items, token = page(token)
+        yield from items
+        if token is None:
+            return

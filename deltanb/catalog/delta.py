@@ -1,0 +1,193 @@
+"""Delta tables of a catalog: where they are, how they come under it, and their logs.
+
+What lives here: :class:`DeltaTables`: a new table's folder and first version, a table taken over, the logs of
+tables (one each, apart from those by path), and what is deleted where a refused command has written already.
+What it does not know: the database, transactions of several tables.
+
+Version 0 is written straight into the log and registered after that; a table that is taken over gets the
+feature ``catalogManaged`` by a commit of its folder, from which on nobody writes it by path (PROTOCOL.md,
+"Catalog-managed tables").
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from deltanb.catalog.commits import CatalogCommits, UnregisteredCommits
+from deltanb.catalog.managed import ManagedCommitter
+from deltanb.catalog.names import TableName
+from deltanb.catalog.rows import TableRow
+from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, TableAlreadyExists, TableNotFound
+from deltanb.options import options
+from deltanb.safe_text import shown
+from deltanb.schema.protocol import CATALOG_MANAGED, FEATURE_PREFIX, supports
+from deltanb.store.open import store_for
+from deltanb.transaction.delta_log import DeltaLog
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.store.base import LogStore
+
+__all__ = ["DeltaTables", "Warehouse"]
+
+MAX_LOGS = 64
+"""Logs kept open for tables that are asked for again and again."""
+
+NEW_TABLE = "a table that is being created"
+"""Why a folder is recorded as garbage until its table is registered."""
+
+GRACE = 86_400_000
+"""Milliseconds for which what may be unfinished is left alone: no command takes a day."""
+
+MANAGED = {FEATURE_PREFIX + CATALOG_MANAGED: "supported", "delta.enableInCommitTimestamps": "true"}
+"""What makes a table one of a catalog's."""
+
+
+class Warehouse:
+    """The folder below which a catalog's tables lie; no table is made or taken over anywhere else."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        text = os.fspath(root)
+        self.root = text.rstrip("/") if urlsplit(text).scheme else os.path.abspath(text)
+
+    def folder_for(self, name: TableName) -> str:
+        """A folder for a new table, named after it: one of its own, whatever other table had the name."""
+        return "/".join((self.root, *name.namespace, f"{name.name}-{options.new_id()[:8]}"))
+
+    def checked(self, location: str | os.PathLike[str]) -> str:
+        """A table's location as the catalog keeps it.
+
+        Raises:
+            InvalidArgument: it is not below the warehouse, or is no text.
+        """
+        try:
+            text = os.fspath(location)
+        except TypeError:
+            text = None
+        if not isinstance(text, str) or not text:
+            raise InvalidArgument(f"location is a path or a URI, found {shown(location)}")
+        root = store_for(text).root
+        if not _is_below(root, self.root):
+            raise InvalidArgument(
+                f"location {shown(text)} is outside of the warehouse {self.root}; a catalog has its tables "
+                "below its warehouse. Move the table there, or open a catalog with another warehouse")
+        return root
+
+
+def _is_below(path: str, root: str) -> bool:
+    if "://" not in path:
+        path, root = os.path.realpath(path), os.path.realpath(root)
+    elif ".." in path.split("/"):
+        return False
+    return path.startswith(root.rstrip("/") + "/")
+
+
+class DeltaTables:
+    """The Delta tables of the catalog ``catalog``: a store, or one behind a server."""
+
+    def __init__(self, catalog: Any, warehouse: Warehouse) -> None:
+        self.catalog, self.warehouse = catalog, warehouse
+        self._logs: OrderedDict[tuple[str, TableName], DeltaLog] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def log(self, row: TableRow) -> DeltaLog:
+        """The log of a table; the same object for the same table as long as it has its name.
+
+        Raises:
+            InvalidArgument: it is not a Delta table.
+        """
+        if row.delta is None or row.table_id is None:
+            raise InvalidArgument(
+                f"{row.name} is an Iceberg table; it has no Delta log")
+        key = row.table_id, row.name
+        with self._lock:
+            log = self._logs.get(key)
+            if log is None:
+                store = store_for(row.delta.location)
+                log = self._logs[key] = DeltaLog(
+                    store, CatalogCommits(store, self.catalog, row.table_id),
+                    partial(ManagedCommitter, self.catalog, row.name, row.table_id), str(row.name))
+            self._logs.move_to_end(key)
+            while len(self._logs) > MAX_LOGS:
+                self._logs.popitem(last=False)
+            return log
+
+    def create(self, name: TableName, data_or_schema: Any, location: str | None, **settings: Any) -> TableRow:
+        """Make a table and register it; where that is refused, nothing of it is left.
+
+        Raises:
+            TableAlreadyExists: the name is taken, or there is a table at the location.
+            InvalidSchema, InvalidArgument: columns, properties or a location that no table may have.
+        """
+        from deltanb.commands.define.create import create
+
+        place = self.warehouse.folder_for(name) if location is None else self.warehouse.checked(location)
+        store = store_for(place)
+        settings["properties"] = {**(settings.get("properties") or {}), **MANAGED}
+        if next(store.list_all(""), None) is not None:
+            raise TableAlreadyExists(
+                f"{place} is not empty, so no table can be made there; catalog.register_table({str(name)!r}, "
+                "location) takes over one that is there", path=place)
+        self.catalog.garbage.record([place], NEW_TABLE, options.clock() + GRACE)
+        try:
+            log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, **settings)
+            row = self._registered(name, log)
+        except CommitOutcomeUnknown:
+            raise
+        except BaseException:
+            self.catalog.garbage.forget([place])
+            raise
+        self.catalog.garbage.forget([place])
+        return row
+
+    def _registered(self, name: TableName, log: DeltaLog) -> TableRow:
+        """A new table's row; where it gets none its files go, which are all that its folder has."""
+        try:
+            return self._register(name, log.snapshot)
+        except CommitOutcomeUnknown:
+            raise
+        except BaseException:
+            delete_table(log.store)
+            raise
+
+    def take_over(self, name: TableName, location: str) -> TableRow:
+        """Register a table that is there; one that no catalog managed gets what makes it managed.
+
+        Raises:
+            TableNotFound: there is no table at the location.
+            TableAlreadyExists: the name, or the location, is taken.
+        """
+        from deltanb.commands.define.alter_properties import set_properties
+
+        place = self.warehouse.checked(location)
+        store = store_for(place)
+        log = DeltaLog(store, UnregisteredCommits(store))
+        if not log.exists:
+            raise TableNotFound(f"there is no Delta table at {place} to be registered", path=place)
+        if not supports(log.snapshot.protocol, CATALOG_MANAGED):
+            set_properties(log, MANAGED)
+        return self._register(name, log.update())
+
+    def _register(self, name: TableName, snapshot: Snapshot) -> TableRow:
+        return self.catalog.tables.register_delta(  # type: ignore[no-any-return]
+            name, snapshot.log.path, snapshot.version, principal=options.user_name, ict=snapshot.timestamp,
+            protocol=_json(snapshot.protocol.to_value()), metadata=_json(snapshot.metadata.to_value()))
+
+
+def delete_table(store: LogStore) -> None:
+    """Delete all files of a folder, those of the log first, so that no reader finds half a table."""
+    for file in sorted(store.list_all(""), key=lambda file: not file.name.startswith("_delta_log/")):
+        with suppress(OSError):
+            store.delete(file.name)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value)

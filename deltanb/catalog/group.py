@@ -1,0 +1,177 @@
+"""Who drives a commit of several tables: its steps taken one after the other, and what they ask for done.
+
+What lives here: :class:`GroupDrive`, which stages, ratifies and publishes for
+:func:`~deltanb.transaction.group.group_steps`, and :class:`Participant`, what it asks of each table.
+What it does not know: the algorithm, and whether a table is a Delta or an Iceberg table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deltanb.catalog.ratification import Asserted
+from deltanb.errors import CommitOutcomeUnknown, DeltaError
+from deltanb.options import options
+from deltanb.safe_text import get_logger
+from deltanb.transaction import drive, hooks
+from deltanb.transaction.group import (
+    AskOutcome,
+    GroupCommitted,
+    GroupFailed,
+    GroupSteps,
+    MemberStep,
+    Publish,
+    Ratified,
+    Ratify,
+    Refused,
+    Stage,
+)
+from deltanb.transaction.steps import Step
+
+if TYPE_CHECKING:
+    from deltanb.catalog.managed import Ratifier
+    from deltanb.catalog.names import TableName
+
+__all__ = ["GroupDrive", "Participant"]
+
+logger = get_logger("deltanb.catalog")
+
+
+class Participant(Protocol):
+    """A table in a commit of several: :class:`~deltanb.catalog.managed.ManagedCommitter` is one."""
+
+    name: TableName
+    table_id: str
+
+    def read(self, version: int) -> Any:
+        """The winner at a version, as the table's own steps want it."""
+
+    def stage(self, version: int, body: bytes) -> Any:
+        """Write what is to be ratified; what the catalog is asked for."""
+
+    def discard(self, proposal: Any) -> None:
+        """Delete what was staged and surely not ratified."""
+
+    def refusal(self, latest: object, version: int) -> DeltaError | None:
+        """Why no attempt at a version can succeed; None where it was lost to another commit."""
+
+    def publish(self, version: int) -> None:
+        """Make a ratified version seen by those who do not ask the catalog."""
+
+
+class GroupDrive:
+    """A commit of several tables driven by hand: each :meth:`advance` does what its step asks for.
+
+    Staged files that were surely not ratified are deleted: those of a table that lost and stages again, and
+    all of them where the commit fails. Those whose fate is open stay.
+    """
+
+    def __init__(
+        self, steps: GroupSteps, members: Mapping[str, Participant], catalog: Ratifier, summary: str,
+    ) -> None:
+        self.steps, self.members, self.catalog, self.summary = steps, members, catalog, summary
+        self.step: Step | None = None
+        """The step it stands at; None before the first and after the last."""
+        self.reply: Any = None
+        """What the step before was answered."""
+        self.committed: GroupCommitted | None = None
+        """The step that says the commit succeeded; None until then."""
+        self._staged: dict[str, Any] = {}
+        self._is_open = False  # a ratification, or the question after it, has begun
+
+    def advance(self) -> Step | None:
+        """Answer the step it stands at and go on to the next one; None is the end.
+
+        Raises:
+            DeltaError: the commit failed; nothing of any table was committed.
+        """
+        if self.committed is not None and self.step is None:
+            return None
+        try:
+            self.reply = None if self.step is None else self._answer(self.step)
+            if isinstance(self.reply, BaseException) and not isinstance(self.reply, Exception):
+                raise self.reply
+            self._move(self.steps.send, self.reply)
+        except StopIteration:
+            self.step = None
+        except BaseException as error:
+            self.give_up(error)
+            raise
+        return self.step
+
+    def give_up(self, error: BaseException | None = None) -> None:
+        """End the commit where it stands; what became of a ratification is asked first.
+
+        Nothing happens where it has ended already.
+        """
+        error = drive.GivenUp() if error is None else error
+        tell: Callable[[Any], Step] = self.steps.send if self._is_open else self.steps.throw
+        try:
+            self._move(tell, error)
+            while self.step is not None:
+                self._move(self.steps.send, self._answer(self.step))
+        except StopIteration:
+            pass
+        except BaseException as ended:
+            if ended is not error:
+                raise
+
+    def _move(self, tell: Callable[[Any], Step], said: Any) -> None:
+        self.step = tell(said)
+        self._is_open = False
+        if isinstance(self.step, GroupCommitted):
+            self.committed = self.step
+        elif isinstance(self.step, GroupFailed) and not self.step.may_have_landed:
+            for name in list(self._staged):
+                self._discard(name)
+
+    def _answer(self, step: Step) -> Any:
+        if not step.asks:
+            return None
+        self._is_open = isinstance(step, Ratify | AskOutcome)
+        try:
+            return self._done(step)
+        except BaseException as error:
+            return error
+
+    def _done(self, step: Step) -> Any:
+        match step:
+            case MemberStep():
+                return drive.answer(step.step, self.members[step.name])  # type: ignore[arg-type]
+            case Stage():
+                self._discard(step.name)
+                found = self._staged[step.name] = self.members[step.name].stage(step.version, step.body)
+                return found
+            case Ratify():
+                return self._ratified(step)
+            case AskOutcome():
+                return self.catalog.outcome(step.txn_id) or False
+            case Publish():
+                return hooks.publish(self.members[step.name], step.version)  # type: ignore[arg-type]
+        raise AssertionError(step)
+
+    def _discard(self, name: str) -> None:
+        if name in self._staged:
+            self.members[name].discard(self._staged.pop(name))
+
+    def _ratified(self, step: Ratify) -> Ratified | Refused | Exception:
+        expected = {name: version for name, version, _ in step.proposals}
+        expected |= {name: version + 1 for name, version in step.stands}
+        stands = [Asserted(self.members[name].table_id, self.members[name].name, version)
+                  for name, version in step.stands]
+        try:
+            verdict = self.catalog.ratify(
+                step.txn_id, options.user_name, [staged for _, _, staged in step.proposals], stands,
+                summary=self.summary)
+        except CommitOutcomeUnknown as error:
+            logger.warning("Ratifying transaction %s: %s; asking what became of it", step.txn_id, error)
+            return OSError(str(error))
+        if isinstance(verdict, Ratified):
+            return verdict
+        latest = {name: verdict.latest[member.table_id] for name, member in self.members.items()
+                  if member.table_id in verdict.latest}
+        for name, found in latest.items():
+            if (refusal := self.members[name].refusal(found, expected[name])) is not None:
+                return refusal
+        return Refused(latest)  # type: ignore[arg-type]

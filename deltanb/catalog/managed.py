@@ -1,0 +1,202 @@
+"""Where the commits of a table go that a catalog manages: staged, ratified, published.
+
+What lives here: :class:`ManagedCommitter`. A commit is written to ``_delta_log/_staged_commits``, where it
+counts for nothing; it is the table's next version once the catalog has ratified it, and is copied into the
+log's folder after that, for those who read the folder (PROTOCOL.md, "Catalog-managed tables").
+What it does not know: the commit algorithm, the database, and that several tables may be ratified together
+(``group``), which uses the same parts.
+
+==========================  ====================================================================
+where it is cut off         what is left, and who mends it
+==========================  ====================================================================
+while staging               a staged file that nobody ratifies: swept
+before the COMMIT           the same
+COMMIT without an answer    either of the two; the catalog is asked before anything else is done
+after it                    a version that is not published: the next commit, or anybody, does it
+==========================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deltanb.catalog.commits import CatalogCommits, Tails, staged_name
+from deltanb.catalog.ratification import DeltaCommit, Ratified
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    DeltaError,
+    InvalidTable,
+    StorageError,
+    TableNotFound,
+    VersionNotFound,
+)
+from deltanb.log.commits import commit_name
+from deltanb.options import options
+from deltanb.safe_text import get_logger
+from deltanb.transaction.committer import FolderCommitter
+
+if TYPE_CHECKING:
+    from deltanb.actions import Action
+    from deltanb.catalog.names import TableName
+    from deltanb.log.reader import LogReader
+    from deltanb.log.snapshot import Snapshot
+
+__all__ = ["ManagedCommitter", "Ratifier", "summary_of"]
+
+logger = get_logger("deltanb.catalog")
+
+
+class Ratifier(Tails, Protocol):
+    """What a committer asks of a catalog: :class:`~deltanb.catalog.store.CatalogStore`, or one behind a
+    server."""
+
+    def ratify(self, txn_id: str, principal: str | None, proposals: Sequence[Any],
+               assertions: Sequence[Any] = (), *, summary: str | None = None) -> Any:
+        """Move all proposed tables if all assertions hold, or none."""
+
+    def outcome(self, txn_id: str) -> Ratified | None:
+        """Whether a transaction has landed."""
+
+    def set_published(self, table_id: str, version: int) -> None:
+        """Say that all versions up to one are in the folder."""
+
+
+class ManagedCommitter(FolderCommitter):
+    """Commits of one table, by the name and id under which the catalog has it."""
+
+    is_final = False  # a COMMIT without an answer may land after this has returned
+
+    def __init__(
+        self, catalog: Ratifier, name: TableName, table_id: str, log: LogReader, snapshot: Snapshot,
+        begins: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(log, snapshot, begins)
+        self.catalog, self.name, self.table_id = catalog, name, table_id
+
+    def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool | OSError | DeltaError:
+        """Stage a version and have it ratified."""
+        info = _commit_info(body)
+        try:
+            proposal = self.stage(version, body)
+        except DeltaError as error:
+            return error
+        self.begins()
+        try:
+            verdict = self.catalog.ratify(
+                info["txnId"], options.user_name, [proposal],
+                summary=summary_of({str(self.name): info.get("operation")}))
+        except CommitOutcomeUnknown as error:
+            logger.warning("Ratifying version %d of %s: %s; asking what became of it", version, self.name,
+                           error)
+            return OSError(str(error))  # a DeltaError would say that nothing was committed
+        except DeltaError as error:
+            self.discard(proposal)
+            return error
+        if isinstance(verdict, Ratified):
+            return True
+        self.discard(proposal)
+        return self.refusal(verdict.latest[self.table_id], version) or False
+
+    def stage(self, version: int, body: bytes) -> DeltaCommit:
+        """Write a commit where it does not count; what the catalog is asked to ratify.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        file_name = f"{version:020}.{options.new_id()}.json"
+        name, store = staged_name(file_name), self.log.store
+        try:
+            if not store.put_if_absent(name, body):
+                raise StorageError(
+                    f"{store.root}/{name} is there already; a staged commit has a name of its own", path=name)
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError.of(error, "write", f"{store.root}/{name}") from error
+        return DeltaCommit(
+            self.table_id, self.name, version, file_name=file_name, file_size=len(body),
+            mtime=options.clock(), ict=_commit_info(body).get("inCommitTimestamp"), **_kept(body))
+
+    def discard(self, proposal: DeltaCommit) -> None:
+        """Delete a staged file that was surely not ratified; what cannot be deleted now is swept later."""
+        if proposal.file_name is not None:
+            with suppress(OSError):
+                self.log.store.delete(staged_name(proposal.file_name))
+
+    def refusal(self, latest: object, version: int) -> DeltaError | None:
+        """Why no attempt at a version can succeed, where the catalog has ``latest``; None: it was lost."""
+        if latest is None:
+            return TableNotFound(
+                f"the catalog has no table {self.name} any more: it was dropped or renamed; nothing was "
+                "committed. Load it by its name of now and run the operation again", path=str(self.name))
+        if isinstance(latest, int) and latest < version - 1:
+            return VersionNotFound(
+                f"the catalog has versions of {self.name} up to {latest}, and this commit follows version "
+                f"{version - 1}: the catalog was set back. Nothing was committed; look at it with "
+                "'deltanb catalog check'", version=version - 1, earliest=None, latest=latest)
+        return None
+
+    def outcome(self, version: int, txn_id: str) -> bool | None:
+        """As the catalog says; it keeps the id of every transaction."""
+        return True if self.catalog.outcome(txn_id) is not None else super().outcome(version, txn_id)
+
+    def publish(self, version: int) -> None:
+        """Copy what is ratified into the folder, up to a version and in order, and tell the catalog.
+
+        Raises:
+            InvalidTable: a file of that name has other content: somebody wrote it past the catalog.
+            StorageError: it cannot be written.
+        """
+        commits, store = self.log.commits, self.log.store
+        assert isinstance(commits, CatalogCommits)
+        last = None
+        for commit in commits.look().commits:
+            if commit.version > version:
+                break
+            body, name = commits.read(commit.version), commit_name(commit.version)
+            if not store.put_if_absent(name, body) and store.read(name) != body:
+                raise InvalidTable(
+                    f"{store.root}: the file {name} is not the commit that the catalog has ratified as "
+                    f"version {commit.version}; it was written past the catalog. Move it away, publish again",
+                    path=store.root, file=name, version=commit.version)
+            last = commit.version
+        if last is not None:
+            self.catalog.set_published(self.table_id, last)
+            commits.look()
+
+
+def summary_of(operations: dict[str, Any]) -> str:
+    """What a transaction did, by table, as the catalog's history keeps it.
+
+    >>> summary_of({"sales.orders": "WRITE"})
+    '{"sales.orders": "WRITE"}'
+    """
+    return json.dumps(operations)
+
+
+def _commit_info(body: bytes) -> dict[str, Any]:
+    """The first line: in-commit timestamps are on in every managed table, so it is the commitInfo."""
+    info = json.loads(body.partition(b"\n")[0]).get("commitInfo")
+    if not isinstance(info, dict) or "txnId" not in info:
+        raise InvalidTable("a commit of a table that a catalog manages begins with its commitInfo, and that "
+                           "has a txnId; this one does not")
+    return info
+
+
+_KEPT = re.compile(rb'^\{"(protocol|metaData)":', re.MULTILINE)
+
+
+def _kept(body: bytes) -> dict[str, Any]:
+    """What the catalog keeps of a table beside its version, where the commit sets it anew."""
+    found = {}
+    for match in _KEPT.finditer(body):
+        line = body[match.start():body.find(b"\n", match.start()) + 1 or None]
+        key = "protocol" if match[1] == b"protocol" else "metadata"
+        found[key] = json.dumps(json.loads(line)[match[1].decode()])
+    return found
+
+

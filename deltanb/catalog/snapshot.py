@@ -1,0 +1,72 @@
+"""Many tables of a catalog at one instant: what ``catalog.snapshot([...])`` and ``catalog.as_of(time)`` give.
+
+What lives here: :class:`CatalogSnapshot`.
+What it does not know: how a table is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltanb.catalog.names import TableName
+from deltanb.display import Displayable
+from deltanb.table import DeltaTable
+
+if TYPE_CHECKING:
+    from deltanb.catalog.catalog import Catalog
+
+__all__ = ["CatalogSnapshot"]
+
+
+class CatalogSnapshot(Displayable, Mapping[str, DeltaTable]):
+    """The tables of a catalog after one of its transactions, each a table that can be read only.
+
+    No commit of several tables is seen in part: all tables are those of one instant.
+
+    >>> import deltanb as dn
+    >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
+    >>> catalog.create_namespace("shop")
+    >>> orders = catalog.create_table("shop.orders", {"id": [1]})
+    >>> then = catalog.snapshot(["shop.orders"])
+    >>> _ = orders.append({"id": [2]})
+    >>> then["shop.orders"].to_arrow().num_rows, orders.to_arrow().num_rows
+    (1, 2)
+    """
+
+    def __init__(self, catalog: Catalog, seq: int, names: Iterable[Any] = ()) -> None:
+        self.catalog = catalog
+        self.seq = seq
+        """The catalog's transaction after which the tables are seen."""
+        self._tables: dict[TableName, DeltaTable] = {}
+        for name in names:
+            self.table(name)
+
+    def table(self, name: Any) -> DeltaTable:
+        """One of the tables, at the instant.
+
+        Raises:
+            TableNotFound: there is no such table, or there was none then.
+        """
+        name = TableName.of(name)
+        if name not in self._tables:
+            log, snapshot = self.catalog.table_at(name, self.seq)
+            self._tables[name] = DeltaTable(log, snapshot)
+        return self._tables[name]
+
+    def __getitem__(self, name: Any) -> DeltaTable:
+        return self.table(name)
+
+    def __contains__(self, name: object) -> bool:
+        return TableName.of(name) in self._tables
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The version of each table that was asked for."""
+        return {str(name): table.version for name, table in self._tables.items()}

@@ -1,0 +1,276 @@
+"""Several tables of a catalog, one transaction: what ``catalog.transaction()`` gives.
+
+What lives here: :class:`CatalogTransaction`: the tables as they were at one instant, the statements on them,
+and their one commit.
+What it does not know: what a statement does (``table_transaction``), the algorithm (``transaction/group``),
+who answers its steps (``group``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltanb.catalog.group import GroupDrive
+from deltanb.catalog.managed import ManagedCommitter, summary_of
+from deltanb.catalog.names import TableName
+from deltanb.display import Displayable
+from deltanb.errors import CommitOutcomeUnknown, DeltaConcurrentModificationException, IllegalStateError
+from deltanb.options import options
+from deltanb.safe_text import get_logger
+from deltanb.table_transaction import StagedTable
+from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.actions import Action
+    from deltanb.catalog.catalog import Catalog
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.conflicts import Conflict
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+__all__ = ["CatalogTable", "CatalogTransaction"]
+
+logger = get_logger("deltanb.catalog")
+
+READ_ONLY = "READ"
+"""What a table that was only read did, in the transaction's summary."""
+
+
+class CatalogTable(StagedTable):
+    """A table within a transaction of its catalog: a table's methods, none of which commits by itself."""
+
+    begin_again = "catalog.transaction()"
+
+    def __init__(self, log: DeltaLog, base: Snapshot, full_name: TableName) -> None:
+        super().__init__(log, base)
+        self.full_name = full_name
+        """The name in the catalog, with its namespace."""
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it was read, as far as it was, and nothing was done to it."""
+        return not self.staged.statements
+
+
+@dataclass
+class _Part:
+    """A table's part in the commit: its one transaction, and what that does."""
+
+    table: CatalogTable
+    transaction: OptimisticTransaction
+    actions: list[Action]
+    operation: Operation
+
+    @property
+    def committer(self) -> ManagedCommitter:
+        found = self.transaction.committer
+        assert isinstance(found, ManagedCommitter)
+        return found
+
+    def member(self, name: str) -> Member:
+        """Its steps, for the algorithm."""
+        txn = self.transaction
+        if not self.table.is_read_only:
+            return Member(name, self.committer.table_id, txn.commit_steps(self.actions, self.operation))
+        read = txn.prepare([], Operation(READ_ONLY, changes_data=True))
+        return Member(name, self.committer.table_id, stand_steps(
+            read, max_attempts=options.max_commit_attempts, clock=txn.clock))
+
+
+class CatalogTransaction(Displayable):
+    """Changes to several tables of a catalog, committed together or not at all.
+
+    All tables are read as they were when the transaction began; a statement sees what those before it have
+    done; nobody else sees any of it before the block ends, which commits all of it in one step. An exception
+    that leaves the block gives all of it up. What is read counts, in tables that are not written, too:
+    another commit that changes it is a conflict.
+
+    >>> import deltanb as dn
+    >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
+    >>> catalog.create_namespace("shop")
+    >>> orders = catalog.create_table("shop.orders", "id long, price double")
+    >>> totals = catalog.create_table("shop.totals", {"orders": [0]})
+    >>> with catalog.transaction() as txn:
+    ...     _ = txn.table("shop.orders").append({"id": [1], "price": [9.5]})
+    ...     _ = txn.table("shop.totals").update({"orders": "orders + 1"})
+    >>> orders.version, totals.to_arrow().to_pylist()
+    (1, [{'orders': 1}])
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.txn_id: str = options.new_id()
+        """Written into the commit of every table."""
+        self.read_seq: int = catalog.store.instant()
+        """The catalog's transaction after which its tables are read."""
+        self.status: Literal["open", "committing", "committed", "failed", "unknown", "abandoned"] = "open"
+        self.committed: GroupCommitted | None = None
+        """The commit, once it landed: its place in the catalog's order, and the version of each table."""
+        self.error: BaseException | None = None
+        """Why it failed, if it did."""
+        self.drive: GroupDrive | None = None
+        """Who takes the steps of the commit, once it has begun."""
+        self._tables: dict[TableName, CatalogTable] = {}
+        self._parts: dict[str, _Part] = {}
+
+    # -- tables ------------------------------------------------------------------------------------
+
+    def table(self, name: Any) -> CatalogTable:
+        """A Delta table, as it was when the transaction began and with what was done to it since.
+
+        Raises:
+            TableNotFound: there is none of that name, or there was none then.
+            IllegalStateError: the transaction has ended.
+        """
+        self._must_be_open("table")
+        name = TableName.of(name)
+        if name not in self._tables:
+            log, snapshot = self.catalog.table_at(name, self.read_seq)
+            self._tables[name] = CatalogTable(log, snapshot, name)
+        return self._tables[name]
+
+    @property
+    def tables(self) -> Mapping[str, CatalogTable]:
+        """The tables that were asked for so far, by name."""
+        return {str(name): table for name, table in self._tables.items()}
+
+    @property
+    def conflict(self) -> Conflict | None:
+        """Why the commit failed, if another one was the reason."""
+        error = self.error
+        return error.conflict if isinstance(error, DeltaConcurrentModificationException) else None
+
+    # -- the block ---------------------------------------------------------------------------------
+
+    def __enter__(self) -> CatalogTransaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.give_up()
+        elif self.status == "open":
+            self.commit()
+
+    def commit(self) -> GroupCommitted | None:
+        """Commit what was done to all tables in one step; the block does it at its end.
+
+        Returns:
+            The commit, or None where no statement changed anything.
+
+        Raises:
+            DeltaConcurrentModificationException: another commit contradicts what was read or done here; see
+                ``.conflict``. Nothing of any table was committed, and the files are deleted.
+            CommitOutcomeUnknown: the catalog does not say what became of it; the files were kept.
+            TableNotFound: a table was dropped or renamed meanwhile.
+            IllegalStateError: it has ended already.
+        """
+        steps = self.begin()
+        if steps is None:
+            return None
+        try:
+            while steps.advance() is not None:
+                pass
+        except BaseException as error:
+            steps.give_up(error)
+            self.ended(error)
+            raise
+        return self.ended()
+
+    def begin(self) -> GroupDrive | None:
+        """The commit at its first step, for who takes the steps one by one and says :meth:`ended` after the
+        last; None where there is nothing to commit.
+
+        Raises:
+            IllegalStateError: it has ended already.
+            DeltaError: what a table refuses before anything is staged.
+        """
+        self._must_be_open("commit")
+        self._end("has ended without a statement that changed anything", "abandoned")
+        if all(table.is_read_only for table in self._tables.values()):
+            return None
+        self._end("is being committed", "committing")
+        try:
+            for name, table in self.tables.items():
+                self._take_part(name, table)
+            members = [part.member(name) for name, part in self._parts.items()]
+        except BaseException as error:
+            self.ended(error)
+            raise
+        summary = {name: READ_ONLY if part.table.is_read_only else part.operation.name
+                   for name, part in self._parts.items()}
+        self.drive = GroupDrive(
+            group_steps(members, self.txn_id), {name: part.committer for name, part in self._parts.items()},
+            self.catalog.store, summary_of(summary))
+        return self.drive
+
+    def _take_part(self, name: str, table: CatalogTable) -> None:
+        txn, actions, operation = table.staged.together()
+        txn.txn_id = self.txn_id
+        if table.is_read_only and not (txn.reads.depends_on_files or txn.reads.app_ids):
+            return  # it was asked for and not read
+        self._parts[name] = _Part(table, txn, actions, operation)
+        actions.extend(table.feed(txn))
+
+    def ended(self, error: BaseException | None = None) -> GroupCommitted | None:
+        """What follows the last step: hooks, or files that are deleted. Where it was committed it stands,
+        whatever follows.
+
+        Returns:
+            The commit, if it landed.
+        """
+        done = self.drive.committed if self.drive is not None else None
+        if done is not None:
+            self._landed(done)
+            return done
+        self.error = error
+        is_unknown = isinstance(error, CommitOutcomeUnknown) or any(
+            not part.transaction.has_surely_not_landed for part in self._parts.values())
+        if is_unknown:
+            self._end("may have been committed; ask for the outcome of its txnId", "unknown")
+            return None
+        self._end("has failed", "failed")
+        for part in self._parts.values():
+            part.transaction.discard_written()
+        for table in self._tables.values():
+            table.delete_written()
+        return None
+
+    def _landed(self, done: GroupCommitted) -> None:
+        self.committed = done
+        self._end(f"was committed as transaction {done.seq} of the catalog", "committed")
+        for name, part in self._parts.items():
+            if name not in done.versions:
+                continue
+            try:
+                part.transaction.run_post_commit_hooks()
+                committed = part.transaction.committed
+                part.table.landed(part.transaction, done.versions[name],
+                                  part.actions if committed is None else list(committed.actions))
+            except Exception as error:
+                logger.warning("Version %d of %s is committed; what follows it failed: %s",
+                               done.versions[name], name, error)
+
+    def give_up(self) -> None:
+        """Do none of it: the files that were written are deleted. Nothing happens where it has ended."""
+        if self.status == "open":
+            self._end("was given up", "abandoned")
+            for table in self._tables.values():
+                table.delete_written()
+
+    def _end(self, how: str, status: Any) -> None:
+        self.status = status
+        for table in self._tables.values():
+            table.end = how
+
+    def _must_be_open(self, what: str) -> None:
+        if self.status != "open":
+            raise IllegalStateError(
+                f"{what}: the transaction {self.txn_id} of the catalog is {self.status}; begin another one "
+                "with catalog.transaction()")
+

@@ -1,0 +1,360 @@
+"""A catalog in the process: tables under it, and several of them in one transaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import deltanb as dn
+from deltanb import errors
+from deltanb.catalog.commits import STAGED_FOLDER
+from deltanb.log.commits import commit_name
+
+
+@pytest.fixture
+def catalog(new_url: Callable[[], str], tmp_path: Path) -> Iterator[dn.Catalog]:
+    with dn.Catalog(new_url(), warehouse=tmp_path / "lake") as catalog:
+        catalog.create_namespace("shop")
+        yield catalog
+
+
+def files_below(folder: Path | str) -> list[str]:
+    return sorted(os.path.relpath(os.path.join(at, name), folder)
+                  for at, _, names in os.walk(folder) for name in names)
+
+
+def rows(table: dn.DeltaTable) -> list[dict]:
+    return sorted(table.to_arrow().to_pylist(), key=str)
+
+
+# -- one table ---------------------------------------------------------------------------------------
+
+
+def test_a_table_of_a_catalog_is_managed_and_works_as_any_other(catalog: dn.Catalog) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1, 2]}, properties={"delta.appendOnly": "false"})
+    assert table.name == "shop.orders" and table.version == 0
+    assert "catalogManaged" in table.protocol.reader_features
+    assert {"catalogManaged", "inCommitTimestamp"} <= set(table.protocol.writer_features)
+    assert table.properties["delta.enableInCommitTimestamps"] == "true"
+    assert table.append({"id": [3]}) == 1
+    table.delete("id = 1")
+    table.merge({"id": [3, 9]}, "t.id = s.id", target_alias="t", source_alias="s") \
+        .when_not_matched_insert_all().execute()
+    assert rows(catalog.table("shop.orders")) == [{"id": 2}, {"id": 3}, {"id": 9}]
+    assert rows(table.as_of(0)) == [{"id": 1}, {"id": 2}]
+    table.optimize()
+    table.restore(1)
+    table.vacuum()
+    assert rows(table) == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert [e.operation for e in table.history()][-2:] == ["WRITE", "CREATE TABLE AS SELECT"]
+    stamps = [e.timestamp for e in table.history()]
+    assert stamps == sorted(set(stamps), reverse=True)
+
+
+def test_each_commit_is_staged_ratified_and_published_with_the_same_content(catalog: dn.Catalog) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1]})
+    table.append({"id": [2]})
+    log = Path(table.path)
+    (staged,) = (log / STAGED_FOLDER).iterdir()
+    assert staged.name.startswith(f"{1:020}.") and staged.name.endswith(".json")
+    assert (log / commit_name(1)).read_bytes() == staged.read_bytes()
+    row = catalog.store.tables.load("shop.orders")
+    assert row.delta is not None and (row.delta.latest, row.delta.published) == (1, 1)
+    assert row.delta.last_ict == table.snapshot.timestamp
+
+
+def test_a_table_is_refused_by_path(catalog: dn.Catalog) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1]})
+    for opened in (lambda: dn.open(table.path), lambda: dn.DeltaLog.for_table(table.path).snapshot,
+                   lambda: dn.create(table.path, {"id": [1]}, mode="overwrite")):
+        with pytest.raises(errors.UnsupportedProtocol, match=r"catalogManaged.*through the catalog"):
+            opened()
+    assert table.append({"id": [2]}) == 1
+
+
+def test_a_clone_lies_in_a_folder_and_is_nobodys(catalog: dn.Catalog, tmp_path: Path) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1]})
+    clone = table.clone(tmp_path / "clone")
+    assert "catalogManaged" not in clone.protocol.features
+    assert rows(dn.open(tmp_path / "clone")) == [{"id": 1}]
+
+
+def test_no_path_makes_a_table_managed(tmp_path: Path) -> None:
+    wanted = {"delta.feature.catalogManaged": "supported"}
+    with pytest.raises(errors.UnsupportedProtocol, match="catalogManaged"):
+        dn.create(tmp_path / "a", {"id": [1]}, properties=wanted)
+    assert not files_below(tmp_path / "a")
+    table = dn.create(tmp_path / "b", {"id": [1]})
+    with pytest.raises(errors.UnsupportedProtocol, match="catalogManaged"):
+        table.add_feature("catalogManaged")
+    with pytest.raises(errors.UnsupportedProtocol, match="catalogManaged"):
+        table.set_properties(wanted)
+    assert table.version == 0
+
+
+def test_what_is_ratified_counts_whatever_the_folder_has(catalog: dn.Catalog) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1]})
+    log = Path(table.path)
+    table.append({"id": [2]})
+    (log / commit_name(2)).write_bytes(b"past the catalog\n")
+    (log / f"_delta_log/{9:020}.checkpoint.parquet").write_bytes(b"above the newest")
+    assert table.version == 1 and rows(table) == [{"id": 1}, {"id": 2}]
+    table.append({"id": [3]})  # ratified; its publication finds a file of that name
+    other = dn.Catalog(catalog.store.database.engine.url.render_as_string(False), catalog.warehouse.root)
+    assert rows(other.table("shop.orders")) == [{"id": 1}, {"id": 2}, {"id": 3}]
+    row = catalog.store.tables.load("shop.orders")
+    assert row.delta is not None and (row.delta.latest, row.delta.published) == (2, 1)
+    with pytest.raises(errors.InvalidArgument, match="not published"):
+        table.log.checkpoint(2)
+    (log / commit_name(2)).unlink()
+    table.append({"id": [4]})  # publishes the one before as well
+    row = catalog.store.tables.load("shop.orders")
+    assert row.delta is not None and (row.delta.latest, row.delta.published) == (3, 3)
+
+
+def test_a_ratified_commit_whose_file_is_gone_is_named(catalog: dn.Catalog) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1]})
+    (Path(table.path) / commit_name(1)).write_bytes(b"in the way\n")
+    table.append({"id": [2]})
+    (staged,) = (Path(table.path) / STAGED_FOLDER).iterdir()
+    staged.unlink()
+    other = dn.Catalog(catalog.store.database.engine.url.render_as_string(False), catalog.warehouse.root)
+    with pytest.raises(errors.InvalidTable, match="has ratified version 1") as found:
+        other.table("shop.orders").to_arrow()
+    assert found.value.version == 1
+
+
+def test_register_takes_a_table_over_and_ends_its_life_by_path(catalog: dn.Catalog, tmp_path: Path) -> None:
+    by_path = dn.create(tmp_path / "lake" / "old", {"id": [1]})
+    by_path.append({"id": [2]})
+    before = by_path.log.start_transaction()
+    before.read_whole_table()
+    table = catalog.register_table("shop.old", tmp_path / "lake" / "old")
+    assert table.version == 2 and rows(table) == [{"id": 1}, {"id": 2}]
+    with pytest.raises(errors.UnsupportedProtocol, match="catalogManaged"):
+        before.commit([], "WRITE")
+    with pytest.raises(errors.UnsupportedProtocol, match="catalogManaged"):
+        by_path.append({"id": [3]})
+    assert table.append({"id": [3]}) == 3
+    with pytest.raises(errors.TableAlreadyExists):
+        catalog.register_table("shop.again", tmp_path / "lake" / "old")
+    with pytest.raises(errors.InvalidArgument, match="outside of the warehouse"):
+        catalog.register_table("shop.else", dn.create(tmp_path / "else", {"id": [1]}).path)
+    catalog.drop_table("shop.old")
+    assert rows(catalog.register_table("shop.new", tmp_path / "lake" / "old"))[-1] == {"id": 3}
+
+
+def test_a_refused_creation_leaves_nothing(catalog: dn.Catalog, tmp_path: Path) -> None:
+    catalog.create_table("shop.orders", {"id": [1]}, location=tmp_path / "lake" / "mine")
+    before = files_below(tmp_path / "lake")
+    for call, error in (
+        (lambda: catalog.create_table("shop.orders", {"id": [1]}), errors.TableAlreadyExists),
+        (lambda: catalog.create_table("attic.orders", {"id": [1]}), errors.NamespaceNotFound),
+        (lambda: catalog.create_table("orders", {"id": [1]}), errors.InvalidArgument),
+        (lambda: catalog.create_table("shop.b", {"id": [1]}, location=tmp_path / "b"),
+         errors.InvalidArgument),
+        (lambda: catalog.create_table("shop.b", {"id": [1]}, location=f"{tmp_path}/lake/../b"),
+         errors.InvalidArgument),
+        (lambda: catalog.create_table("shop.b", {"id": [1]}, location=tmp_path / "lake" / "mine"),
+         errors.TableAlreadyExists),
+        (lambda: catalog.create_table("shop.b", {"id": [1]}, partition_by="nothing"), errors.DeltaError),
+        (lambda: catalog.create_table("shop.b", {"id": [1]}, format="hudi"), errors.InvalidArgument),
+    ):
+        with pytest.raises(error):
+            call()
+    assert files_below(tmp_path / "lake") == before
+    assert not catalog.store.garbage.due(10**15)
+
+
+def test_a_name_taken_while_the_files_are_written_leaves_nothing(
+    catalog: dn.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_must_be_free", lambda name: None)
+    first = catalog.create_table("shop.orders", {"id": [1]})
+    before = files_below(tmp_path / "lake")
+    with pytest.raises(errors.TableAlreadyExists):
+        catalog.create_table("shop.orders", {"id": [2]})
+    assert files_below(tmp_path / "lake") == before and rows(first) == [{"id": 1}]
+
+
+def test_renamed_and_dropped_tables(catalog: dn.Catalog) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1]})
+    catalog.rename_table("shop.orders", "shop.bills")
+    assert catalog.list_tables("shop") == ["shop.bills"]
+    with pytest.raises(errors.TableNotFound, match="dropped or renamed"):
+        table.append({"id": [2]})
+    renamed = catalog.table("shop.bills")
+    assert renamed.append({"id": [3]}) == 1
+    files = files_below(renamed.path)
+    catalog.drop_table("shop.bills")
+    assert files_below(renamed.path) == files
+    with pytest.raises(errors.TableNotFound):
+        renamed.append({"id": [4]})
+    with pytest.raises(errors.TableNotFound):
+        catalog.table("shop.bills")
+    again = catalog.create_table("shop.orders", {"id": [1]})
+    catalog.drop_table("shop.orders", purge=True)
+    assert not files_below(again.path)
+
+
+# -- several tables ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop(catalog: dn.Catalog) -> dn.Catalog:
+    catalog.create_table("shop.orders", {"id": [1, 2], "price": [10, 20]})
+    catalog.create_table("shop.totals", {"orders": [2], "sum": [30]})
+    return catalog
+
+
+def test_tables_are_committed_together_and_later_statements_see_earlier_ones(shop: dn.Catalog) -> None:
+    orders, totals = shop.table("shop.orders"), shop.table("shop.totals")
+    with shop.transaction() as txn:
+        mine = txn.table("shop.orders")
+        mine.append({"id": [3], "price": [30]})
+        mine.delete("id = 1")
+        count = mine.to_arrow().num_rows
+        txn.table("shop.totals").update({"orders": str(count), "sum": "sum + 20"})
+        assert rows(orders)[0]["id"] == 1 and rows(totals) == [{"orders": 2, "sum": 30}]
+    assert txn.status == "committed" and txn.committed is not None
+    assert dict(txn.committed.versions) == {"shop.orders": 1, "shop.totals": 1}
+    assert rows(orders) == [{"id": 2, "price": 20}, {"id": 3, "price": 30}]
+    assert rows(totals) == [{"orders": 2, "sum": 50}]
+    infos = [table.log.read_commit(1)[0] for table in (orders, totals)]
+    assert {info.txn_id for info in infos} == {txn.txn_id}
+    assert [info.operation for info in infos] == ["TRANSACTION", "UPDATE"]
+    (newest, *_) = shop.history(1)
+    assert newest.seq == txn.committed.seq and newest.txn_id == txn.txn_id
+    assert len(newest.changes) == 2
+
+
+def test_a_conflict_of_one_abandons_all_and_leaves_no_file(shop: dn.Catalog, tmp_path: Path) -> None:
+    txn = shop.transaction()
+    txn.table("shop.orders").append({"id": [3], "price": [30]})
+    txn.table("shop.totals").update({"sum": "sum + 30"})
+    shop.table("shop.totals").update({"sum": "0"})
+    before = files_below(tmp_path / "lake")
+    with pytest.raises(errors.ConcurrentAppendException) as found:
+        txn.commit()
+    assert txn.status == "failed" and txn.conflict is found.value.conflict
+    assert found.value.conflict.table == "shop.totals"
+    assert shop.table("shop.orders").version == 0
+    gone = set(before) - set(files_below(tmp_path / "lake"))
+    assert {Path(name).suffix for name in gone} == {".parquet"} and len(gone) == 2
+    assert not [name for name in files_below(tmp_path / "lake") if name not in before]
+
+
+def test_only_the_table_that_lost_stages_again(shop: dn.Catalog, tmp_path: Path) -> None:
+    txn = shop.transaction()
+    txn.table("shop.orders").append({"id": [3], "price": [30]})
+    txn.table("shop.totals").update({"sum": "sum + 30"})
+    shop.table("shop.orders").append({"id": [4], "price": [40]})
+    done = txn.commit()
+    assert done is not None and dict(done.versions) == {"shop.orders": 2, "shop.totals": 1}
+    assert [r["id"] for r in rows(shop.table("shop.orders"))] == [1, 2, 3, 4]
+    for name in ("shop.orders", "shop.totals"):
+        folder = Path(shop.table(name).path) / STAGED_FOLDER
+        assert len(list(folder.iterdir())) == shop.table(name).version
+
+
+def test_a_table_that_was_only_read_counts(shop: dn.Catalog) -> None:
+    txn = shop.transaction()
+    total = txn.table("shop.totals").to_arrow()["sum"][0].as_py()
+    txn.table("shop.orders").append({"id": [3], "price": [total]})
+    shop.table("shop.totals").update({"sum": "99"})
+    with pytest.raises(errors.ConcurrentDeleteReadException) as found:
+        txn.commit()
+    assert found.value.conflict.table == "shop.totals"
+    assert shop.table("shop.orders").version == 0
+
+
+def test_a_table_that_was_only_asked_for_does_not(shop: dn.Catalog) -> None:
+    with shop.transaction() as txn:
+        txn.table("shop.totals")
+        txn.table("shop.orders").append({"id": [3], "price": [1]})
+        shop.table("shop.totals").update({"sum": "99"})
+    assert shop.table("shop.orders").version == 1
+
+
+def test_all_tables_are_read_at_one_instant(shop: dn.Catalog) -> None:
+    txn = shop.transaction()
+    assert txn.table("shop.orders").to_arrow().num_rows == 2
+    with shop.transaction() as other:
+        other.table("shop.orders").delete("id = 1")
+        other.table("shop.totals").update({"orders": "1", "sum": "20"})
+    assert rows(txn.table("shop.totals")) == [{"orders": 2, "sum": 30}]
+    txn.give_up()
+    made_later = shop.transaction()
+    shop.create_table("shop.later", {"id": [1]})
+    with pytest.raises(errors.TableNotFound, match="made later"):
+        made_later.table("shop.later")
+
+
+def test_an_exception_gives_all_of_it_up(shop: dn.Catalog, tmp_path: Path) -> None:
+    before = files_below(tmp_path / "lake")
+    with pytest.raises(RuntimeError, match="mind"), shop.transaction() as txn:
+        txn.table("shop.orders").append({"id": [3], "price": [30]})
+        raise RuntimeError("changed my mind")
+    assert txn.status == "abandoned" and files_below(tmp_path / "lake") == before
+    for call in (lambda: txn.table("shop.orders"), txn.commit,
+                 lambda: txn.tables["shop.orders"].append({"id": [1], "price": [1]})):
+        with pytest.raises(errors.IllegalStateError):
+            call()
+
+
+def test_nothing_to_commit_is_no_commit(shop: dn.Catalog) -> None:
+    before = shop.store.instant()
+    with shop.transaction() as txn:
+        txn.table("shop.orders").delete("id = 77")
+        txn.table("shop.totals").to_arrow()
+    assert txn.committed is None and shop.store.instant() == before
+
+
+@pytest.mark.parametrize("call", [
+    lambda t: t.vacuum(), lambda t: t.optimize(), lambda t: t.restore(0), lambda t: t.clone("x"),
+    lambda t: t.drop_feature("catalogManaged"), lambda t: t.transaction(), lambda t: t.generate()])
+def test_commands_that_commit_by_themselves_are_refused_by_name(shop: dn.Catalog, call) -> None:
+    with shop.transaction() as txn, pytest.raises(errors.IllegalStateError, match=r"shop\.orders"):
+        call(txn.table("shop.orders"))
+
+
+def test_a_table_dropped_or_renamed_meanwhile_ends_the_transaction(shop: dn.Catalog) -> None:
+    txn = shop.transaction()
+    txn.table("shop.orders").append({"id": [3], "price": [30]})
+    txn.table("shop.totals").update({"sum": "sum + 30"})
+    shop.rename_table("shop.totals", "shop.sums")
+    with pytest.raises(errors.TableNotFound, match=r"shop\.totals.*dropped or renamed"):
+        txn.commit()
+    assert shop.table("shop.orders").version == 0 and txn.status == "failed"
+
+
+def test_snapshots_of_several_tables_are_never_torn(shop: dn.Catalog) -> None:
+    then = shop.snapshot(["shop.orders", "shop.totals"])
+    start = shop.history(1)[0].time
+    with dn.set_options(clock=lambda: start + 60_000), shop.transaction() as txn:
+        txn.table("shop.orders").append({"id": [3], "price": [30]})
+        txn.table("shop.totals").update({"sum": "60"})
+    assert then.versions == {"shop.orders": 0, "shop.totals": 0}
+    assert shop.snapshot(["shop.orders", "shop.totals"]).versions == {"shop.orders": 1, "shop.totals": 1}
+    past = shop.as_of(start + 59_999)
+    assert rows(past["shop.totals"]) == [{"orders": 2, "sum": 30}] and past.versions == {"shop.totals": 0}
+    assert rows(shop.as_of(start + 60_000)["shop.totals"]) == [{"orders": 2, "sum": 60}]
+    with pytest.raises(errors.TableNotFound):
+        shop.as_of(1)["shop.orders"]
+    with pytest.raises(errors.IllegalStateError):
+        past["shop.totals"].append({"orders": [1], "sum": [1]})
+
+
+def test_a_clock_that_is_set_back_changes_no_order(shop: dn.Catalog) -> None:
+    table = shop.table("shop.orders")
+    first = shop.history(1)[0].time
+    with dn.set_options(clock=lambda: first - 10**6):
+        table.append({"id": [3], "price": [1]})
+        table.append({"id": [4], "price": [1]})
+    times = [entry.time for entry in shop.history()]
+    assert times == sorted(times, reverse=True)
+    stamps = [entry.timestamp for entry in table.history()]
+    assert stamps == sorted(set(stamps), reverse=True)
