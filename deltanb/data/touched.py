@@ -56,11 +56,15 @@ def known_live_count(file: AddFile) -> int | None:
 
 
 def bitmap(positions: pa.Array) -> BitMap64:
-    """A column of positions (integers of 64 bits, no NULL) as a bitmap.
+    """A column of positions (distinct integers of 64 bits, no NULL) as a bitmap.
 
     >>> list(bitmap(pa.array([3, 5])))
     [3, 5]
     """
+    if len(positions):
+        bounds = pc.min_max(positions).as_py()
+        if bounds["max"] - bounds["min"] == len(positions) - 1:  # one run, added at once and not row by row
+            return BitMap64(range(bounds["min"], bounds["max"] + 1))
     flat = array("Q")
     buffer = positions.buffers()[1]
     if buffer is not None and len(positions):

@@ -61,6 +61,12 @@ def test_a_slice_of_positions_is_its_own() -> None:
     assert list(bitmap(pa.array([], pa.int64()))) == []
 
 
+@pytest.mark.parametrize("positions", [
+    [7], [0, 1, 2], [2**32 - 1, 2**32, 2**32 + 1], [5, 3, 4], [3, 5], [1, 2, 4]])
+def test_runs_of_positions_are_the_positions(positions: list[int]) -> None:
+    assert list(bitmap(pa.array([9, *positions, 9])[1:-1])) == sorted(positions)
+
+
 def test_phases_by_the_clock() -> None:
     with set_options(clock=StepClock(0, step=5)):
         watch = Stopwatch()
