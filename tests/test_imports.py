@@ -48,6 +48,14 @@ def test_the_core_loads_no_engine_and_no_notebook_library() -> None:
     assert not ENGINES_AND_NOTEBOOKS & loaded
 
 
+def test_an_append_loads_nothing_that_finds_rows() -> None:
+    loaded = loaded_after(
+        "import deltanb; from deltanb.testing import MemoryStore; "
+        "deltanb.create(MemoryStore(), {'id': [1]}).append({'id': [2]})")
+    assert "deltanb.commands.rows.write" in loaded
+    assert not {"pyroaring", "deltanb.engine", "deltanb.data.data_file"} & loaded
+
+
 ROOMS = (
     ("_version", "safe_text", "errors", "options", "display", "formatting", "progress", "parallel", "damage",
      "action",

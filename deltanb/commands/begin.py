@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from deltanb.data.rewriter import plain_metadata
 from deltanb.errors import AppendOnlyTable, TableNotFound
 from deltanb.schema.protocol import check_writable, is_active
 from deltanb.transaction import active
@@ -46,6 +45,8 @@ def begin(
     if changes is not None:
         check_writable(txn.protocol, txn.metadata, txn.table, writes_data=changes == "rows")
     if changes == "layout":
+        from deltanb.data.rewriter import plain_metadata  # late: it reads files, which an append does not
+
         check_writable(txn.protocol, plain_metadata(txn.metadata), txn.table)
     if removes is not None:
         refuse_append_only(txn, removes)

@@ -16,14 +16,11 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import Action, AddCDCFile, AddFile, RemoveFile, SetTransaction
 from deltanb.commands.begin import begin, refuse_append_only
 from deltanb.commands.define import evolution
-from deltanb.commands.engine import choose_by_size, named
 from deltanb.commands.rows.change_files import wants_changes, write_changes
-from deltanb.commands.rows.find_and_change import find, take_out, understand
 from deltanb.data import inputs
 from deltanb.data.constraints import Check, Within
 from deltanb.data.generated import refuse_explicit
 from deltanb.data.row_ids import preserved
-from deltanb.data.touched import rows_of, written_rows
 from deltanb.errors import CommitOutcomeUnknown, InvalidArgument
 from deltanb.options import options
 from deltanb.safe_text import get_logger
@@ -262,6 +259,11 @@ def _overwritten(txn: OptimisticTransaction, data: Any, plan: _Plan) -> _Change:
 
 def _replaced(txn: OptimisticTransaction, data: Any, plan: _Plan, where: str) -> _Change:
     """Rows of a condition replaced: first those of the table are taken out, then the data written."""
+    # Late: they bring both engines' ways to find rows, which other writes do without.
+    from deltanb.commands.engine import choose_by_size, named
+    from deltanb.commands.rows.find_and_change import find, take_out, understand
+    from deltanb.data.touched import rows_of, written_rows
+
     condition = understand(txn, where)
     if condition.reason is not None:  # refused now, before anything is written
         raise condition.reason
