@@ -18,12 +18,14 @@ from deltanb._version import __version__ as __version__
 if TYPE_CHECKING:
     from deltanb import actions as actions
     from deltanb import errors as errors
+    from deltanb import locks as locks
     from deltanb import testing as testing
     from deltanb.catalog.catalog import Catalog as Catalog
     from deltanb.entry import convert as convert
     from deltanb.entry import create as create
     from deltanb.entry import open as open
     from deltanb.errors import DeltaError as DeltaError
+    from deltanb.locks.transaction import Transaction as Transaction
     from deltanb.log.snapshot import Snapshot as Snapshot
     from deltanb.observe.race import race as race
     from deltanb.observe.what_if import explain_conflict as explain_conflict
@@ -49,6 +51,7 @@ _NAMES = {
     "Operation": "deltanb.transaction.operations",
     "OptimisticTransaction": "deltanb.transaction.transaction",
     "Snapshot": "deltanb.log.snapshot",
+    "Transaction": "deltanb.locks.transaction",
     "convert": "deltanb.entry",
     "create": "deltanb.entry",
     "explain_conflict": "deltanb.observe.what_if",
@@ -60,7 +63,7 @@ _NAMES = {
 }
 """public name -> the module that holds it."""
 
-_MODULES = ("actions", "errors", "log", "options", "spark", "store", "testing", "transaction")
+_MODULES = ("actions", "errors", "locks", "log", "options", "spark", "store", "testing", "transaction")
 """Submodules reachable as attributes; ``deltanb.spark`` is also the function that gives a session."""
 
 __all__ = sorted([*_NAMES, *(m for m in _MODULES if m not in ("log", "store", "transaction"))])

@@ -42,6 +42,12 @@
     ├── StorageError                      (also OSError) a file cannot be read or written, so nothing is
     ├── CommitFailed                      a catalog's table is no longer what a request requires of it
     ├── CommitTimedOut                    a commit to a catalog took longer than it may; nothing changed
+    ├── InvalidTransactionError           a transaction of locks that was reset for good, or failed to commit
+    ├── LockFailure                       a lock could not be had; nothing that was held is lost
+    │   ├── LockTimeoutError
+    │   │   └── DeadlockError             see ``.cycle``: who waits for whom
+    │   ├── LockInterruptedError
+    │   └── IllegalUpgradeError           a shared lock that the rule does not let become a stronger one
     ├── FeatureDropConflict               a winner uses the feature this transaction drops
     ├── RowTrackingBackfillRunningConcurrentlyWithUnbackfill
     └── DeltaConcurrentModificationException     a winning commit contradicts this one; see ``.conflict``
@@ -448,6 +454,40 @@ class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
     """A winner removed a file that this transaction removes too."""
 
     error_class = "DELTA_CONCURRENT_DELETE_DELETE"
+
+
+class InvalidTransactionError(DeltaError):
+    """The transaction was disabled (``.cause``): by ``reset(cause)``, or because its commit failed."""
+
+
+class LockFailure(DeltaError):
+    """A lock was not granted. What the transaction held before, it still holds (``.index_id``, ``.key``)."""
+
+
+class LockTimeoutError(LockFailure):
+    """A lock was not free in time.
+
+    ``.timeout`` is what the call was ready to wait, in seconds: 0 where it did not wait, -1 for ever.
+    ``.owner_attachment`` is what the transaction in the way has attached to itself, or None.
+    """
+
+
+class DeadlockError(LockTimeoutError):
+    """Transactions wait for each other, and this call would have been, or was, one of them.
+
+    ``.guilty`` tells whether it is on the cycle, or blocked by one; ``.cycle`` says who waits for whom, in
+    which modes, for how long, and which order of locks would have avoided it; ``.deadlock_set`` lists the
+    locks waited for (``index_id``, ``key``, ``owner_attachment``). ``.timeout`` is 0 where the call was
+    refused before it waited. Nothing is rolled back: the caller exits or resets the transaction.
+    """
+
+
+class LockInterruptedError(LockFailure):
+    """Another thread interrupted the wait, or the lock manager was closed."""
+
+
+class IllegalUpgradeError(LockFailure):
+    """A shared lock is held, and the manager's upgrade rule does not let it become a stronger one."""
 
 
 class ChecksumMismatchWarning(UserWarning):

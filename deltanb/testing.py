@@ -1,6 +1,7 @@
 """Tools to test with, ours and yours: stores in memory or misbehaving on request, a table builder.
 
-What lives here: :class:`MemoryStore`, :class:`ScriptedStore` and :class:`TableBuilder`.
+What lives here: :class:`MemoryStore`, :class:`ScriptedStore` and :class:`TableBuilder`; and by name
+:class:`~deltanb.locks.memory_index.MemoryIndex`.
 What it does not know: pytest, or any test.
 
 >>> table = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action
 from deltanb.errors import InvalidArgument
+from deltanb.locks.memory_index import MemoryIndex
 from deltanb.log.commits import commit_name
 from deltanb.options import options
 from deltanb.store.base import FileStatus, LogStore
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
 
 __all__ = [
-    "AnswerExists", "Fail", "Lose", "LoseResponse", "MemoryStore", "Pass", "ScriptedStore",
-    "TableBuilder", "add", "remove",
+    "AnswerExists", "Fail", "Lose", "LoseResponse", "MemoryIndex", "MemoryStore", "Pass",
+    "ScriptedStore", "TableBuilder", "add", "remove",
 ]
 
 _numbers = itertools.count(1)

@@ -65,6 +65,7 @@ ROOMS = (
     ("sql",),
     ("log",),
     ("transaction",),
+    ("locks",),
     ("engine",),
     ("data", "spark"),
     ("commands",),

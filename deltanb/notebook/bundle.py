@@ -19,7 +19,6 @@ from typing import Any
 
 from deltanb.notebook.drawing import chart
 from deltanb.notebook.drawing.text import clamp, wrap
-from deltanb.notebook.views import conflict
 from deltanb.notebook.views import registry as views
 from deltanb.options import options
 
@@ -88,16 +87,16 @@ def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
 def render_traceback(error: BaseException) -> list[str]:
     """IPython's lines for an error of this library; never raises.
 
-    The picture of its conflict, if it carries one, is published as well in a notebook, once a cell:
-    IPython asks for the lines twice, for the screen and for its history. Elsewhere, and where only text
-    is wanted, the text form of the conflict ends the traceback.
+    The picture of its conflict or deadlock, if it carries one, is published as well in a notebook, once a
+    cell: IPython asks for the lines twice, for the screen and for its history. Elsewhere, and where only text
+    is wanted, the text form of the picture ends the traceback.
     """
     try:
         shell = _shell()
         lines = _user_traceback(error, shell)
     except Exception:
         return traceback.format_exception(type(error), error, error.__traceback__)
-    found = getattr(error, "conflict", None)
+    found = getattr(error, "conflict", None) or getattr(error, "cycle", None)
     try:
         if found is None:
             return lines
@@ -113,8 +112,10 @@ def render_traceback(error: BaseException) -> list[str]:
 
 
 def publish_conflict(found: Any, shell: Any) -> None:
-    """Show the conflict as an output of the running cell: the picture, and one sentence as text."""
-    sentence = conflict.sentence(conflict.fields(found))
+    """Show a conflict or a deadlock as an output of the running cell: its picture, a sentence as text."""
+    entry = views.entry_of(found)
+    assert entry.sentence is not None
+    sentence = entry.sentence(entry.fields(found))
     shell.display_pub.publish(data={**mimebundle(found, include=[HTML]), TEXT: sentence})
 
 

@@ -19,6 +19,7 @@ from deltanb import errors
 from deltanb.actions import AddFile
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
+from deltanb.locks import Cycle, LockManager, Transaction, Wait
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.table import DeltaTable
 from deltanb.testing import TableBuilder
@@ -88,11 +89,23 @@ def commits(table: DeltaTable) -> Any:
     raise AssertionError("the race was not lost")
 
 
+def many_locks(manager: LockManager) -> Transaction:
+    """A transaction with ten thousand locks in a hundred scopes, one shared with a thousand others."""
+    txn = manager.new_transaction()
+    for scope in range(100):
+        txn.lock_many([(scope, b"%d" % at) for at in range(100)], "shared")
+        txn.enter()
+    for _ in range(1000):
+        manager.new_transaction().lock_shared(1, b"1")
+    txn.attach("x" * 10_000)
+    return txn
+
+
 KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "CommitTimeline", "CommitStepper",
     "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
-    "VacuumResult", "CommandResult", "ChecksumVerification",
+    "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle",
 )
 """Names of the objects: that of the view, and of what state."""
 
@@ -111,6 +124,8 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     metrics = {f"num{at}Bytes": 10**at for at in range(12)}
     paths = [f"day={number}/part-{number:05}.parquet" for number in range(1000)]
     different = tuple(Comparison(f"field{number}", paths, paths[1:]) for number in range(30))
+    manager = LockManager()
+    locked = many_locks(manager)
     made: dict[str, Callable[[], Any]] = {
         "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
         "OptimisticTransaction": lambda: reader,
@@ -128,6 +143,10 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "VacuumResult": lambda: VacuumResult("orders", vacuumed, TIME, 9, 3),
         "CommandResult": lambda: CommandResult("OPTIMIZE", 7, "arrow", metrics),
         "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),
+        "LockManager": lambda: manager, "Transaction": lambda: locked,
+        "Cycle": lambda: Cycle(tuple(
+            Wait(at, "x" * 400, 1, b"k%d" % at, "shared", "unlocked", ((1, b"j", "exclusive"),) * 100, at, at)
+            for at in range(1000)), 1),
     }
     assert tuple(made) == KINDS
     return made

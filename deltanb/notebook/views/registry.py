@@ -23,6 +23,7 @@ from deltanb.notebook.views import (
     conflict,
     diff,
     history,
+    locks,
     results,
     tables,
     transactions,
@@ -49,6 +50,8 @@ class Entry:
     """Pictures beside text and HTML, by name: what draws them."""
     is_chart: Callable[[Any], bool] = lambda obj: False
     """Whether the object goes out as a chart, of its drawings \"spec\" and \"svg\", in place of HTML."""
+    sentence: Callable[[Any], str] | None = None
+    """What stands beside the picture as text where it is shown for an error: no times, no file names."""
     widget: str = ""
     """The module whose ``Panel`` has the object's buttons; without ipywidgets the picture stands alone."""
 
@@ -104,7 +107,8 @@ _ENTRIES: dict[str, Entry] = {
     "Snapshot": Entry(tables.snapshot),
     "OptimisticTransaction": Entry(transactions.transaction, text.render, transactions.to_html),
     "Operation": Entry(transactions.operation),
-    "Conflict": Entry(conflict.fields, conflict_forms.to_text, conflict_forms.to_html),
+    "Conflict": Entry(conflict.fields, conflict_forms.to_text, conflict_forms.to_html,
+                      sentence=conflict.sentence),
     "Action": Entry(actions.fields),
     "History": Entry(history.view),
     "HistoryEntry": Entry(history.entry),
@@ -122,4 +126,7 @@ _ENTRIES: dict[str, Entry] = {
     "Versions": Entry(time_travel_view.versions),
     "CommandResult": Entry(results.view),
     "ChecksumVerification": Entry(checksum.view),
+    "LockManager": Entry(locks.manager),
+    "Transaction": Entry(locks.transaction),
+    "Cycle": Entry(locks.cycle, sentence=locks.sentence),
 }

@@ -1,0 +1,26 @@
+"""Locks and nested scopes: the pessimistic way to keep transactions apart, beside the optimistic commit.
+
+>>> import deltanb as dn
+>>> manager = dn.locks.LockManager()
+>>> index = dn.testing.MemoryIndex(1, {"k": "v"})
+>>> with manager.new_transaction() as txn:
+...     index.store(txn, "k", "w")
+...     txn.commit()
+>>> index.load(None, "k")
+'w'
+"""
+
+from __future__ import annotations
+
+from deltanb.locks.commit import CommitCallback as CommitCallback
+from deltanb.locks.commit import Participant as Participant
+from deltanb.locks.deadlock import Cycle as Cycle
+from deltanb.locks.deadlock import DeadlockItem as DeadlockItem
+from deltanb.locks.deadlock import Wait as Wait
+from deltanb.locks.manager import LockManager as LockManager
+from deltanb.locks.manager import LockState as LockState
+from deltanb.locks.modes import DurabilityMode as DurabilityMode
+from deltanb.locks.modes import LockMode as LockMode
+from deltanb.locks.modes import LockResult as LockResult
+from deltanb.locks.modes import UpgradeRule as UpgradeRule
+from deltanb.locks.transaction import Transaction as Transaction

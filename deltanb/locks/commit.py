@@ -1,0 +1,115 @@
+"""What a commit asks of those who changed something: undo, make it permanent, and tell that it is done.
+
+What lives here: the contract of an index in a transaction, the callback of commits that are put off, and
+such a commit itself.
+What it does not know: locks (``manager``), when a scope ends (``transaction``), what a change is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deltanb.errors import add_note
+from deltanb.locks.modes import DurabilityMode
+from deltanb.safe_text import get_logger
+
+if TYPE_CHECKING:
+    from deltanb.locks.stack import Locker
+    from deltanb.locks.transaction import Transaction
+
+_log = get_logger("deltanb.locks")
+
+
+class Participant(Protocol):
+    """What has changes in a transaction: an index, or tables that commit as a group.
+
+    Before each change it takes an exclusive lock on ``(index id, key)`` and then tells the transaction:
+    ``txn.changed(self, change)``, with whatever it needs to undo it.
+    """
+
+    def undo(self, change: Any) -> None:
+        """Take a change back, after all later ones were. Called under the lock of the change, even after
+        :meth:`commit` where that failed, or where another participant's did."""
+
+    def commit(self, changes: Sequence[Any], durability: DurabilityMode) -> None:
+        """Make all changes of a transaction permanent, as the mode says (never ``NO_FLUSH``: a commit that
+        was put off arrives as ``NO_SYNC``). What this raises undoes the transaction everywhere; so what
+        can fail, and cannot be undone, is one participant alone, and joins last."""
+
+
+class CommitCallback:
+    """Told of commits that are put off (``NO_FLUSH``); attach one with ``txn.attach(callback)``.
+
+    A commit that is done when ``commit()`` returns needs no callback, and calls none. What a callback
+    raises is logged.
+    """
+
+    def pending(self, txn: Transaction, txn_id: int) -> None:
+        """The commit is in the queue. The transaction is free for other work already, with a new id."""
+
+    def finished(self, txn: Transaction, txn_id: int, error: BaseException | None) -> None:
+        """The commit was published; or it failed, with ``error``, and its changes are undone."""
+
+
+Changes = list[tuple[Participant, Any]]
+
+
+def publish(changes: Changes, durability: DurabilityMode) -> None:
+    """Have every participant commit, in the order in which they joined."""
+    of_each: dict[int, tuple[Participant, list[Any]]] = {}
+    for participant, change in changes:
+        of_each.setdefault(id(participant), (participant, []))[1].append(change)
+    for participant, theirs in of_each.values():
+        participant.commit(theirs, durability)
+
+
+def undo(changes: Changes, height: int = 0) -> BaseException | None:
+    """Take changes back, the last one first, down to so many; all are tried. Returns the first failure."""
+    failed: BaseException | None = None
+    while len(changes) > height:
+        participant, change = changes.pop()
+        try:
+            participant.undo(change)
+        except BaseException as error:  # an interrupt, too: half undone is worse than late
+            if failed is not None:
+                add_note(failed, f"then failed, too: {type(error).__name__}: {error}")
+            failed = failed or error
+    return failed
+
+
+@dataclass
+class Pending:
+    """A commit in the queue: its changes, and who keeps its exclusive locks."""
+
+    txn: Transaction
+    txn_id: int
+    keeper: Locker
+    changes: Changes
+    callback: CommitCallback | None
+
+    def announce(self) -> None:
+        """Tell the callback that the commit waits."""
+        if self.callback is not None:
+            self._tell("pending", self.txn, self.txn_id)
+
+    def finish(self) -> BaseException | None:
+        """Publish it, or undo it; returns why it failed."""
+        try:
+            publish(self.changes, DurabilityMode.NO_SYNC)
+        except BaseException as error:
+            undo(self.changes)
+            return error
+        return None
+
+    def told(self, error: BaseException | None) -> None:
+        """Tell the callback how it ended, once the locks are gone."""
+        if self.callback is not None:
+            self._tell("finished", self.txn, self.txn_id, error)
+
+    def _tell(self, name: str, *args: Any) -> None:
+        try:
+            getattr(self.callback, name)(*args)
+        except Exception:
+            _log.exception("CommitCallback.%s of transaction %d failed", name, self.txn_id)

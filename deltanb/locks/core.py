@@ -1,0 +1,330 @@
+"""The core of locking: who gets a lock, and when. Every decision about a lock is made here.
+
+What lives here: the table of what a request goes through, one lock with its holders and its two queues, and
+all locks of a manager. It is a state machine: each call changes the state and returns at once; a request that
+has to wait comes back as a :class:`Waiter`, and a later call grants or cancels that.
+What it does not know: threads, clocks, timeouts (``manager``), who waits in a circle (``deadlock``), scopes
+and groups (``stack``). Its caller lets one call in at a time.
+
+How it works
+------------
+A lock is *held* by any number of sharing transactions and by at most one **owner**, who holds it upgradable
+or, when it is alone, exclusively. A request goes through up to two steps, and may have to wait at each:
+
+* ``READ``: join those who share. Waits while the lock is exclusive, or while somebody waits before it in the
+  queue of readers: a waiting writer is not overtaken.
+* ``OWN``: become the owner. Waits in the queue of owners while there is one.
+* ``ALONE``: as the owner, wait for the others to leave. This one waits in the queue of readers, so that those
+  who come later do not pass it; those who came before it, while the lock was exclusive, go first.
+
+Who is granted is decided by whoever changes the lock (direct hand-over): after every change,
+:meth:`Lock.settle` grants all that can be granted, in order. So nothing can be free while somebody waits for
+it, and nobody is woken in vain. What always holds between two calls:
+
+* if there is no owner, nobody waits to own;
+* at the head of the queue of readers is the owner waiting to be alone, or the lock is exclusive, or the
+  queue is empty;
+* a transaction waits for one lock at most, and never counts as a sharer of a lock that it owns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from deltanb.locks.modes import EXCLUSIVE, NONE, OWNED, SHARED, UPGRADABLE, LockResult, Name, UpgradeRule
+
+if TYPE_CHECKING:
+    from deltanb.locks.stack import Locker
+
+READ, OWN, ALONE = "read", "own", "alone"
+
+REQUESTS: Final[dict[tuple[int, int], Any]] = {
+    # holds,     wants:        answered at once, or the steps and what it is told when they are done
+    (NONE, SHARED): ((READ,), LockResult.ACQUIRED),
+    (NONE, UPGRADABLE): ((OWN,), LockResult.ACQUIRED),
+    (NONE, EXCLUSIVE): ((OWN, ALONE), LockResult.ACQUIRED),
+    (SHARED, SHARED): LockResult.OWNED_SHARED,
+    (SHARED, UPGRADABLE): ((OWN,), LockResult.OWNED_UPGRADABLE),  # if the upgrade rule allows it
+    (SHARED, EXCLUSIVE): ((OWN, ALONE), LockResult.UPGRADED),  # if the upgrade rule allows it
+    (UPGRADABLE, SHARED): LockResult.OWNED_UPGRADABLE,
+    (UPGRADABLE, UPGRADABLE): LockResult.OWNED_UPGRADABLE,
+    (UPGRADABLE, EXCLUSIVE): ((ALONE,), LockResult.UPGRADED),
+    (EXCLUSIVE, SHARED): LockResult.OWNED_EXCLUSIVE,
+    (EXCLUSIVE, UPGRADABLE): LockResult.OWNED_EXCLUSIVE,
+    (EXCLUSIVE, EXCLUSIVE): LockResult.OWNED_EXCLUSIVE,
+}
+"""Every request that there is."""
+
+FEW = 8
+"""Sharers kept in a tuple; more are in a dict, which takes four times the memory and finds one at once."""
+
+
+class Waiter:
+    """A request that waits: at which step, and once it ended, with what result.
+
+    Whoever waits sets ``signal``, anything with ``release()``; it is released when ``result`` is there.
+    """
+
+    __slots__ = (
+        "height",
+        "held",
+        "is_endless",
+        "lock",
+        "locker",
+        "result",
+        "signal",
+        "since",
+        "step",
+        "ticket",
+        "wanted",
+    )
+
+    def __init__(self, locker: Locker, lock: Lock, held: int, wanted: int, step: str, ticket: int) -> None:
+        self.locker = locker
+        self.lock = lock
+        self.held = held
+        self.wanted = wanted
+        self.step = step
+        self.ticket = ticket
+        """Who began to wait earlier has a lower one."""
+        self.height = len(locker.entries)
+        self.result: LockResult | None = None
+        self.signal: Any = None
+        self.since: int = 0
+        self.is_endless = False
+
+
+class Lock:
+    """One lock: who holds it, who waits."""
+
+    __slots__ = ("is_exclusive", "name", "owner", "owners", "readers", "shared")
+
+    def __init__(self, name: Name) -> None:
+        self.name = name
+        self.owner: Locker | None = None
+        self.is_exclusive = False
+        self.shared: tuple[Locker, ...] | dict[Locker, None] = ()
+        self.owners: deque[Waiter] | None = None
+        """Those who wait to own it."""
+        self.readers: deque[Waiter] | None = None
+        """Those who wait to share it, and an owner who waits to be alone."""
+
+    def held_by(self, locker: Locker) -> int:
+        """What a transaction holds of it."""
+        if self.owner is locker:
+            return EXCLUSIVE if self.is_exclusive else UPGRADABLE
+        return SHARED if locker in self.shared else NONE
+
+    def holders(self) -> Iterable[tuple[Locker, int]]:
+        """Everybody who holds it, the owner first, and how."""
+        if self.owner is not None:
+            yield self.owner, EXCLUSIVE if self.is_exclusive else UPGRADABLE
+        for locker in self.shared:
+            yield locker, SHARED
+
+    def waiters(self) -> Iterable[Waiter]:
+        """Everybody who waits, those who wait to own it first."""
+        yield from self.owners or ()
+        yield from self.readers or ()
+
+    def enter(self, waiter: Waiter) -> bool:
+        """Take the step a request is at, and those after it; False where it has to wait for one."""
+        if waiter.step is READ:
+            if self.is_exclusive or self.readers:
+                self._wait_to_read(waiter)
+                return False
+            self._share(waiter.locker)
+            return True
+        if waiter.step is OWN:
+            if self.owner is not None:
+                if self.owners is None:
+                    self.owners = deque()
+                self.owners.append(waiter)
+                return False
+            self.owner = waiter.locker
+            if waiter.held == SHARED:
+                self._unshare(waiter.locker)
+            if waiter.wanted == UPGRADABLE:
+                return True
+            waiter.step = ALONE
+        if self.shared:
+            self._wait_to_read(waiter)
+            return False
+        self.is_exclusive = True
+        return True
+
+    def leave(self, waiter: Waiter) -> list[Waiter]:
+        """Take a waiting request back: it holds what it held before. Returns who is granted by that."""
+        if waiter.step is OWN:
+            assert self.owners is not None
+            self.owners.remove(waiter)
+            return []
+        assert self.readers is not None
+        self.readers.remove(waiter)
+        if waiter.step is READ:
+            return []
+        return self.lower(waiter.locker, waiter.held)
+
+    def lower(self, locker: Locker, to: int) -> list[Waiter]:
+        """Make what a transaction holds weaker, or nothing. Returns who is granted by that."""
+        if self.owner is locker:
+            if to < EXCLUSIVE:
+                self.is_exclusive = False
+            if to < UPGRADABLE:
+                self.owner = None
+                if to == SHARED:
+                    self._share(locker)
+        elif to == NONE:
+            self._unshare(locker)
+        if self.readers is None and self.owners is None:
+            return []
+        return self.settle()
+
+    def settle(self) -> list[Waiter]:
+        """Grant all that can be granted: first those who wait to read, up to a writer, then a new owner."""
+        granted: list[Waiter] = []
+        readers = self.readers
+        while readers and not self.is_exclusive and readers[0].step is READ:
+            waiter = readers.popleft()
+            self._share(waiter.locker)
+            granted.append(waiter)
+        if self.owner is None:
+            if self.owners:
+                waiter = self.owners.popleft()
+                if self.enter(waiter):
+                    granted.append(waiter)
+        elif readers and not self.is_exclusive and not self.shared:
+            self.is_exclusive = True
+            granted.append(readers.popleft())
+        return granted
+
+    def _wait_to_read(self, waiter: Waiter) -> None:
+        if self.readers is None:
+            self.readers = deque()
+        self.readers.append(waiter)
+
+    def _share(self, locker: Locker) -> None:
+        shared = self.shared
+        if isinstance(shared, dict):
+            shared[locker] = None
+        elif len(shared) < FEW:
+            self.shared = (*shared, locker)
+        else:
+            self.shared = {**dict.fromkeys(shared), locker: None}
+
+    def _unshare(self, locker: Locker) -> None:
+        shared = self.shared
+        if isinstance(shared, dict):
+            shared.pop(locker, None)
+        elif shared:
+            self.shared = tuple(other for other in shared if other is not locker)
+
+
+class LockTable:
+    """All locks that somebody holds, by name; and what each transaction has on its stack.
+
+    A lock is in it only while it is held; where nobody holds it, nobody waits for it, either.
+    """
+
+    __slots__ = ("locks", "rule", "tickets", "waiting")
+
+    def __init__(self, rule: UpgradeRule) -> None:
+        self.rule = rule
+        self.locks: dict[Name, Lock] = {}
+        self.waiting: dict[Waiter, None] = {}
+        """Those who wait, the first one first."""
+        self.tickets = 0
+
+    def ask(self, locker: Locker, name: Name, wanted: int) -> LockResult | Waiter:
+        """What a request comes to, or the request as one that waits."""
+        lock = self.locks.get(name)
+        if lock is None:  # nobody holds it: granted, whatever is wanted
+            lock = self.locks[name] = Lock(name)
+            if wanted == SHARED:
+                lock.shared = (locker,)
+            else:
+                lock.owner = locker
+                lock.is_exclusive = wanted == EXCLUSIVE
+            locker.entries.append(lock)
+            return LockResult.ACQUIRED
+        held = lock.held_by(locker)
+        answer = REQUESTS[held, wanted]
+        if answer.__class__ is LockResult:
+            return answer
+        if held == SHARED and not self._may_upgrade(lock):
+            return LockResult.ILLEGAL
+        steps, _ = answer
+        waiter = Waiter(locker, lock, held, wanted, steps[0], self.tickets)
+        if lock.enter(waiter):
+            return self._grant(waiter)
+        self.tickets += 1
+        locker.waiter = waiter
+        self.waiting[waiter] = None
+        return waiter
+
+    def _may_upgrade(self, lock: Lock) -> bool:
+        if self.rule is UpgradeRule.LENIENT:
+            return lock.owner is None and len(lock.shared) == 1
+        return self.rule is UpgradeRule.UNCHECKED
+
+    def _grant(self, waiter: Waiter) -> LockResult:
+        """Note on the stack what was granted, and tell who waits for it."""
+        result = REQUESTS[waiter.held, waiter.wanted][1]
+        if result is LockResult.ACQUIRED:
+            waiter.locker.acquired(waiter.lock)
+        elif result is LockResult.UPGRADED:
+            waiter.locker.upgraded(waiter.lock)
+        self._end(waiter, result)
+        return result
+
+    def _end(self, waiter: Waiter, result: LockResult) -> None:
+        waiter.result = result
+        if waiter.locker.waiter is waiter:
+            waiter.locker.waiter = None
+            del self.waiting[waiter]
+            if waiter.signal is not None:
+                waiter.signal.release()
+
+    def cancel(self, waiter: Waiter, result: LockResult) -> None:
+        """End a wait without the lock."""
+        granted = waiter.lock.leave(waiter)
+        self._end(waiter, result)
+        for other in granted:
+            self._grant(other)
+
+    def take_back(self, waiter: Waiter) -> None:
+        """Undo a request that was granted, as its transaction's last: it holds what it held before."""
+        waiter.locker.cut(waiter.height)
+        self.lower(waiter.locker, waiter.lock, waiter.held)
+
+    def lower(self, locker: Locker, lock: Lock, to: int) -> None:
+        """Make what a transaction holds weaker, or nothing; its stack is the caller's affair."""
+        for waiter in lock.lower(locker, to):
+            self._grant(waiter)
+        if to == NONE and lock.owner is None and not lock.shared and self.locks.get(lock.name) is lock:
+            del self.locks[lock.name]
+
+    def hand_over(self, locker: Locker, lock: Lock, other: Locker) -> None:
+        """Another owner for a lock; nobody who waits is any nearer to it."""
+        assert lock.owner is locker
+        lock.owner = other
+        other.entries.append(lock)
+
+    def close(self, keeper: Locker) -> None:
+        """Interrupt all who wait; exclusive locks go to a keeper for good, what else is held is dropped."""
+        for waiter in list(self.waiting):
+            waiter.lock.readers = waiter.lock.owners = None
+            self._end(waiter, LockResult.INTERRUPTED)
+        for lock in list(self.locks.values()):
+            if lock.is_exclusive:
+                lock.owner = keeper
+            else:
+                lock.owner, lock.shared = None, ()
+                del self.locks[lock.name]
+
+    def check(self, locker: Locker, name: Name) -> LockResult:
+        """What a transaction holds."""
+        lock = self.locks.get(name)
+        return LockResult.UNOWNED if lock is None else OWNED[lock.held_by(locker)]

@@ -1,0 +1,540 @@
+"""The lock manager: threads around the core. It lets them wait, wakes them, and says why one got nothing.
+
+What lives here: one mutex around the core, how a thread waits and what ends its wait, timeouts, when a
+deadlock is searched for, and commits that are put off.
+What it does not know: who gets a lock (``core``), who waits in a circle (``deadlock``), scopes and undo
+(``transaction``).
+
+All state of the core, and of every transaction as far as locks go, is changed under the mutex and nowhere
+else; nothing foreign runs under it, no ``repr`` and no callback. A thread that waits has a signal of its own,
+set once, by whoever decides its request, so nobody looks twice and no wake-up is lost. The one field that is
+written without the mutex is ``Locker.call``: only the thread that set it clears it, and who reads either
+value is right to act on it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from deltanb.display import Displayable
+from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.locks import deadlock
+from deltanb.locks.commit import Changes, CommitCallback, Pending
+from deltanb.locks.core import Lock, LockTable, Waiter
+from deltanb.locks.deadlock import Cycle, DeadlockItem
+from deltanb.locks.modes import (
+    EXCLUSIVE,
+    MODE_NAMES,
+    NONE,
+    LockResult,
+    Name,
+    UpgradeRule,
+    named,
+    word,
+)
+from deltanb.locks.refusals import Refusal, seconds
+from deltanb.locks.stack import Locker
+from deltanb.options import options
+from deltanb.safe_text import shown
+
+if TYPE_CHECKING:
+    from deltanb.locks.transaction import Transaction
+
+Park = Callable[[Waiter, "float | None"], bool]
+"""How a thread waits: for ``waiter.signal``, so many seconds or for ever; whether it came."""
+
+ILLEGAL, INTERRUPTED = LockResult.ILLEGAL, LockResult.INTERRUPTED
+TIMED_OUT, DEADLOCK = LockResult.TIMED_OUT_LOCK, LockResult.DEADLOCK
+DETECTION = ("enqueue", "timeout")
+
+
+def park(waiter: Waiter, timeout: float | None) -> bool:
+    """Wait for the signal; the operating system wakes the thread, which never looks by itself."""
+    signalled: bool = waiter.signal.acquire(timeout=-1 if timeout is None else timeout)
+    return signalled
+
+
+@dataclass(frozen=True)
+class LockState:
+    """One lock as it stood: who holds it and who waits for it, each with a mode."""
+
+    index_id: int
+    key: bytes
+    holders: tuple[tuple[int, str], ...]
+    """Transaction ids and modes, the owner first."""
+    waiters: tuple[tuple[int, str], ...]
+    """Transaction ids and modes, in the order in which they began to wait."""
+
+
+class LockManager(Displayable):
+    """Shared, upgradable and exclusive locks on keys of indexes, held by transactions.
+
+    >>> manager = LockManager()
+    >>> one, other = manager.new_transaction(), manager.new_transaction()
+    >>> one.lock_upgradable(1, b"k"), other.lock_shared(1, b"k")
+    (ACQUIRED, ACQUIRED)
+    >>> one.try_lock_exclusive(1, b"k", 0)
+    TIMED_OUT_LOCK
+    >>> other.unlock(); one.lock_exclusive(1, b"k")
+    UPGRADED
+    >>> one.commit(); manager.num_locks_held
+    0
+
+    Args:
+        upgrade_rule: whether shared locks may become stronger: "STRICT", "LENIENT" or "UNCHECKED".
+        lock_timeout: seconds that new transactions wait for a lock; 0 not at all, negative or None for ever.
+        detect: "enqueue" searches for a deadlock when a wait begins, and refuses the request that would close
+            the circle; "timeout" searches when a wait has ended in vain.
+        clock: the time in nanoseconds, for ages and for the deadline of ``lock_many``.
+        park: how a thread waits; a scheduler of its own can pass the turn on there.
+
+    Raises:
+        InvalidArgument: a setting that does not exist.
+    """
+
+    def __init__(
+        self,
+        upgrade_rule: str = "STRICT",
+        lock_timeout: float | None = 1.0,
+        detect: str = "enqueue",
+        *,
+        clock: Callable[[], int] | None = None,
+        park: Park = park,
+    ) -> None:
+        if detect not in DETECTION:
+            raise InvalidArgument(f"detect takes one of {', '.join(DETECTION)}, found {shown(detect)}")
+        self.upgrade_rule = word(UpgradeRule, upgrade_rule, "upgrade_rule")
+        self.lock_timeout = seconds(lock_timeout, "lock_timeout")
+        self.detect = detect
+        self._clock = clock or (lambda: options.timer())
+        self._deadlines = clock or time.monotonic_ns
+        self._park = park
+        self._mutex = threading.Lock()
+        self._table = LockTable(self.upgrade_rule)
+        self._ids = 0
+        self._pending: list[Pending] = []
+        self._is_closed = False
+        self._is_foreign = False
+        _managers.add(self)
+
+    # -- what people ask -----------------------------------------------------------------------
+
+    def new_transaction(self) -> Transaction:
+        """A transaction; it holds nothing yet."""
+        from deltanb.locks.transaction import Transaction
+
+        return Transaction(self)
+
+    @property
+    def num_locks_held(self) -> int:
+        """How many locks are held, by anybody in any mode."""
+        return len(self._table.locks)
+
+    @property
+    def num_waiting(self) -> int:
+        """How many transactions wait for a lock."""
+        return len(self._table.waiting)
+
+    @property
+    def num_pending(self) -> int:
+        """How many commits wait to be flushed."""
+        return len(self._pending)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no lock is granted any more."""
+        return self._is_closed
+
+    def locks(self, limit: int | None = None) -> tuple[LockState, ...]:
+        """Locks as they stand now: those that somebody waits for first, the longest wait before the others.
+
+        >>> manager = LockManager()
+        >>> manager.new_transaction().lock_shared(1, b"k")
+        ACQUIRED
+        >>> manager.locks()
+        (LockState(index_id=1, key=b'k', holders=((1, 'shared'),), waiters=()),)
+        """
+        with self._mutex:
+            wanted = dict.fromkeys(waiter.lock for waiter in self._table.waiting)
+            others = (lock for lock in self._table.locks.values() if lock not in wanted)
+            return tuple(map(_state, islice(_both(wanted, others), limit)))
+
+    def flush(self) -> None:
+        """Publish all commits that are in the queue, in their order, and release their locks.
+
+        Raises:
+            Exception: what a commit failed with that has no callback to be told; the others are published.
+        """
+        self.publish_pending(None)
+
+    def close(self) -> None:
+        """Publish what is in the queue, interrupt all who wait, and grant no lock any more.
+
+        Exclusive locks stay taken for good, since what was written under them may be half done; the others
+        are dropped. Transactions can still exit or reset, which undoes what they changed.
+        """
+        try:
+            self.flush()
+        finally:
+            with self._mutex:
+                if not self._is_closed:
+                    self._is_closed = True
+                    self._table.close(self.new_locker())
+
+    # -- locks ---------------------------------------------------------------------------------
+
+    def lock(self, locker: Locker, index_id: int, key: bytes, wanted: int, timeout: float,
+             is_try: bool = False) -> LockResult:
+        """Ask for a lock, and wait for it as long as the timeout says.
+
+        Returns:
+            What came of it; ``is_try`` also returns ``ILLEGAL``, ``INTERRUPTED`` and ``TIMED_OUT_LOCK``.
+
+        Raises:
+            LockFailure: as the class of it says; a deadlock is raised even by a try, unless timeout is 0.
+        """
+        if type(key) is not bytes or type(index_id) is not int or not MIN_ID <= index_id <= MAX_ID:
+            index_id, key = named(index_id, key)
+        with self._mutex:
+            if ((locker.call is not None or self._is_closed or self._is_foreign)
+                    and (closed := self._refused(locker)) is not None):
+                return closed.answer(index_id, key, wanted, is_try)
+            before, locker.thread = locker.call, get_ident()
+            result = self._table.ask(locker, (index_id, key), wanted)
+            if result.__class__ is LockResult and result is not ILLEGAL:
+                return result  # type: ignore[return-value]
+            if result is ILLEGAL:
+                ended: Refusal | Waiter = Refusal(ILLEGAL, holders=self._holders((index_id, key)))
+            else:
+                assert isinstance(result, Waiter)
+                ended = self._begin_wait(result, timeout, is_try)
+        if isinstance(ended, Waiter):
+            found = self._wait(ended, timeout, before)
+            if isinstance(found, LockResult):
+                return found
+            ended = found
+        return ended.answer(index_id, key, wanted, is_try)
+
+    def lock_many(self, locker: Locker, names: Iterable[Any], wanted: int,
+                  timeout: float) -> dict[Name, LockResult]:
+        """Lock several, in sorted order, with one deadline for all; where one fails, all are given back.
+
+        Raises:
+            LockFailure: of the first that was not granted.
+        """
+        ordered = sorted({named(*_pair(name)) for name in names})
+        with self._mutex:
+            height = len(locker.entries)
+        end = None if timeout <= 0 else self._deadlines() + int(timeout * 1e9)
+        before: list[tuple[Name, int]] = []
+        results: dict[Name, LockResult] = {}
+        try:
+            for name in ordered:
+                with self._mutex:
+                    lock = self._table.locks.get(name)
+                    held = NONE if lock is None else lock.held_by(locker)
+                left = timeout if end is None else max(0.0, (end - self._deadlines()) / 1e9)
+                results[name] = self.lock(locker, *name, wanted, left)
+                before.append((name, held))
+        except BaseException:
+            with self._mutex:
+                locker.cut(height)
+                for name, held in reversed(before):
+                    if (lock := self._table.locks.get(name)) is not None:
+                        self._table.lower(locker, lock, held)
+            raise
+        return results
+
+    def unlock(self, locker: Locker, to: int = NONE) -> None:
+        """Release the last lock or group of the current scope, or make it shared: all of it or nothing.
+
+        Raises:
+            IllegalStateError: there is none, or something in it must stay.
+        """
+        with self._mutex:
+            self.check_in(locker)
+            bottom = locker.to_unlock("unlock" if to == NONE else "unlock_to_shared")
+            locks = locker.entries[:bottom - 1 if bottom else None:-1]
+            if to == NONE:
+                locker.cut(bottom)
+            for lock in locks:
+                self._table.lower(locker, lock, to)
+
+    def combine(self, locker: Locker) -> None:
+        """Put the last lock or group into one group with what is below it.
+
+        Raises:
+            IllegalStateError: one was acquired, the other upgraded.
+        """
+        with self._mutex:
+            self.check_in(locker)
+            locker.combine()
+
+    def give_back(self, locker: Locker, name: Name, to: int) -> None:
+        """Weaken the lock that the last call has granted, whatever its mode: an index found nothing to do."""
+        with self._mutex:
+            lock, top = locker.entries[-1], len(locker.entries) - 1
+            assert lock.name == name, "only the last lock can be given back"
+            if to == NONE or top in locker.upgrades:
+                locker.cut(top)
+            self._table.lower(locker, lock, to)
+
+    def release(self, locker: Locker, height: int) -> None:
+        """Give back all locks from a height of the stack on, the last one first."""
+        with self._mutex:
+            for lock, to in locker.cut(height):
+                self._table.lower(locker, lock, to)
+
+    def check(self, locker: Locker, name: Name) -> LockResult:
+        """What a transaction holds of a lock."""
+        with self._mutex:
+            return self._table.check(locker, name)
+
+    def groups(self, locker: Locker, floors: list[int]) -> list[tuple[tuple[tuple[Name, int], ...], ...]]:
+        """The locks of each scope with the modes they are held in, those of a group together."""
+        with self._mutex:
+            found: list[list[tuple[tuple[Name, int], ...]]] = [[] for _ in floors]
+            at = 0
+            for group in locker.groups():
+                level = bisect_right(floors, at) - 1
+                found[level].append(tuple((lock.name, lock.held_by(locker)) for lock in group))
+                at += len(group)
+            return [tuple(groups) for groups in found]
+
+    def interrupt(self, locker: Locker) -> bool:
+        """End the wait of a transaction; False where it does not wait."""
+        with self._mutex:
+            waiter = locker.waiter
+            if waiter is not None:
+                self._table.cancel(waiter, INTERRUPTED)
+        return waiter is not None
+
+    # -- calls of a transaction ----------------------------------------------------------------
+
+    def new_locker(self) -> Locker:
+        """A holder of locks with a fresh id; the mutex is held."""
+        self._ids += 1
+        return Locker(self._ids, self._clock())
+
+    def renew(self, locker: Locker) -> None:
+        """A fresh id for a transaction that begins anew."""
+        now = self._clock()
+        with self._mutex:
+            self._ids += 1
+            locker.id, locker.born = self._ids, now
+
+    def check_in(self, locker: Locker) -> None:
+        """Let a call of a transaction begin; the mutex is held.
+
+        Raises:
+            IllegalStateError: another thread is in a call of it, or the process was forked.
+        """
+        if locker.call is not None or self._is_foreign:
+            self._refused(locker)
+
+    def _refused(self, locker: Locker) -> Refusal | None:
+        if self._is_foreign:
+            self.check_open()
+        self._refuse_second_call(locker)
+        return Refusal(INTERRUPTED, is_closed=True) if self._is_closed else None
+
+    def _refuse_second_call(self, locker: Locker) -> None:
+        if locker.call is None or (locker.call == get_ident() and locker.waiter is None):
+            return
+        doing = "waits for a lock" if locker.waiter is not None else "is in a call"
+        raise IllegalStateError(
+            f"two calls at once: transaction {locker.id} {doing} in another thread; a transaction serves one "
+            "thread at a time, and only interrupt() and waiting are for others")
+
+    def check_open(self) -> None:
+        """Refuse to make anything permanent where locks no longer keep others away.
+
+        Raises:
+            IllegalStateError: the manager is closed, or of another process.
+        """
+        if self._is_foreign:
+            raise IllegalStateError(
+                "this lock manager was made in the process that this one was forked from; what is locked "
+                "here, nobody there sees: make a LockManager here")
+        if self._is_closed:
+            raise IllegalStateError("the lock manager is closed and its locks are gone; make another one")
+
+    @contextmanager
+    def call(self, locker: Locker, is_nestable: bool = False) -> Iterator[None]:
+        """Keep other threads out of a transaction for a while; inside, the same thread may ask for locks.
+
+        Raises:
+            IllegalStateError: another thread is in a call, or this one is, where calls do not nest.
+        """
+        with self._mutex:
+            if locker.call is not None:
+                self._refuse_second_call(locker)
+            before, locker.call = locker.call, get_ident()
+            if before is not None and not is_nestable:
+                locker.call = before
+                raise IllegalStateError(
+                    f"transaction {locker.id} is in another call of this thread; end that first")
+        try:
+            yield
+        finally:
+            locker.call = before
+
+    # -- commits that are put off --------------------------------------------------------------
+
+    def put_off(self, txn: Transaction, locker: Locker, changes: Changes) -> None:
+        """Queue a commit: its exclusive locks go to a keeper, all others are released."""
+        attachment = locker.attachment
+        callback = attachment if isinstance(attachment, CommitCallback) else None
+        with self._mutex:
+            keeper = self.new_locker()
+            keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, get_ident()
+            for lock, _ in locker.cut(0):
+                if lock.held_by(locker) == EXCLUSIVE:
+                    self._table.hand_over(locker, lock, keeper)
+                else:
+                    self._table.lower(locker, lock, NONE)
+            locker.floor = 0
+            pending = Pending(txn, locker.id, keeper, changes, callback)
+            self._pending.append(pending)
+        pending.announce()
+
+    def publish_pending(self, txn: Transaction | None) -> None:
+        """Publish the commits in the queue, or only those of one transaction."""
+        with self._mutex:
+            ours = [p for p in self._pending if txn is None or p.txn is txn]
+            self._pending = [p for p in self._pending if p not in ours]
+        untold: BaseException | None = None
+        for pending in ours:
+            error = pending.finish()
+            self.release(pending.keeper, 0)
+            pending.told(error)
+            if error is not None and (pending.callback is None or not isinstance(error, Exception)):
+                untold = untold or error
+        if untold is not None:
+            raise untold
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    def _begin_wait(self, waiter: Waiter, timeout: float, is_try: bool) -> Refusal | Waiter:
+        """Decide whether a request may wait; the mutex is held. Where not, it is cancelled."""
+        waiter.since = self._clock()
+        waiter.is_endless = timeout < 0
+        refusal: Refusal | None = None
+        if timeout != 0 or not is_try:
+            refusal = self._deadlock(waiter, timeout)
+        if refusal is None and timeout == 0:
+            refusal = self._timed_out(waiter, 0)
+        if refusal is not None:
+            self._table.cancel(waiter, refusal.result)
+            return refusal
+        waiter.signal = threading.Lock()
+        waiter.signal.acquire()
+        waiter.locker.call = waiter.locker.thread
+        return waiter
+
+    def _wait(self, waiter: Waiter, timeout: float, call: int | None) -> LockResult | Refusal:
+        """Wait until somebody decides the request, or the time is over; ``call`` is who was in one before."""
+        refusal: Refusal | None = None
+        try:
+            if not self._park(waiter, None if timeout < 0 else timeout):
+                with self._mutex:
+                    if waiter.result is None:
+                        refusal = self._ended_in_vain(waiter, timeout)
+                        self._table.cancel(waiter, refusal.result)
+        except BaseException:
+            with self._mutex:
+                if waiter.result is None:
+                    self._table.cancel(waiter, INTERRUPTED)
+                elif waiter.result.is_held:
+                    self._table.take_back(waiter)
+            raise
+        finally:
+            waiter.locker.call = call
+        if refusal is None and waiter.result is INTERRUPTED:
+            refusal = Refusal(INTERRUPTED, timeout, is_closed=self._is_closed)
+        assert waiter.result is not None
+        return refusal or waiter.result
+
+    def _deadlock(self, waiter: Waiter, timeout: float) -> Refusal | None:
+        """The deadlock that a wait would be part of, if it began now."""
+        if self.detect == "enqueue" or timeout == 0:
+            circle = deadlock.cycle_of(waiter)
+            if circle:
+                return self._refusal_of([], circle, waiter, 0)
+        if timeout == 0:
+            return self._behind(waiter, 0)
+        if timeout < 0:
+            way, idle = deadlock.ended_by(waiter, get_ident())
+            if idle is not None:
+                return self._refusal_of([], way, waiter, 0, idle)
+        return None
+
+    def _ended_in_vain(self, waiter: Waiter, timeout: float) -> Refusal:
+        found = self._behind(waiter, timeout) if self.detect == "timeout" else None
+        return found or self._timed_out(waiter, timeout)
+
+    def _behind(self, waiter: Waiter, timeout: float) -> Refusal | None:
+        circle = deadlock.cycle_of(waiter)
+        way: list[Waiter] = []
+        if not circle:
+            way, circle = deadlock.cycle_behind(waiter)
+        return self._refusal_of(way, circle, waiter, timeout) if circle else None
+
+    def _refusal_of(self, way: list[Waiter], circle: list[Waiter], waiter: Waiter, timeout: float,
+                    idle: Locker | None = None) -> Refusal:
+        thread = None if idle is None else threading.current_thread().name
+        cycle = deadlock.described(circle, waiter.locker, self._clock(), idle, thread)
+        items = deadlock.items([*way, *circle])
+        return self._timed_out(waiter, timeout, DEADLOCK, cycle, items)
+
+    def _timed_out(self, waiter: Waiter, timeout: float, result: LockResult = TIMED_OUT,
+                   cycle: Cycle | None = None, items: tuple[DeadlockItem, ...] = ()) -> Refusal:
+        attachment = deadlock.attachment_of(waiter.lock, waiter.locker, waiter.wanted == EXCLUSIVE)
+        return Refusal(result, timeout, attachment, cycle, items, self._holders(waiter.lock.name))
+
+    def _holders(self, name: Name) -> tuple[tuple[int, str], ...]:
+        return _state(self._table.locks[name]).holders
+
+
+MIN_ID, MAX_ID = -(2**63), 2**63 - 1
+
+
+def _pair(name: Any) -> tuple[Any, Any]:
+    if not isinstance(name, tuple | list) or len(name) != 2:
+        raise InvalidArgument(f"lock_many takes pairs of an index id and a key, found {shown(name)}")
+    return name[0], name[1]
+
+
+def _both(first: Iterable[Lock], then: Iterable[Lock]) -> Iterator[Lock]:
+    yield from first
+    yield from then
+
+
+def _state(lock: Lock) -> LockState:
+    return LockState(
+        *lock.name, tuple((locker.id, MODE_NAMES[mode]) for locker, mode in lock.holders()),
+        tuple((w.locker.id, MODE_NAMES[w.wanted]) for w in sorted(lock.waiters(), key=lambda w: w.ticket)))
+
+
+_managers: WeakSet[LockManager] = WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked process nobody else is there to release anything, and the mutex may be taken for ever."""
+    for manager in list(_managers):
+        manager._mutex = threading.Lock()
+        manager._is_foreign = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,562 @@
+"""The transaction: the whole contract of locks and nested scopes, in one file to be read from top to bottom.
+
+What lives here: :class:`Transaction` and the one that is none, ``Transaction.BOGUS``; scopes, with what each
+changed and how it is undone.
+What it does not know: who gets a lock (``core``), how a thread waits (``manager``), which of its locks may be
+unlocked (``stack``), what a change is (``commit``).
+
+Scopes nest: each has a lock mode, a timeout, the locks it took and the changes it made. The outermost one is
+there from the start and again after its end: a transaction is never used up. There is no log that other
+machines follow, so ``id`` names a transaction in messages and pictures and ``flush()`` publishes the commits
+that ``NO_FLUSH`` has put off; nothing else stands in for replication.
+
+One thread at a time uses a transaction, any thread; locks belong to the transaction. A second call while one
+is in progress raises; only ``interrupt()`` and ``waiting`` are meant for other threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from deltanb.display import Displayable
+from deltanb.errors import IllegalStateError, InvalidArgument, InvalidTransactionError
+from deltanb.locks.commit import Changes, Participant, publish, undo
+from deltanb.locks.modes import (
+    EXCLUSIVE,
+    MODE_NAMES,
+    NONE,
+    SHARED,
+    UPGRADABLE,
+    DurabilityMode,
+    LockMode,
+    LockResult,
+    Name,
+    named,
+    word,
+)
+from deltanb.locks.refusals import attached, seconds
+from deltanb.safe_text import shown
+
+if TYPE_CHECKING:
+    from deltanb.locks.manager import LockManager
+
+NO_CAUSE: Final = object()  # ``reset()`` is not ``reset(None)``
+
+
+class Scope(NamedTuple):
+    """What the scope around a nested one goes back to."""
+
+    floor: int
+    """The height of its stack of locks below which they belong to the scopes around it."""
+    height: int
+    """How many changes there were when it began, or committed last."""
+    lock_mode: LockMode
+    lock_timeout: float
+
+
+class ScopeState(NamedTuple):
+    """One scope as it stands: how it reads and waits, what it has changed and locked since it began."""
+
+    lock_mode: LockMode
+    lock_timeout: float
+    num_changes: int
+    groups: tuple[tuple[tuple[Name, int], ...], ...]
+    """Its locks in order, each with the mode it is held in now; those of a group together."""
+
+
+class Waiting(NamedTuple):
+    """The lock that a transaction waits for."""
+
+    mode: str
+    index_id: int
+    key: bytes
+
+
+class Transaction(Displayable):
+    """Locks and changes that end together, in scopes that nest.
+
+    Made by :meth:`LockManager.new_transaction() <deltanb.locks.manager.LockManager.new_transaction>`.
+    Index ids are integers of 64 bits, keys are bytes (others that are like bytes are copied), timeouts are
+    seconds: None is the transaction's own, 0 does not wait, negative waits for ever.
+
+    >>> from deltanb.locks import LockManager
+    >>> txn = LockManager().new_transaction()
+    >>> txn.lock_upgradable(1, b"k"), txn.lock_exclusive(1, b"k"), txn.lock_check(1, b"k")
+    (ACQUIRED, UPGRADED, OWNED_EXCLUSIVE)
+    >>> with txn.scope():
+    ...     _ = txn.lock_shared(1, b"j")
+    ...     txn.nesting_level
+    1
+    >>> txn.commit(); txn.lock_check(1, b"k")
+    UNOWNED
+
+    Every lock call raises ``LockTimeoutError`` where the lock is not free in time, ``DeadlockError`` (which
+    is one, too) where transactions wait for each other, ``LockInterruptedError`` after an ``interrupt()`` or
+    once the manager is closed, ``IllegalUpgradeError`` where the upgrade rule forbids it,
+    ``InvalidTransactionError`` once the transaction is disabled, and ``IllegalStateError`` while another
+    thread is in a call of it.
+    """
+
+    BOGUS: ClassVar[Transaction]
+    """No transaction at all: reads see everything, writes are permanent at once, nothing is locked."""
+
+    __slots__ = ("__weakref__", "_cause", "_changes", "_durability", "_height", "_lock_mode", "_lock_timeout",
+                 "_locker", "_manager", "_scopes")
+
+    def __init__(self, manager: LockManager) -> None:
+        self._manager = manager
+        with manager._mutex:
+            self._locker = manager.new_locker()
+        self._lock_mode = LockMode.UPGRADABLE_READ
+        self._lock_timeout = manager.lock_timeout
+        self._durability = DurabilityMode.SYNC
+        self._changes: Changes = []
+        self._height = 0
+        self._scopes: list[Scope] = []
+        self._cause: Any = NO_CAUSE
+
+    # -- state ---------------------------------------------------------------------------------
+
+    @property
+    def manager(self) -> LockManager:
+        """The lock manager that made it."""
+        return self._manager
+
+    @property
+    def id(self) -> int:
+        """A positive number of its own; a new one after its outermost end. 0 is ``BOGUS``."""
+        return self._locker.id
+
+    @property
+    def lock_mode(self) -> LockMode:
+        """How the current scope reads; a nested one begins with ``UPGRADABLE_READ``, its end restores."""
+        return self._lock_mode
+
+    @lock_mode.setter
+    def lock_mode(self, mode: LockMode | str) -> None:
+        self._lock_mode = word(LockMode, mode, "lock_mode")
+
+    @property
+    def lock_timeout(self) -> float:
+        """Seconds that a call of the current scope waits for a lock; for ever reads -1. Scopes inherit it."""
+        return self._lock_timeout
+
+    @lock_timeout.setter
+    def lock_timeout(self, timeout: float | None) -> None:
+        self._lock_timeout = seconds(timeout, "lock_timeout")
+
+    @property
+    def durability_mode(self) -> DurabilityMode:
+        """What the outermost commit does before locks go; of the transaction, whatever scope sets it."""
+        return self._durability
+
+    @durability_mode.setter
+    def durability_mode(self, mode: DurabilityMode | str) -> None:
+        self._durability = word(DurabilityMode, mode, "durability_mode")
+
+    @property
+    def is_bogus(self) -> bool:
+        """Whether this is ``Transaction.BOGUS``."""
+        return False
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the current scope lies in another one."""
+        return bool(self._scopes)
+
+    @property
+    def nesting_level(self) -> int:
+        """How many scopes lie around the current one."""
+        return len(self._scopes)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it can be used: it was not reset with a cause, and its commit has not failed."""
+        return self._cause is NO_CAUSE
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """The lock it waits for, or None. Any thread may ask."""
+        waiter = self._locker.waiter  # one reference, read once: what it leads to does not change
+        return None if waiter is None else Waiting(MODE_NAMES[waiter.wanted], *waiter.lock.name)
+
+    @property
+    def attachment(self) -> Any:
+        """What was attached last, or None."""
+        return self._locker.attachment
+
+    def attach(self, value: Any) -> None:
+        """Attach any object, to know the transaction by: messages of those that wait for it show it.
+
+        A :class:`~deltanb.locks.commit.CommitCallback` is also told of commits that are put off. It stays
+        attached after commits and resets. Its ``repr`` is called in other threads.
+        """
+        self._locker.attachment = value
+
+    def check(self) -> None:
+        """Raise what other calls would.
+
+        Raises:
+            InvalidTransactionError: it is disabled (``.cause``).
+        """
+        if self._cause is not NO_CAUSE:
+            self._raise_invalid()
+
+    # -- scopes --------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Begin a nested scope, in the mode ``UPGRADABLE_READ`` and with the timeout of this one."""
+        with self._call():
+            self.check()
+            locker = self._locker
+            self._scopes.append(Scope(locker.floor, self._height, self._lock_mode, self._lock_timeout))
+            locker.floor, self._height = len(locker.entries), len(self._changes)
+            self._lock_mode = LockMode.UPGRADABLE_READ
+
+    def commit(self) -> None:
+        """Make the changes of the current scope permanent, as far as its parent is concerned; it stays open.
+
+        A nested scope hands its changes and all of its locks to its parent. The outermost one makes the
+        changes permanent, as ``durability_mode`` says, and releases all locks, shared ones too.
+
+        Raises:
+            Exception: what kept the outermost commit from succeeding. Everything is undone then, and the
+                transaction is disabled.
+        """
+        with self._call():
+            self.check()
+            if self._scopes:
+                self._locker.floor, self._height = len(self._locker.entries), len(self._changes)
+            else:
+                self._commit_outermost()
+
+    def commit_all(self) -> None:
+        """Commit and exit every scope, the outermost included."""
+        while self._scopes:
+            self.commit()
+            self.exit()
+        self.commit()
+
+    def exit(self) -> None:
+        """End the current scope: undo what it has not committed, release its locks.
+
+        Locks that it only made exclusive are upgradable again. Lock mode and timeout are those of the scope
+        around it. The outermost scope stays, with its mode and timeout, and begins anew.
+        """
+        with self._call():
+            failed = self._undo_scope()
+            if self._scopes:
+                self._leave_scope()
+        self._raise_failed(failed)
+
+    close = exit
+
+    def rollback(self) -> None:
+        """Undo what the current scope has not committed and release its locks; it stays open as it is."""
+        with self._call():
+            self.check()
+            failed = self._undo_scope()
+        self._raise_failed(failed)
+
+    def reset(self, cause: Any = NO_CAUSE) -> None:
+        """Exit all scopes, undoing all that is not committed.
+
+        With a cause the transaction is disabled for good, and nothing is raised; a second cause is ignored.
+        With ``None`` what fails is not raised but disables the transaction.
+        """
+        with self._call():
+            failed = self._undo_scope()
+            while self._scopes:
+                self._leave_scope()
+                failed = self._undo_scope() or failed
+            if cause is not NO_CAUSE and self.is_valid:
+                self._disable(failed if cause is None else cause)
+        if cause is NO_CAUSE:
+            self._raise_failed(failed)
+
+    @contextmanager
+    def scope(self) -> Iterator[Transaction]:
+        """A nested scope for a block: committed where the block succeeds, undone where it raises.
+
+        Raises:
+            IllegalStateError: the block left a scope open, or ended this one; all it did is undone.
+        """
+        self.enter()
+        level = len(self._scopes)
+        try:
+            yield self
+            if len(self._scopes) != level:
+                raise IllegalStateError(
+                    f"the block began at nesting level {level} and ended at {len(self._scopes)}; end each "
+                    "scope where it was entered")
+            self.commit()
+        finally:
+            while len(self._scopes) >= level:
+                self.exit()
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.exit()
+
+    def scopes(self) -> tuple[ScopeState, ...]:
+        """The scopes as they stand, the outermost first."""
+        starts = [*(s.floor for s in self._scopes), self._locker.floor], [*(s.height for s in self._scopes),
+                                                                         self._height]
+        modes = [*(s.lock_mode for s in self._scopes), self._lock_mode]
+        timeouts = [*(s.lock_timeout for s in self._scopes), self._lock_timeout]
+        groups = self._manager.groups(self._locker, starts[0])
+        ends = [*starts[1][1:], len(self._changes)]
+        return tuple(map(ScopeState, modes, timeouts,
+                         (end - start for start, end in zip(starts[1], ends, strict=True)), groups))
+
+    # -- locks ---------------------------------------------------------------------------------
+
+    def lock_shared(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+        """Keep others from writing: ``ACQUIRED``, or what is owned already."""
+        return self._lock(index_id, key, SHARED, timeout)
+
+    def lock_upgradable(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+        """Keep others from writing, and from being about to: ``ACQUIRED``, or what is owned already."""
+        return self._lock(index_id, key, UPGRADABLE, timeout)
+
+    def lock_exclusive(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+        """Be alone: ``ACQUIRED``, ``UPGRADED`` from a lock it had, or ``OWNED_EXCLUSIVE``."""
+        return self._lock(index_id, key, EXCLUSIVE, timeout)
+
+    def try_lock_shared(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+        """As :meth:`lock_shared`, but ``INTERRUPTED`` and ``TIMED_OUT_LOCK`` are returned.
+
+        A deadlock is raised, unless ``timeout`` is 0.
+        """
+        return self._lock(index_id, key, SHARED, timeout, True)
+
+    def try_lock_upgradable(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+        """As :meth:`lock_upgradable`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too."""
+        return self._lock(index_id, key, UPGRADABLE, timeout, True)
+
+    def try_lock_exclusive(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+        """As :meth:`lock_exclusive`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too."""
+        return self._lock(index_id, key, EXCLUSIVE, timeout, True)
+
+    def lock_many(self, names: Iterable[Name], mode: str = "exclusive",
+                  timeout: float | None = None) -> dict[Name, LockResult]:
+        """Lock several keys, in sorted order so that two such calls never deadlock: all or none.
+
+        >>> from deltanb.locks import LockManager
+        >>> LockManager().new_transaction().lock_many([(1, b"b"), (1, b"a")])
+        {(1, b'a'): ACQUIRED, (1, b'b'): ACQUIRED}
+
+        Args:
+            names: pairs of an index id and a key.
+            mode: "shared", "upgradable" or "exclusive".
+            timeout: for all of them together.
+
+        Raises:
+            LockFailure: of the first one that was not granted; the transaction holds what it held before.
+        """
+        self.check()
+        wanted = MODE_NAMES.index(mode) if mode in MODE_NAMES[1:] else 0
+        if not wanted:
+            raise InvalidArgument(
+                f"lock_many takes a mode of {', '.join(MODE_NAMES[1:])}, found {shown(mode)}")
+        limit = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
+        return self._manager.lock_many(self._locker, names, wanted, limit)
+
+    def lock_check(self, index_id: int, key: bytes) -> LockResult:
+        """What it holds of a lock, in whatever scope: ``UNOWNED``, or ``OWNED_`` and the mode."""
+        self.check()
+        return self._manager.check(self._locker, named(index_id, key))
+
+    def unlock(self) -> None:
+        """Release the last lock or group of the current scope.
+
+        Raises:
+            IllegalStateError: there is none; or it is exclusive, an upgrade that was not immediate, or of
+                the scope around this one. Nothing is released then, of a group either.
+        """
+        self.check()
+        self._manager.unlock(self._locker)
+
+    def unlock_to_shared(self) -> None:
+        """Make the last lock or group of the current scope shared; it stays a group.
+
+        Raises:
+            IllegalStateError: as :meth:`unlock`.
+        """
+        self.check()
+        self._manager.unlock(self._locker, SHARED)
+
+    def unlock_combine(self) -> None:
+        """Put the last lock or group into one group with the lock before it, to be unlocked together.
+
+        Does nothing where there is no lock before it.
+
+        Raises:
+            IllegalStateError: one of the two was acquired, the other is an upgrade.
+        """
+        self.check()
+        self._manager.combine(self._locker)
+
+    @property
+    def last_locked_index(self) -> int:
+        """The index id of the last lock of the current scope, 0 where it has none."""
+        last = self._locker.last
+        return 0 if last is None else last.name[0]
+
+    @property
+    def last_locked_key(self) -> bytes | None:
+        """The key of the last lock of the current scope, None where it has none."""
+        last = self._locker.last
+        return None if last is None else last.name[1]
+
+    def was_acquired(self, index_id: int, key: bytes) -> bool:
+        """Whether the last lock of the current scope is this one."""
+        last = self._locker.last
+        return last is not None and last.name == named(index_id, key)
+
+    def interrupt(self) -> bool:
+        """End the wait of this transaction, from another thread; False where it does not wait."""
+        return self._manager.interrupt(self._locker)
+
+    def flush(self) -> None:
+        """Publish the commits of this transaction that ``NO_FLUSH`` has put off, and release their locks.
+
+        Raises:
+            Exception: what one failed with, if no callback was attached to be told; it is undone then.
+        """
+        self.check()
+        self._manager.publish_pending(self)
+
+    # -- for indexes ---------------------------------------------------------------------------
+
+    def operation(self) -> AbstractContextManager[None]:
+        """A call of an index on this transaction: other threads are kept out until it ends.
+
+        Raises:
+            InvalidTransactionError: the transaction is disabled.
+            IllegalStateError: another thread is in a call of it.
+        """
+        self.check()
+        return self._manager.call(self._locker, is_nestable=True)
+
+    def changed(self, participant: Participant, change: Any) -> None:
+        """Note a change, made under an exclusive lock, that ``participant`` undoes or commits."""
+        self._changes.append((participant, change))
+
+    def give_back(self, index_id: int, key: bytes, keep: int = NONE) -> None:
+        """Weaken the lock that the last lock call has granted to a mode of ``modes``, even an exclusive one:
+        the operation that took it has changed nothing."""
+        self._manager.give_back(self._locker, (index_id, key), keep)
+
+    # -- how it is done ------------------------------------------------------------------------
+
+    def _lock(self, index_id: int, key: bytes, wanted: int, timeout: float | None,
+              is_try: bool = False) -> LockResult:
+        if self._cause is not NO_CAUSE:
+            self._raise_invalid()
+        limit = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
+        return self._manager.lock(self._locker, index_id, key, wanted, limit, is_try)
+
+    def _call(self) -> AbstractContextManager[None]:
+        return self._manager.call(self._locker)
+
+    def _commit_outermost(self) -> None:
+        if self._durability is DurabilityMode.NO_FLUSH and self._changes:
+            changes, self._changes, self._height = self._changes, [], 0
+            self._manager.put_off(self, self._locker, changes)
+            self._manager.renew(self._locker)
+            return
+        try:
+            if self._changes:
+                self._manager.check_open()
+            publish(self._changes, self._durability)
+        except BaseException as error:
+            self._height = 0
+            self._undo_scope()
+            self._disable(error)
+            raise
+        self._changes.clear()
+        self._end_outermost()
+
+    def _undo_scope(self) -> BaseException | None:
+        """Undo the changes of the current scope, then release its locks."""
+        failed = undo(self._changes, self._height)
+        if self._scopes:
+            self._manager.release(self._locker, self._locker.floor)
+        else:
+            self._end_outermost()
+        return failed
+
+    def _end_outermost(self) -> None:
+        self._height = self._locker.floor = 0
+        self._manager.release(self._locker, 0)
+        self._manager.renew(self._locker)
+
+    def _leave_scope(self) -> None:
+        self._locker.floor, self._height, self._lock_mode, self._lock_timeout = self._scopes.pop()
+
+    def _disable(self, cause: Any) -> None:
+        if cause is not None and self._cause is NO_CAUSE:
+            self._cause = cause
+
+    def _raise_failed(self, failed: BaseException | None) -> None:
+        """Changes that could not be undone: nobody may build on them."""
+        if failed is not None:
+            self._disable(failed)
+            raise failed
+
+    def _raise_invalid(self) -> None:
+        cause = self._cause
+        error = InvalidTransactionError(
+            f"transaction {self.id} is disabled: {attached(cause)}; it can still exit and reset, for other "
+            "work take a new one: manager.new_transaction()", cause=cause)
+        raise error from cause if isinstance(cause, BaseException) else error
+
+
+class _Bogus(Transaction):
+    """No transaction at all. Ending it does nothing; what would lock, or change it, is refused."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._lock_mode = LockMode.UNSAFE
+        self._lock_timeout = 0
+        self._durability = DurabilityMode.NO_REDO
+        self._scopes = []
+        self._changes = []
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise IllegalStateError(
+            "Transaction.BOGUS is no transaction: it has no locks, scopes, settings or attachments; take one "
+            "from manager.new_transaction()")
+
+    def _nothing(self, *_: Any) -> Any:
+        """There is nothing to end, and nobody waits."""
+
+    lock_mode = property(lambda self: self._lock_mode, _refuse)
+    lock_timeout = property(lambda self: self._lock_timeout, _refuse)
+    durability_mode = property(lambda self: self._durability, _refuse)
+    manager = property(_nothing)
+    id = property(lambda self: 0)
+    is_bogus = property(lambda self: True)
+    is_valid = property(lambda self: True)
+    waiting = attachment = last_locked_key = property(_nothing)
+    last_locked_index = property(lambda self: 0)
+    commit = commit_all = exit = close = rollback = flush = _nothing
+    reset = _nothing  # type: ignore[assignment]
+    enter = check = attach = scope = _refuse
+    lock_check = unlock = unlock_to_shared = unlock_combine = _refuse
+    lock_many = changed = give_back = operation = _lock = _refuse
+
+    def was_acquired(self, index_id: int, key: bytes) -> bool:
+        return False
+
+    def interrupt(self) -> bool:
+        return False
+
+
+Transaction.BOGUS = _Bogus()
