@@ -13,12 +13,19 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb.catalog.delta import DeltaTables, Warehouse, delete_table
+from deltanb.catalog import pyiceberg_client
+from deltanb.catalog.delta import DeltaTables, delete_table
+from deltanb.catalog.iceberg_table import IcebergTable
 from deltanb.catalog.names import MAX_PAGE, Page, TableName
 from deltanb.catalog.rows import taken
 from deltanb.catalog.snapshot import CatalogSnapshot
 from deltanb.catalog.store import CatalogStore
 from deltanb.catalog.transaction import CatalogTransaction
+from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
+from deltanb.catalog.warehouse.places import Warehouse
+from deltanb.catalog.warehouse.schema import identity_spec, schema_of
+from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.commands.define.create import schema_and_data
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, TableNotFound
 from deltanb.options import options
@@ -67,6 +74,7 @@ class Catalog(Displayable):
         self.name = name
         self.warehouse = Warehouse(warehouse)
         self.delta = DeltaTables(self.store, self.warehouse)
+        self.iceberg = IcebergTables(self.store, self.warehouse)
 
     def __enter__(self) -> Catalog:
         return self
@@ -123,14 +131,16 @@ class Catalog(Displayable):
         partition_by: str | Sequence[str] = (), properties: Mapping[str, Any] | None = None,
         description: str | None = None, location: str | os.PathLike[str] | None = None,
         user_metadata: str | None = None,
-    ) -> DeltaTable:
+    ) -> DeltaTable | IcebergTable:
         """Create a table and return it.
 
         Args:
             name: its full name, ``"namespace.table"``.
             data_or_schema: rows or a schema, as :func:`deltanb.create` takes them.
-            format: ``"delta"``.
-            partition_by, properties, description, user_metadata: as :func:`deltanb.create` takes them.
+            format: ``"delta"`` or ``"iceberg"``.
+            partition_by: column names; an Iceberg table is partitioned by their values.
+            properties, description, user_metadata: as :func:`deltanb.create` takes them; an Iceberg table has
+                properties alone, of which ``format-version`` is 1 to 3.
             location: a folder below the warehouse; one named after the table by default.
 
         Raises:
@@ -139,14 +149,37 @@ class Catalog(Displayable):
             InvalidSchema, InvalidArgument: columns, properties or a location that no table may have.
         """
         name = TableName.of(name)
+        place = None if location is None else os.fspath(location)
+        if format == "iceberg":
+            if description is not None or user_metadata is not None:
+                raise InvalidArgument("an Iceberg table takes properties, no description or user_metadata")
+            return self._create_iceberg(name, data_or_schema, partition_by, properties or {}, place)
         if format != "delta":
-            raise InvalidArgument(f"format={format!r} is none of 'delta'")
+            raise InvalidArgument(f"format={format!r} is neither 'delta' nor 'iceberg'")
         self._must_be_free(name)
         row = self.delta.create(
-            name, data_or_schema, None if location is None else os.fspath(location),
-            partition_by=partition_by, properties=properties, description=description,
-            user_metadata=user_metadata)
+            name, data_or_schema, place, partition_by=partition_by, properties=properties,
+            description=description, user_metadata=user_metadata)
         return DeltaTable(self.delta.log(row))
+
+    def _create_iceberg(
+        self, name: TableName, data_or_schema: Any, partition_by: str | Sequence[str],
+        properties: Mapping[str, Any], location: str | None,
+    ) -> IcebergTable:
+        columns, data = schema_and_data(data_or_schema)
+        schema = schema_of(columns)
+        names = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        self.iceberg.create(
+            name, schema, identity_spec(schema, names), location=location, principal=options.user_name,
+            properties={key: str(value) for key, value in properties.items()})
+        table = IcebergTable(self.iceberg, name)
+        if data is not None:
+            try:
+                table.append(data)
+            except BaseException:
+                self.iceberg.drop(name, purge=True)
+                raise
+        return table
 
     def _must_be_free(self, name: TableName) -> None:
         """Refuse early what the database would refuse after the files are written."""
@@ -155,19 +188,24 @@ class Catalog(Displayable):
             self.store.tables.load(name)
             raise taken(name)
 
-    def table(self, name: Any) -> DeltaTable:
+    def table(self, name: Any) -> Any:
         """A table by its full name; it follows the table, as one that was opened by its path does.
+
+        Returns:
+            A :class:`~deltanb.table.DeltaTable`, or an :class:`~deltanb.catalog.iceberg_table.IcebergTable`.
 
         Raises:
             TableNotFound: there is none of that name.
         """
-        return DeltaTable(self.delta.log(self.store.tables.load(name)))
+        row = self.store.tables.load(name)
+        return IcebergTable(self.iceberg, row.name) if row.delta is None else DeltaTable(self.delta.log(row))
 
-    def register_table(self, name: Any, location: str | os.PathLike[str]) -> DeltaTable:
-        """Take a table below the warehouse into the catalog.
+    def register_table(self, name: Any, location: str | os.PathLike[str]) -> DeltaTable | IcebergTable:
+        """Take a table below the warehouse into the catalog: a Delta table by its folder, an Iceberg table by
+        its metadata file.
 
-        From then on it is read and written through the catalog: one that was open to all by its path gets
-        the table feature ``catalogManaged``, with a commit of its own.
+        From then on a Delta table is read and written through the catalog: one that was open to all by its
+        path gets the table feature ``catalogManaged``, with a commit of its own.
 
         Raises:
             TableNotFound: there is no table.
@@ -176,7 +214,11 @@ class Catalog(Displayable):
         """
         name = TableName.of(name)
         self._must_be_free(name)
-        return DeltaTable(self.delta.log(self.delta.take_over(name, os.fspath(location))))
+        place = os.fspath(location)
+        if place.endswith(".metadata.json"):
+            self.iceberg.register(name, place, principal=options.user_name)
+            return IcebergTable(self.iceberg, name)
+        return DeltaTable(self.delta.log(self.delta.take_over(name, place)))
 
     def list_tables(self, namespace: Any) -> list[str]:
         """The full names of the tables directly in a namespace, of both formats.
@@ -209,13 +251,14 @@ class Catalog(Displayable):
             TableNotFound: there is none of that name.
         """
         row = self.store.tables.load(name)
-        if row.delta is not None:
-            log = self.delta.log(row)
-            if not purge:  # what is ratified is in the folder before nobody knows of it
-                snapshot = log.update()
-                log.committer(snapshot).publish(snapshot.version)
+        if row.delta is None:
+            return self.iceberg.drop(name, purge, options.user_name)
+        log = self.delta.log(row)
+        if not purge:  # what is ratified is in the folder before nobody knows of it
+            snapshot = log.update()
+            log.committer(snapshot).publish(snapshot.version)
         self.store.tables.drop(name, options.user_name)
-        if purge and row.delta is not None:
+        if purge:
             delete_table(log.store)
 
     # -- several tables ----------------------------------------------------------------------------
@@ -223,6 +266,23 @@ class Catalog(Displayable):
     def transaction(self) -> CatalogTransaction:
         """Several tables in one transaction, as a block: ``with catalog.transaction() as txn:``."""
         return CatalogTransaction(self)
+
+    def commit_iceberg(self, *transactions: Any) -> int | None:
+        """Commit transactions of PyIceberg (``table.transaction()``) in one step, each of another table.
+
+        They came from this library, or from PyIceberg's own catalogs on the same database or server.
+
+        Returns:
+            The catalog's transaction; None where nothing changed.
+
+        Raises:
+            CommitFailed: a table is not what a transaction took it for; nothing of any was committed.
+            InvalidArgument: no transactions of PyIceberg, or two of one table.
+        """
+        changes = pyiceberg_client.changes_of(transactions)
+        done = self.iceberg.commit(changes, options.user_name)
+        pyiceberg_client.finish(transactions)
+        return done.seq  # type: ignore[union-attr]
 
     def snapshot(self, names: Iterable[Any]) -> CatalogSnapshot:
         """Tables as they are at one instant, now.
@@ -258,22 +318,25 @@ class Catalog(Displayable):
             after = page[-1].seq
         return found[::-1] if limit is None else found[::-1][:limit]
 
-    def table_at(self, name: TableName, seq: int) -> tuple[DeltaLog, Snapshot]:
-        """A table's log, and its snapshot after a transaction of the catalog.
+    def table_at(self, name: TableName, seq: int) -> tuple[DeltaLog, Snapshot] | Loaded:
+        """A table after a transaction of the catalog: a Delta table's log and snapshot, or an Iceberg table.
 
         Raises:
             TableNotFound: there is no such table, or there was none then.
         """
         row = self.store.tables.load(name)
-        log = self.delta.log(row)
         assert row.table_id is not None
-        version = self.store.pointers_at(seq, [row.table_id]).get(row.table_id)
-        if version is None:
+        pointer = self.store.pointers_at(seq, [row.table_id]).get(row.table_id)
+        if pointer is None and row.delta is not None:
             raise TableNotFound(
                 f"there was no table {name} in the catalog after its transaction {seq}: it was made later. "
                 "Begin another transaction or snapshot", path=str(name))
+        if row.delta is None:  # one that another library made has no history here
+            place = pointer or str(row.metadata_location)
+            return Loaded(name, row.table_id, place, self.iceberg.files.read(place))
+        log, version = self.delta.log(row), int(str(pointer))
         snapshot = log.update()
-        return log, snapshot if snapshot.version == int(version) else log.snapshot_at(int(version))
+        return log, snapshot if snapshot.version == version else log.snapshot_at(version)
 
 
 def _all(page: Callable[[str | None], Page[T]]) -> Iterator[T]:

@@ -19,15 +19,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from deltanb.catalog.commits import CatalogCommits, UnregisteredCommits
 from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.names import TableName
 from deltanb.catalog.rows import TableRow
+from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, TableAlreadyExists, TableNotFound
 from deltanb.options import options
-from deltanb.safe_text import shown
 from deltanb.schema.protocol import CATALOG_MANAGED, FEATURE_PREFIX, supports
 from deltanb.store.open import store_for
 from deltanb.transaction.delta_log import DeltaLog
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.base import LogStore
 
-__all__ = ["DeltaTables", "Warehouse"]
+__all__ = ["DeltaTables", "delete_table"]
 
 MAX_LOGS = 64
 """Logs kept open for tables that are asked for again and again."""
@@ -49,45 +48,6 @@ GRACE = 86_400_000
 
 MANAGED = {FEATURE_PREFIX + CATALOG_MANAGED: "supported", "delta.enableInCommitTimestamps": "true"}
 """What makes a table one of a catalog's."""
-
-
-class Warehouse:
-    """The folder below which a catalog's tables lie; no table is made or taken over anywhere else."""
-
-    def __init__(self, root: str | os.PathLike[str]) -> None:
-        text = os.fspath(root)
-        self.root = text.rstrip("/") if urlsplit(text).scheme else os.path.abspath(text)
-
-    def folder_for(self, name: TableName) -> str:
-        """A folder for a new table, named after it: one of its own, whatever other table had the name."""
-        return "/".join((self.root, *name.namespace, f"{name.name}-{options.new_id()[:8]}"))
-
-    def checked(self, location: str | os.PathLike[str]) -> str:
-        """A table's location as the catalog keeps it.
-
-        Raises:
-            InvalidArgument: it is not below the warehouse, or is no text.
-        """
-        try:
-            text = os.fspath(location)
-        except TypeError:
-            text = None
-        if not isinstance(text, str) or not text:
-            raise InvalidArgument(f"location is a path or a URI, found {shown(location)}")
-        root = store_for(text).root
-        if not _is_below(root, self.root):
-            raise InvalidArgument(
-                f"location {shown(text)} is outside of the warehouse {self.root}; a catalog has its tables "
-                "below its warehouse. Move the table there, or open a catalog with another warehouse")
-        return root
-
-
-def _is_below(path: str, root: str) -> bool:
-    if "://" not in path:
-        path, root = os.path.realpath(path), os.path.realpath(root)
-    elif ".." in path.split("/"):
-        return False
-    return path.startswith(root.rstrip("/") + "/")
 
 
 class DeltaTables:
@@ -129,8 +89,9 @@ class DeltaTables:
         """
         from deltanb.commands.define.create import create
 
-        place = self.warehouse.folder_for(name) if location is None else self.warehouse.checked(location)
-        store = store_for(place)
+        store = store_for(self.warehouse.new_location(name, options.new_id()) if location is None
+                          else self.warehouse.table_location(_whole(location), "location"))
+        place = store.root
         settings["properties"] = {**(settings.get("properties") or {}), **MANAGED}
         if next(store.list_all(""), None) is not None:
             raise TableAlreadyExists(
@@ -167,8 +128,8 @@ class DeltaTables:
         """
         from deltanb.commands.define.alter_properties import set_properties
 
-        place = self.warehouse.checked(location)
-        store = store_for(place)
+        store = store_for(self.warehouse.table_location(_whole(location), "location"))
+        place = store.root
         log = DeltaLog(store, UnregisteredCommits(store))
         if not log.exists:
             raise TableNotFound(f"there is no Delta table at {place} to be registered", path=place)
@@ -187,6 +148,11 @@ def delete_table(store: LogStore) -> None:
     for file in sorted(store.list_all(""), key=lambda file: not file.name.startswith("_delta_log/")):
         with suppress(OSError):
             store.delete(file.name)
+
+
+def _whole(location: str) -> str:
+    """A location as a person gives it: a path may be relative to the folder they are in."""
+    return location if "://" in location else os.path.abspath(location)
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -53,6 +53,12 @@ class Participant(Protocol):
     def discard(self, proposal: Any) -> None:
         """Delete what was staged and surely not ratified."""
 
+    def written(self, proposal: Any) -> list[str]:
+        """Files recorded as garbage that are none any more once the proposal is ratified."""
+
+    def asserted(self, version: int) -> Asserted:
+        """What is asked for a table that was only read: that it stands where it was."""
+
     def refusal(self, latest: object, version: int) -> DeltaError | None:
         """Why no attempt at a version can succeed; None where it was lost to another commit."""
 
@@ -158,12 +164,12 @@ class GroupDrive:
     def _ratified(self, step: Ratify) -> Ratified | Refused | Exception:
         expected = {name: version for name, version, _ in step.proposals}
         expected |= {name: version + 1 for name, version in step.stands}
-        stands = [Asserted(self.members[name].table_id, self.members[name].name, version)
-                  for name, version in step.stands]
+        stands = [self.members[name].asserted(version) for name, version in step.stands]
+        written = [path for name, _, staged in step.proposals for path in self.members[name].written(staged)]
         try:
             verdict = self.catalog.ratify(
                 step.txn_id, options.user_name, [staged for _, _, staged in step.proposals], stands,
-                summary=self.summary)
+                written=written, summary=self.summary)
         except CommitOutcomeUnknown as error:
             logger.warning("Ratifying transaction %s: %s; asking what became of it", step.txn_id, error)
             return OSError(str(error))

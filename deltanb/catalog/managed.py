@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.catalog.commits import CatalogCommits, Tails, staged_name
-from deltanb.catalog.ratification import DeltaCommit, Ratified
+from deltanb.catalog.ratification import Asserted, DeltaCommit, Ratified
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaError,
@@ -55,7 +55,8 @@ class Ratifier(Tails, Protocol):
     server."""
 
     def ratify(self, txn_id: str, principal: str | None, proposals: Sequence[Any],
-               assertions: Sequence[Any] = (), *, summary: str | None = None) -> Any:
+               assertions: Sequence[Any] = (), *, written: Iterable[str] = (),
+               summary: str | None = None) -> Any:
         """Move all proposed tables if all assertions hold, or none."""
 
     def outcome(self, txn_id: str) -> Ratified | None:
@@ -126,6 +127,14 @@ class ManagedCommitter(FolderCommitter):
         if proposal.file_name is not None:
             with suppress(OSError):
                 self.log.store.delete(staged_name(proposal.file_name))
+
+    def written(self, proposal: DeltaCommit) -> list[str]:
+        """None: what is staged and not ratified is found by its place."""
+        return []
+
+    def asserted(self, version: int) -> Asserted:
+        """That a version is the latest one."""
+        return Asserted(self.table_id, self.name, version)
 
     def refusal(self, latest: object, version: int) -> DeltaError | None:
         """Why no attempt at a version can succeed, where the catalog has ``latest``; None: it was lost."""

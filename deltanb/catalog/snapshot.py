@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from deltanb.catalog.iceberg_table import PinnedIcebergTable
 from deltanb.catalog.names import TableName
+from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
 from deltanb.display import Displayable
 from deltanb.table import DeltaTable
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["CatalogSnapshot"]
 
 
-class CatalogSnapshot(Displayable, Mapping[str, DeltaTable]):
+class CatalogSnapshot(Displayable, Mapping[str, Any]):
     """The tables of a catalog after one of its transactions, each a table that can be read only.
 
     No commit of several tables is seen in part: all tables are those of one instant.
@@ -38,11 +40,11 @@ class CatalogSnapshot(Displayable, Mapping[str, DeltaTable]):
         self.catalog = catalog
         self.seq = seq
         """The catalog's transaction after which the tables are seen."""
-        self._tables: dict[TableName, DeltaTable] = {}
+        self._tables: dict[TableName, DeltaTable | PinnedIcebergTable] = {}
         for name in names:
             self.table(name)
 
-    def table(self, name: Any) -> DeltaTable:
+    def table(self, name: Any) -> Any:
         """One of the tables, at the instant.
 
         Raises:
@@ -50,11 +52,12 @@ class CatalogSnapshot(Displayable, Mapping[str, DeltaTable]):
         """
         name = TableName.of(name)
         if name not in self._tables:
-            log, snapshot = self.catalog.table_at(name, self.seq)
-            self._tables[name] = DeltaTable(log, snapshot)
+            found = self.catalog.table_at(name, self.seq)
+            self._tables[name] = PinnedIcebergTable(self.catalog.iceberg, found) if isinstance(
+                found, Loaded) else DeltaTable(*found)
         return self._tables[name]
 
-    def __getitem__(self, name: Any) -> DeltaTable:
+    def __getitem__(self, name: Any) -> Any:
         return self.table(name)
 
     def __contains__(self, name: object) -> bool:
@@ -67,6 +70,7 @@ class CatalogSnapshot(Displayable, Mapping[str, DeltaTable]):
         return len(self._tables)
 
     @property
-    def versions(self) -> dict[str, int]:
-        """The version of each table that was asked for."""
-        return {str(name): table.version for name, table in self._tables.items()}
+    def versions(self) -> dict[str, int | None]:
+        """The version of each table that was asked for; of an Iceberg table the id of its snapshot."""
+        return {str(name): table.version if isinstance(table, DeltaTable) else table.snapshot_id
+                for name, table in self._tables.items()}

@@ -14,8 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltanb.catalog.group import GroupDrive
+from deltanb.catalog.iceberg_table import StagedIcebergTable
 from deltanb.catalog.managed import ManagedCommitter, summary_of
 from deltanb.catalog.names import TableName
+from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
+from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.display import Displayable
 from deltanb.errors import CommitOutcomeUnknown, DeltaConcurrentModificationException, IllegalStateError
 from deltanb.options import options
@@ -57,8 +60,35 @@ class CatalogTable(StagedTable):
 
 
 @dataclass
-class _Part:
-    """A table's part in the commit: its one transaction, and what that does."""
+class _IcebergPart:
+    """An Iceberg table's part in the commit."""
+
+    table: StagedIcebergTable
+    participant: IcebergMember
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.participant.change is None
+
+    @property
+    def does(self) -> str:
+        return "UPDATE TABLE"
+
+    def member(self, name: str) -> Member:
+        return self.participant.member(name)
+
+    def landed(self, version: int) -> None:
+        """Nothing follows: readers follow the catalog's pointer."""
+
+    def failed(self) -> None:
+        """Its files go with those of the table."""
+
+    has_surely_not_landed = True
+
+
+@dataclass
+class _DeltaPart:
+    """A Delta table's part in the commit: its one transaction, and what that does."""
 
     table: CatalogTable
     transaction: OptimisticTransaction
@@ -66,19 +96,45 @@ class _Part:
     operation: Operation
 
     @property
-    def committer(self) -> ManagedCommitter:
+    def participant(self) -> ManagedCommitter:
         found = self.transaction.committer
         assert isinstance(found, ManagedCommitter)
         return found
 
+    @property
+    def is_read_only(self) -> bool:
+        return self.table.is_read_only
+
+    @property
+    def does(self) -> str:
+        return self.operation.name
+
+    @property
+    def has_surely_not_landed(self) -> bool:
+        return self.transaction.has_surely_not_landed
+
     def member(self, name: str) -> Member:
         """Its steps, for the algorithm."""
-        txn = self.transaction
-        if not self.table.is_read_only:
-            return Member(name, self.committer.table_id, txn.commit_steps(self.actions, self.operation))
+        txn, table_id = self.transaction, self.participant.table_id
+        if not self.is_read_only:
+            return Member(name, table_id, txn.commit_steps(self.actions, self.operation))
         read = txn.prepare([], Operation(READ_ONLY, changes_data=True))
-        return Member(name, self.committer.table_id, stand_steps(
+        return Member(name, table_id, stand_steps(
             read, max_attempts=options.max_commit_attempts, clock=txn.clock))
+
+    def landed(self, version: int) -> None:
+        """The hooks, and files that came and went."""
+        self.transaction.run_post_commit_hooks()
+        committed = self.transaction.committed
+        self.table.landed(self.transaction, version,
+                          self.actions if committed is None else list(committed.actions))
+
+    def failed(self) -> None:
+        """Delete what it wrote for the commit itself."""
+        self.transaction.discard_written()
+
+
+_Part = _DeltaPart | _IcebergPart
 
 
 class CatalogTransaction(Displayable):
@@ -114,13 +170,16 @@ class CatalogTransaction(Displayable):
         """Why it failed, if it did."""
         self.drive: GroupDrive | None = None
         """Who takes the steps of the commit, once it has begun."""
-        self._tables: dict[TableName, CatalogTable] = {}
+        self._tables: dict[TableName, CatalogTable | StagedIcebergTable] = {}
         self._parts: dict[str, _Part] = {}
 
     # -- tables ------------------------------------------------------------------------------------
 
-    def table(self, name: Any) -> CatalogTable:
-        """A Delta table, as it was when the transaction began and with what was done to it since.
+    def table(self, name: Any) -> Any:
+        """A table, as it was when the transaction began and with what was done to it since.
+
+        Returns:
+            A Delta table with a table's methods, or an :class:`~deltanb.catalog.iceberg_table.IcebergTable`.
 
         Raises:
             TableNotFound: there is none of that name, or there was none then.
@@ -129,12 +188,15 @@ class CatalogTransaction(Displayable):
         self._must_be_open("table")
         name = TableName.of(name)
         if name not in self._tables:
-            log, snapshot = self.catalog.table_at(name, self.read_seq)
-            self._tables[name] = CatalogTable(log, snapshot, name)
+            found = self.catalog.table_at(name, self.read_seq)
+            if isinstance(found, Loaded):
+                self._tables[name] = StagedIcebergTable(self.catalog.iceberg, found, self._must_be_open)
+            else:
+                self._tables[name] = CatalogTable(*found, name)
         return self._tables[name]
 
     @property
-    def tables(self) -> Mapping[str, CatalogTable]:
+    def tables(self) -> Mapping[str, CatalogTable | StagedIcebergTable]:
         """The tables that were asked for so far, by name."""
         return {str(name): table for name, table in self._tables.items()}
 
@@ -202,19 +264,23 @@ class CatalogTransaction(Displayable):
         except BaseException as error:
             self.ended(error)
             raise
-        summary = {name: READ_ONLY if part.table.is_read_only else part.operation.name
-                   for name, part in self._parts.items()}
+        summary = {name: READ_ONLY if part.is_read_only else part.does for name, part in self._parts.items()}
         self.drive = GroupDrive(
-            group_steps(members, self.txn_id), {name: part.committer for name, part in self._parts.items()},
+            group_steps(members, self.txn_id), {name: part.participant for name, part in self._parts.items()},
             self.catalog.store, summary_of(summary))
         return self.drive
 
-    def _take_part(self, name: str, table: CatalogTable) -> None:
+    def _take_part(self, name: str, table: CatalogTable | StagedIcebergTable) -> None:
+        """A table that was asked for and neither read nor written takes none."""
+        if isinstance(table, StagedIcebergTable):
+            if table.takes_part:
+                self._parts[name] = _IcebergPart(table, table.part())
+            return
         txn, actions, operation = table.staged.together()
         txn.txn_id = self.txn_id
         if table.is_read_only and not (txn.reads.depends_on_files or txn.reads.app_ids):
-            return  # it was asked for and not read
-        self._parts[name] = _Part(table, txn, actions, operation)
+            return
+        self._parts[name] = _DeltaPart(table, txn, actions, operation)
         actions.extend(table.feed(txn))
 
     def ended(self, error: BaseException | None = None) -> GroupCommitted | None:
@@ -230,13 +296,13 @@ class CatalogTransaction(Displayable):
             return done
         self.error = error
         is_unknown = isinstance(error, CommitOutcomeUnknown) or any(
-            not part.transaction.has_surely_not_landed for part in self._parts.values())
+            not part.has_surely_not_landed for part in self._parts.values())
         if is_unknown:
             self._end("may have been committed; ask for the outcome of its txnId", "unknown")
             return None
         self._end("has failed", "failed")
         for part in self._parts.values():
-            part.transaction.discard_written()
+            part.failed()
         for table in self._tables.values():
             table.delete_written()
         return None
@@ -248,10 +314,7 @@ class CatalogTransaction(Displayable):
             if name not in done.versions:
                 continue
             try:
-                part.transaction.run_post_commit_hooks()
-                committed = part.transaction.committed
-                part.table.landed(part.transaction, done.versions[name],
-                                  part.actions if committed is None else list(committed.actions))
+                part.landed(done.versions[name])
             except Exception as error:
                 logger.warning("Version %d of %s is committed; what follows it failed: %s",
                                done.versions[name], name, error)
@@ -266,7 +329,8 @@ class CatalogTransaction(Displayable):
     def _end(self, how: str, status: Any) -> None:
         self.status = status
         for table in self._tables.values():
-            table.end = how
+            if isinstance(table, CatalogTable):
+                table.end = how
 
     def _must_be_open(self, what: str) -> None:
         if self.status != "open":

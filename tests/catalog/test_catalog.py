@@ -26,6 +26,11 @@ def files_below(folder: Path | str) -> list[str]:
                   for at, _, names in os.walk(folder) for name in names)
 
 
+def reopened(catalog: dn.Catalog) -> dn.Catalog:
+    """The same catalog, of which nothing is known yet."""
+    return dn.Catalog(catalog.store.database.engine.url.render_as_string(False), catalog.warehouse.uri)
+
+
 def rows(table: dn.DeltaTable) -> list[dict]:
     return sorted(table.to_arrow().to_pylist(), key=str)
 
@@ -103,7 +108,7 @@ def test_what_is_ratified_counts_whatever_the_folder_has(catalog: dn.Catalog) ->
     (log / f"_delta_log/{9:020}.checkpoint.parquet").write_bytes(b"above the newest")
     assert table.version == 1 and rows(table) == [{"id": 1}, {"id": 2}]
     table.append({"id": [3]})  # ratified; its publication finds a file of that name
-    other = dn.Catalog(catalog.store.database.engine.url.render_as_string(False), catalog.warehouse.root)
+    other = reopened(catalog)
     assert rows(other.table("shop.orders")) == [{"id": 1}, {"id": 2}, {"id": 3}]
     row = catalog.store.tables.load("shop.orders")
     assert row.delta is not None and (row.delta.latest, row.delta.published) == (2, 1)
@@ -121,7 +126,7 @@ def test_a_ratified_commit_whose_file_is_gone_is_named(catalog: dn.Catalog) -> N
     table.append({"id": [2]})
     (staged,) = (Path(table.path) / STAGED_FOLDER).iterdir()
     staged.unlink()
-    other = dn.Catalog(catalog.store.database.engine.url.render_as_string(False), catalog.warehouse.root)
+    other = reopened(catalog)
     with pytest.raises(errors.InvalidTable, match="has ratified version 1") as found:
         other.table("shop.orders").to_arrow()
     assert found.value.version == 1

@@ -64,7 +64,7 @@ def create(
         raise TableAlreadyExists(
             f"there is a table at {log.path} already (version {txn.read_version}); open it with "
             'deltanb.open(path), or say mode="ignore" or mode="overwrite"', path=log.path)
-    schema, data = _schema_and_data(data_or_schema)
+    schema, data = schema_and_data(data_or_schema)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     metadata = _metadata(schema, columns, properties or {}, name, description)
     try:
@@ -79,7 +79,7 @@ def create(
     return log
 
 
-def _schema_and_data(given: Any) -> tuple[StructType, Any]:
+def schema_and_data(given: Any) -> tuple[StructType, Any]:
     """The schema of the table to be, and its rows if there are any to write."""
     if isinstance(given, StructType):
         return given, None
