@@ -1,4 +1,4 @@
-"""The command line: ``deltanb lab``, ``deltanb history PATH``, ``deltanb describe PATH``.
+"""The command line: ``deltanb lab``, ``history PATH``, ``describe PATH``, ``serve``.
 
 What lives here: arguments, folders of tutorials, exit codes. 0 is success; 2 is an error that one
 line explains, on the error stream.
@@ -87,6 +87,20 @@ def _parser() -> argparse.ArgumentParser:
     describe = commands.add_parser("describe", help="show what a table is at its newest version")
     describe.add_argument("path", metavar="PATH", help="the table's folder")
     describe.set_defaults(run=_describe)
+
+    serve = commands.add_parser(
+        "serve", help="serve a catalog of tables over HTTP (Iceberg REST)",
+        description="Serve a catalog over HTTP until SIGINT or SIGTERM. Prints the URL it serves on; every "
+        "request is a line of JSON on the error stream.")
+    serve.add_argument("--catalog", required=True, metavar="URL",
+                       help="the database: sqlite:///FILE or postgresql://…")
+    serve.add_argument("--warehouse", required=True, metavar="DIR", help="the folder below which tables lie")
+    serve.add_argument("--host", default="127.0.0.1", help="where to listen (default %(default)s)")
+    serve.add_argument("--port", type=_port, default=8181, help="default %(default)s; 0 takes any")
+    access = serve.add_mutually_exclusive_group(required=True)
+    access.add_argument("--token-file", metavar="FILE", help="who may do what (JSON)")
+    access.add_argument("--no-auth", action="store_true", help="let everyone in; on loopback only")
+    serve.set_defaults(run=_serve)
     return parser
 
 
@@ -94,6 +108,22 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
+    return int(text)
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    from deltanb.catalog.server.logs import log_to
+    from deltanb.catalog.server.serving import run, service_of
+
+    service = service_of(arguments.catalog, arguments.warehouse, arguments.host, arguments.token_file)
+    log_to(sys.stderr)
+    run(service, arguments.host, arguments.port,
+        lambda url: print(f"deltanb: the catalog is served at {url}", flush=True))
 
 
 def _history(arguments: argparse.Namespace) -> None:

@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_report_header() -> list[str]:
     """Say once, at the top, which tests skip because what they need is not on this machine."""
-    from tests.catalog.server import initdb
+    from tests.catalog.postgresql import initdb
 
     return [
         f"shared data: {'present' if SHARED.is_dir() else f'absent ({SHARED}), its tests skip'}",

@@ -20,7 +20,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 from deltanb.catalog.ratification import DeltaCommit, IcebergSwap
 from deltanb.catalog.registry import TableRow
 from deltanb.catalog.store import CatalogStore
-from tests.catalog.server import ELSEWHERE, initdb
+from tests.catalog.postgresql import ELSEWHERE, initdb
 
 _numbers = itertools.count(1)
 

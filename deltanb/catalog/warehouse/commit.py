@@ -169,7 +169,7 @@ class Committer:
         """
         self.check_request(changes)
         deadline = options.timer() + int(self.limits.seconds * _SECOND)
-        txn_id = options.new_id()
+        txn_id = f"txn-{options.new_id()}"
         prepared: Prepared | None = None
         for _ in range(1 + MAX_RETRIES):
             prepared = self.prepare(changes, prepared)

@@ -1,0 +1,86 @@
+"""Errors as a server answers them: a status and a body in the shape of the Iceberg REST specification.
+
+What lives here: which error is which status. A client takes 500 on a commit for "nobody knows whether it
+landed", so what is certain never is one: 4xx where asking again is no use, 503 where it is.
+What it does not know: what was asked.
+"""
+
+from __future__ import annotations
+
+from deltanb import errors
+from deltanb.catalog.iceberg.fields import Json
+from deltanb.catalog.server.messages import NoSuchCatalog, Reply
+from deltanb.catalog.server.tokens import Expired, Forbidden, Unauthorized
+
+__all__ = ["MAY_BE_KEPT", "refusal", "refused"]
+
+MAY_BE_KEPT = frozenset({400, 404, 406, 409, 422})
+"""Refusals that the same request would meet again: they are kept for its idempotency key."""
+
+RETRY_SECONDS = "1"
+
+# The first class that fits counts.
+_STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
+    (Expired, 419, "AuthenticationTimeoutException"),
+    (Unauthorized, 401, "NotAuthorizedException"),
+    (Forbidden, 403, "ForbiddenException"),
+    (errors.TableNotFound, 404, "NoSuchTableException"),
+    (errors.NamespaceNotFound, 404, "NoSuchNamespaceException"),
+    (errors.TableAlreadyExists, 409, "AlreadyExistsException"),
+    (errors.NamespaceAlreadyExists, 409, "AlreadyExistsException"),
+    (errors.NamespaceNotEmpty, 409, "NamespaceNotEmptyException"),
+    (errors.CommitFailed, 409, "CommitFailedException"),
+    (errors.UnsupportedProtocol, 406, "UnsupportedOperationException"),
+    (NoSuchCatalog, 404, "NoSuchCatalogException"),
+    (errors.InvalidArgument, 400, "BadRequestException"),
+    (errors.InvalidTable, 400, "ValidationException"),
+    (errors.CommitOutcomeUnknown, 500, "CommitStateUnknownException"),
+    (errors.CommitTimedOut, 503, "ServiceUnavailableException"),
+    (errors.MaxCommitRetriesExceeded, 503, "ServiceUnavailableException"),
+    (errors.StorageError, 503, "ServiceUnavailableException"),
+    (errors.DataFileNotFound, 503, "ServiceUnavailableException"),
+)
+
+
+def refusal(error: Exception) -> Reply:
+    """The answer to a request that an error ended.
+
+    >>> refusal(errors.TableNotFound("there is no table ns.t", path="ns.t")).value
+    {'error': {'message': 'Table does not exist: ns.t', 'type': 'NoSuchTableException', 'code': 404}}
+    >>> refusal(KeyError("a bug")).value
+    {'error': {'message': 'the server failed; its log says how', 'type': 'InternalServerError', 'code': 500}}
+    """
+    for kind, status, name in _STATUSES:
+        if isinstance(error, kind):
+            return refused(status, name, _message(error), **_more(error))
+    return refused(500, "InternalServerError", "the server failed; its log says how")
+
+
+def refused(status: int, name: str, message: str, **more: object) -> Reply:
+    """The answer of a status, in the specification's shape."""
+    value: Json = {"error": {"message": message, "type": name, "code": status, **more}}
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": RETRY_SECONDS}}.get(status, {})
+    return Reply(status, value, headers)
+
+
+def _message(error: Exception) -> str:
+    """The sentence; for what is there or not, the one that clients of Iceberg look for."""
+    if isinstance(error, errors.TableNotFound):
+        return f"Table does not exist: {', '.join(map(str, getattr(error, 'names', [error.path])))}"
+    if isinstance(error, errors.TableAlreadyExists):
+        return f"Table already exists: {error.path}"
+    if isinstance(error, errors.NamespaceNotFound):
+        return f"Namespace does not exist: {error.namespace}"
+    if isinstance(error, errors.NamespaceAlreadyExists):
+        return f"Namespace already exists: {error.namespace}"
+    if isinstance(error, errors.NamespaceNotEmpty):
+        return f"Namespace {error.namespace} is not empty: {error}"
+    return str(error)
+
+
+def _more(error: Exception) -> Json:
+    if isinstance(error, errors.CommitFailed):
+        return {"failed-requirements": error.failed_requirements}
+    if isinstance(error, errors.BadRequest):
+        return {"field": error.field}
+    return {}

@@ -1,0 +1,44 @@
+"""A server of a catalog, asked in the process: on either database, its files in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="the server is an extra: pip install 'deltanb[catalog]'")
+
+from deltanb.catalog.server.app import application
+from deltanb.catalog.server.service import Service
+from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.options import set_options
+from tests.catalog.server.ask import Client
+from tests.helpers import tree
+
+
+@pytest.fixture(autouse=True)
+def unsynced() -> Iterator[None]:
+    """No test here is about the disk."""
+    with set_options(durability="none"):
+        yield
+
+
+@pytest.fixture
+def service(store: CatalogStore, tmp_path: Path) -> Service:
+    """The catalog's, without tokens; the namespace ``ns`` is there."""
+    return Service(IcebergTables(store, tmp_path / "lake"))
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    """Asks the server."""
+    with Client(application(service)) as client:
+        yield client
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Callable[[], set[str]]:
+    """The names of all files in the warehouse."""
+    return lambda: tree(tmp_path / "lake")
