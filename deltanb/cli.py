@@ -1,7 +1,7 @@
-"""The command line: ``deltanb lab``, ``history PATH``, ``describe PATH``, ``serve``.
+"""The command line: ``deltanb lab``, ``history PATH``, ``describe PATH``, ``serve``, ``catalog check``.
 
-What lives here: arguments, folders of tutorials, exit codes. 0 is success; 2 is an error that one
-line explains, on the error stream.
+What lives here: arguments, folders of tutorials, exit codes. 0 is success; 1 is a catalog that is not as it
+should be; 2 is an error that one line explains, on the error stream.
 What it does not know: the log, the views. It prints what a table says of itself.
 """
 
@@ -39,12 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if known.command == "lab":
             return _lab(known.folder, rest)
-        command: Callable[[argparse.Namespace], None] = known.run
-        command(known)
+        command: Callable[[argparse.Namespace], int | None] = known.run
+        return command(known) or 0
     except (DeltaError, OSError) as error:
         print(f"deltanb: {safe(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
-    return 0
 
 
 def _split(given: list[str]) -> tuple[list[str], list[str]]:
@@ -101,6 +100,20 @@ def _parser() -> argparse.ArgumentParser:
     access.add_argument("--token-file", metavar="FILE", help="who may do what (JSON)")
     access.add_argument("--no-auth", action="store_true", help="let everyone in; on loopback only")
     serve.set_defaults(run=_serve)
+
+    catalog = commands.add_parser(
+        "catalog", help="look after a catalog",
+        description="check looks at every invariant of a catalog and changes nothing; its exit code is 1 "
+        "where something is wrong. sweep publishes what crashes have left unpublished and deletes files "
+        "that are nobody's.")
+    catalog.add_argument("what", choices=["check", "sweep"])
+    catalog.add_argument(
+        "--catalog", required=True, metavar="URL", help="sqlite:///FILE or postgresql://...")
+    catalog.add_argument("--name", default="default", help="of the catalog in the database")
+    catalog.add_argument(
+        "--grace", type=_positive, default=24, metavar="HOURS",
+        help="how long a sweep leaves alone what may be unfinished (default %(default)s)")
+    catalog.set_defaults(run=_catalog)
     return parser
 
 
@@ -136,6 +149,19 @@ def _describe(arguments: argparse.Namespace) -> None:
     from deltanb.table import DeltaTable
 
     print(DeltaTable.for_path(arguments.path))
+
+
+def _catalog(arguments: argparse.Namespace) -> int:
+    from deltanb.catalog.store import CatalogStore
+    from deltanb.catalog.upkeep import check, sweep
+
+    with CatalogStore(arguments.catalog, arguments.name) as store:
+        if arguments.what == "sweep":
+            print(safe(str(sweep(store, arguments.grace * 3_600_000))))
+            return 0
+        findings = check(store)
+    print(safe("\n".join(map(str, findings)) or "nothing is wrong, and there is nothing to sweep"))
+    return int(any(finding.is_fault for finding in findings))
 
 
 def _lab(folder: Path | None, rest: list[str]) -> int:

@@ -17,16 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from deltanb.errors import InvalidTable, VersionNotFound
-from deltanb.log.commits import LOG_FOLDER, FolderCommits, commit_name
+from deltanb.log.commits import STAGED_FOLDER, FolderCommits, commit_name
 from deltanb.store.base import FileStatus, LogStore
 
 if TYPE_CHECKING:
     from deltanb.catalog.store import Commit, Tail
 
-__all__ = ["STAGED_FOLDER", "CatalogCommits", "Tails", "UnregisteredCommits", "staged_name"]
-
-STAGED_FOLDER = f"{LOG_FOLDER}/_staged_commits"
-
+__all__ = ["CatalogCommits", "Tails", "UnregisteredCommits", "staged_name"]
 
 class Tails(Protocol):
     """What is asked of a catalog: :class:`~deltanb.catalog.store.CatalogStore`, or one behind a server."""

@@ -15,8 +15,9 @@ from itertools import pairwise
 from deltanb.catalog.history import Change, text_of
 from deltanb.catalog.names import TableName, joined
 from deltanb.catalog.rows import insert_iceberg, named
-from deltanb.catalog.tables import delta_commits, delta_tables, iceberg_tables, sa
-from deltanb.errors import InvalidArgument, TableAlreadyExists
+from deltanb.catalog.tables import delta_commits, delta_tables, garbage, iceberg_tables, sa
+from deltanb.errors import DataFileNotFound, InvalidArgument, TableAlreadyExists
+from deltanb.log.commits import STAGED_FOLDER
 from deltanb.transaction.group import Ratified
 
 __all__ = ["Asserted", "DeltaCommit", "IcebergSwap", "Ratified", "Refused", "moved"]
@@ -133,10 +134,16 @@ def _advanced(connection: sa.Connection, txn_id: str, commit: DeltaCommit) -> bo
         **{f"new_{name}": getattr(commit, name) for name in _KEPT}})
     if not done.rowcount:
         return False
-    connection.execute(_COMMIT, {
+    added = connection.execute(_COMMIT, {
         "table_id": commit.table_id, "version": commit.version, "file_name": commit.file_name,
         "file_size": commit.file_size, "mtime": commit.mtime, "ict": commit.ict, "inline": commit.inline,
-        "txn_id": txn_id})
+        "txn_id": txn_id, "staged": f"/{STAGED_FOLDER}/{commit.file_name}"},
+        execution_options={"preserve_rowcount": True})
+    if added.rowcount != 1:
+        raise DataFileNotFound(
+            f"version {commit.version} of {commit.name}: its staged file was swept, since it took "
+            "too long until it was to be ratified; nothing was committed. Run the operation again",
+            path=str(commit.file_name))
     return True
 
 
@@ -188,4 +195,11 @@ _ADVANCE = delta_tables.update().where(
 ).values(latest_version=sa.bindparam("new"), **{
     column.name: sa.func.coalesce(sa.bindparam(f"new_{name}", type_=column.type), column)
     for name, column in _KEPT.items()})
-_COMMIT = delta_commits.insert()
+# A statement of its own after the table's row is held: it sees every claim (``CatalogStore.claim_staged``).
+_CLAIMED = sa.exists().where(
+    garbage.c.path == delta_tables.c.location + sa.bindparam("staged", type_=sa.Text), garbage.c.swept)
+_COMMIT = delta_commits.insert().from_select(
+    [column.name for column in delta_commits.c],
+    sa.select(*(sa.cast(sa.bindparam(column.name, type_=column.type), column.type)
+                for column in delta_commits.c))
+    .where(_state.table_id == sa.bindparam("table_id"), ~_CLAIMED))

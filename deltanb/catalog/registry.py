@@ -6,7 +6,7 @@ What it does not know: what is in a table's log or metadata file. Versions and l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -169,6 +169,22 @@ class Registry:
             self._database.read(lambda connection: require_namespace(connection, self._catalog, space))
         return Page.of([row.name.name for row in rows], rows, size)
 
+    def every(self, size: int = 1000) -> Iterator[TableRow]:
+        """All tables of the catalog, by namespace and name, read in pages; those without an id get none."""
+        columns = iceberg_tables.c
+        key = sa.tuple_(columns.table_namespace, columns.table_name)
+        after: tuple[str, str] | None = None
+        while True:
+            query = select_rows().where(columns.catalog_name == self._catalog, is_table()).order_by(
+                columns.table_namespace, columns.table_name).limit(size)
+            if after is not None:
+                query = query.where(key > after)
+            found = self._database.read(partial(_rows_of, query))
+            yield from map(row_of, found)
+            if len(found) < size:
+                return
+            after = found[-1].table_namespace, found[-1].table_name
+
     def rename(self, old: Any, new: Any) -> None:
         """Give a table another name, in this or another namespace.
 
@@ -233,6 +249,10 @@ class Registry:
 
         return self._writer.write(
             both, lambda connection: done[0] if seq_of(connection, txn_id) else None, txn_id)
+
+
+def _rows_of(query: sa.Select[Any], connection: sa.Connection) -> list[Any]:
+    return list(connection.execute(query).all())
 
 
 def _check_location(location: Any, most: int | None) -> None:

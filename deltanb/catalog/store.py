@@ -7,7 +7,7 @@ What it does not know: files, logs, HTTP.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from deltanb.catalog.database import Database, Undo
@@ -24,10 +24,14 @@ from deltanb.catalog.ratification import (
     ordered,
 )
 from deltanb.catalog.registry import Registry
-from deltanb.catalog.tables import delta_commits, delta_tables, sa
+from deltanb.catalog.rows import TableRow
+from deltanb.catalog.tables import delta_commits, delta_tables, garbage, insert, sa
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
 
 __all__ = ["CatalogStore", "Commit", "Replayed", "Tail"]
+
+CLAIMED = "a staged commit that was swept"
+NEVER = 2**62  # a claim is not due to be deleted: its file is, at once
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,40 @@ class CatalogStore:
             if table_id not in tails:
                 raise _no_delta_table(table_id)
         return tails
+
+    def every_table(self) -> Iterator[TableRow]:
+        """All tables of the catalog, page by page, by namespace and name."""
+        yield from self.tables.every()
+
+    def claim_staged(self, table_id: str, paths: Iterable[str]) -> list[str]:
+        """Those of a Delta table's staged files, by their paths, of which no commit can be made from now on.
+
+        A file that is a commit by now is not among them. The claims stand until :meth:`forget_claims`: for as
+        long as the version can still be ratified.
+        """
+        wanted = sorted(set(paths))
+
+        def work(connection: sa.Connection) -> list[str]:
+            # Whoever ratifies a version holds this row, and looks at the claims after that.
+            held = sa.select(delta_tables.c.latest_version).where(delta_tables.c.table_id == table_id)
+            connection.execute(held.with_for_update())
+            names = {path.rpartition("/")[2]: path for path in wanted}
+            ratified = sa.select(delta_commits.c.file_name).where(
+                delta_commits.c.table_id == table_id, delta_commits.c.file_name.in_(names))
+            free = sorted(set(names) - set(connection.execute(ratified).scalars()))
+            for name in free:
+                claim = insert(connection, garbage).values(
+                    path=names[name], reason=CLAIMED, not_before=NEVER, swept=True)
+                connection.execute(claim.on_conflict_do_update(index_elements=["path"], set_={"swept": True}))
+            return [names[name] for name in free]
+
+        return self.database.write(work)
+
+    def forget_claims(self, is_over: Callable[[str], bool]) -> None:
+        """Take out claims of staged files by their paths: those whose versions somebody else has by now."""
+        query = sa.select(garbage.c.path).where(garbage.c.reason == CLAIMED)
+        paths = self.database.read(lambda connection: connection.execute(query).scalars().all())
+        self.garbage.forget(path for path in paths if is_over(path))
 
     def content(self, table_id: str, version: int) -> bytes:
         """The content of an inline commit.

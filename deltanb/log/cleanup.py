@@ -23,6 +23,7 @@ from deltanb.log.checkpoint.names import (
     sidecar_name,
 )
 from deltanb.log.checkpoint.read import open_checkpoint
+from deltanb.log.commits import STAGED_FOLDER
 from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.schema import properties
@@ -43,6 +44,9 @@ DAY_MS = 86_400_000
 _VERSIONED = re.compile(
     r"_delta_log/(?P<version>\d{20})\.(?:(?P<commit>json)|(?P<crc>crc)|\d{20}\.compacted\.json)"
 )
+
+
+_STAGED = re.compile(re.escape(STAGED_FOLDER) + r"/(\d{20})\.[^/]+\.json")
 
 
 def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
@@ -69,7 +73,7 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
     else:
         cutoff = options.clock() - retention
     base = _base(log, names, cutoff, snapshot)
-    expired = [] if base is None else _expired(names, base)
+    expired = [] if base is None else _expired(names, base) + _staged(log.store, base)
     expired += _abandoned(log.store, names)
     expired += _orphans(log.store, sorted(set(names) - set(expired)))
     inside = Inside(log.store, LOG_FOLDER)
@@ -157,6 +161,13 @@ def _expired(names: Iterable[str], base: int) -> list[str]:
         if int(match["version"]) < base + is_compaction:
             (commits if match["commit"] else others).append(name)
     return [*commits, *others, *checkpoints]
+
+
+def _staged(store: LogStore, base: int) -> list[str]:
+    """What was staged for versions up to the base: a checkpoint is of published versions only (PROTOCOL.md,
+    "Metadata Cleanup")."""
+    found = ((name, _STAGED.fullmatch(name)) for name in store.list_names(f"{STAGED_FOLDER}/"))
+    return [name for name, match in found if match and int(match[1]) <= base]
 
 
 def _abandoned(store: LogStore, names: list[str]) -> list[str]:

@@ -19,9 +19,11 @@ from typing import Protocol
 
 from deltanb.store.base import FileStatus, LogStore
 
-__all__ = ["LOG_FOLDER", "Commits", "FolderCommits", "commit_name", "commits_among"]
+__all__ = ["LOG_FOLDER", "STAGED_FOLDER", "Commits", "FolderCommits", "commit_name", "commits_among"]
 
 LOG_FOLDER = "_delta_log"
+STAGED_FOLDER = f"{LOG_FOLDER}/_staged_commits"
+"""Where commits lie that a catalog may ratify; none of them counts by being there."""
 _LOG_START = LOG_FOLDER + "/"
 _NAME = _LOG_START + "%020d.json"  # zero-padded: PROTOCOL.md, "Delta Log Entries"
 _LENGTH = len(_NAME % 0)

@@ -10,8 +10,7 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.catalog.commits import STAGED_FOLDER
-from deltanb.log.commits import commit_name
+from deltanb.log.commits import STAGED_FOLDER, commit_name
 
 
 @pytest.fixture
@@ -363,3 +362,19 @@ def test_a_clock_that_is_set_back_changes_no_order(shop: dn.Catalog) -> None:
     assert times == sorted(times, reverse=True)
     stamps = [entry.timestamp for entry in table.history()]
     assert stamps == sorted(set(stamps), reverse=True)
+
+
+def test_a_log_clean_up_removes_what_was_staged_for_the_versions_that_go(catalog: dn.Catalog) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1]}, properties={
+        "delta.logRetentionDuration": "interval 1 days", "delta.checkpointInterval": 3})
+    for number in range(4):
+        table.append({"id": [number]})
+    log = Path(table.path)
+    now = table.snapshot.timestamp
+    for version in range(5):
+        os.utime(log / commit_name(version), (version, version))
+    with dn.set_options(clock=lambda: now + 5 * 86_400_000):
+        table.log.clean_up()
+    assert [file.name[:20] for file in sorted((log / STAGED_FOLDER).iterdir())] == [f"{4:020}"]
+    assert not (log / commit_name(2)).exists() and (log / commit_name(4)).exists()
+    assert reopened(catalog).table("shop.orders").to_arrow().num_rows == 5

@@ -1,0 +1,197 @@
+"""What ``deltanb catalog check`` finds and ``sweep`` clears away, and what it never touches."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import deltanb as dn
+from deltanb import cli, errors
+from deltanb.catalog.upkeep import check, sweep
+from deltanb.log.commits import STAGED_FOLDER, commit_name
+from deltanb.options import options
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def catalog(new_url: Callable[[], str], tmp_path: Path) -> Iterator[dn.Catalog]:
+    with dn.Catalog(new_url(), warehouse=tmp_path / "lake") as catalog:
+        catalog.create_namespace("shop")
+        catalog.create_table("shop.orders", {"id": [1]})
+        yield catalog
+
+
+def url_of(catalog: dn.Catalog) -> str:
+    return catalog.store.database.engine.url.render_as_string(False)
+
+
+def kinds(catalog: dn.Catalog) -> list[tuple[str, bool]]:
+    return [(found.kind, found.is_fault) for found in check(catalog.store)]
+
+
+def log_of(catalog: dn.Catalog, name: str = "shop.orders") -> Path:
+    return Path(catalog.table(name).path)
+
+
+def left_unpublished(catalog: dn.Catalog, count: int = 1) -> None:
+    """Commits whose publication failed."""
+    log = log_of(catalog)
+    table = catalog.table("shop.orders")
+    in_the_way = log / commit_name(table.version + 1)
+    in_the_way.write_bytes(b"{}")
+    for _ in range(count):
+        table.append({"id": [7]})
+    in_the_way.unlink()
+
+
+def stray(catalog: dn.Catalog, version: int, age: int = 2 * DAY) -> Path:
+    """A staged file that a writer left behind which was killed before its ratification."""
+    folder = log_of(catalog) / STAGED_FOLDER
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{version:020}.11111111-2222-3333-4444-555555555555.json"
+    file.write_bytes(b"{}")
+    then = (options.clock() - age) / 1000
+    os.utime(file, (then, then))
+    return file
+
+
+def test_a_sound_catalog_has_no_findings(catalog: dn.Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+    catalog.create_table("shop.events", "id bigint", format="iceberg")
+    with catalog.transaction() as txn:
+        txn.table("shop.orders").append({"id": [2]})
+    assert kinds(catalog) == [("staged", False)]
+    assert cli.main(["catalog", "check", "--catalog", url_of(catalog)]) == 0
+    assert "note  staged  shop.orders" in capsys.readouterr().out
+
+
+def test_what_is_unpublished_is_published(catalog: dn.Catalog) -> None:
+    left_unpublished(catalog, 2)
+    assert kinds(catalog) == [("unpublished", False)] * 2
+    done = sweep(catalog.store)
+    assert done.published == {"shop.orders": 2} and not done.left
+    row = catalog.store.tables.load("shop.orders")
+    assert row.delta is not None and row.delta.published == 2
+    assert {(log_of(catalog) / commit_name(v)).exists() for v in range(3)} == {True}
+    assert {kind for kind, _ in kinds(catalog)} == {"staged"}
+    assert sorted(catalog.table("shop.orders").to_arrow()["id"].to_pylist()) == [1, 7, 7]
+
+
+def test_staged_files_go_after_the_grace_period(catalog: dn.Catalog) -> None:
+    catalog.table("shop.orders").append({"id": [2]})
+    published, = (log_of(catalog) / STAGED_FOLDER).iterdir()
+    lost, dead = stray(catalog, 1), stray(catalog, 2)
+    young = stray(catalog, 2, age=1000).rename(dead.with_name(f"{2:020}.young.json"))
+    dead = stray(catalog, 2)
+    assert kinds(catalog) == [("staged", False)] * 4
+    done = sweep(catalog.store)
+    assert sorted(done.deleted) == sorted(map(str, (lost, dead)))
+    assert young.exists() and published.exists()
+    old = (options.clock() - 2 * DAY) / 1000
+    os.utime(published, (old, old))
+    assert sweep(catalog.store).deleted == (str(published),)
+    assert sorted(catalog.table("shop.orders").to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_the_file_of_a_commit_that_is_not_published_stays(catalog: dn.Catalog) -> None:
+    (log_of(catalog) / commit_name(1)).write_bytes(b"{}")
+    catalog.table("shop.orders").append({"id": [2]})
+    ratified, = (log_of(catalog) / STAGED_FOLDER).iterdir()
+    old = (options.clock() - 2 * DAY) / 1000
+    os.utime(ratified, (old, old))
+    assert kinds(catalog) == [("diverged", True)]
+    done = sweep(catalog.store)
+    assert not done.published and not done.deleted and "written past the catalog" in done.left[0]
+    assert ratified.exists()
+
+
+def test_a_writer_whose_file_was_claimed_is_refused(catalog: dn.Catalog) -> None:
+    """It staged, then stood still for longer than the grace period; nothing of it may be ratified."""
+    table = catalog.table("shop.orders")
+    txn = table.start_transaction()
+    files = txn.write_files({"id": [2]})
+    committer = txn.committer
+    stage = committer.stage
+
+    def slowly(version: int, body: bytes):
+        proposal = stage(version, body)
+        (staged,) = (log_of(catalog) / STAGED_FOLDER).iterdir()
+        old = (options.clock() - 2 * DAY) / 1000
+        os.utime(staged, (old, old))
+        assert sweep(catalog.store).deleted == (str(staged),)
+        return proposal
+
+    committer.stage = slowly
+    with pytest.raises(errors.DataFileNotFound, match="took too long"):
+        txn.commit(files, "WRITE")
+    assert txn.status == "failed" and table.version == 0
+    assert table.append({"id": [3]}) == 1
+    claims: list[str] = []
+    catalog.store.forget_claims(lambda path: bool(claims.append(path)))
+    assert len(claims) == 1  # nobody can ratify version 1 any more, so the next sweep forgets it
+    sweep(catalog.store)
+    catalog.store.forget_claims(lambda path: bool(claims.append(path)))
+    assert len(claims) == 1
+
+
+def test_a_claim_whose_sweep_was_killed_is_finished_by_the_next(catalog: dn.Catalog) -> None:
+    file = stray(catalog, 1)
+    row = catalog.store.tables.load("shop.orders")
+    assert catalog.store.claim_staged(row.table_id, [str(file)]) == [str(file)]
+    assert kinds(catalog) == [("staged", False)]
+    assert sweep(catalog.store).deleted == (str(file),) and not file.exists()
+    assert kinds(catalog) == []
+
+
+def test_a_table_whose_creation_was_cut_off_goes(
+    catalog: dn.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*args: object, **settings: object) -> None:
+        raise errors.CommitOutcomeUnknown("killed")
+
+    monkeypatch.setattr(catalog.store.tables, "register_delta", killed)
+    now = options.clock()
+    with dn.set_options(clock=lambda: now - 2 * DAY), pytest.raises(errors.CommitOutcomeUnknown):
+        catalog.create_table("shop.late", {"id": [1]})
+    monkeypatch.undo()
+    (folder,) = (tmp_path / "lake" / "shop").glob("late-*")
+    assert list(folder.rglob("*.parquet")) and ("garbage", False) in kinds(catalog)
+    assert sweep(catalog.store).deleted == (str(folder),)
+    assert not list(folder.rglob("*.*"))
+    assert kinds(catalog) == []
+
+
+def test_a_table_that_was_registered_after_all_stays(catalog: dn.Catalog) -> None:
+    place = catalog.table("shop.orders").path
+    catalog.store.garbage.record([place], "a table that is being created", 0)
+    assert sweep(catalog.store).deleted == () and catalog.table("shop.orders").to_arrow().num_rows == 1
+
+
+def test_faults_are_named(catalog: dn.Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+    log = log_of(catalog)
+    (log / commit_name(5)).write_bytes(b"{}")
+    assert kinds(catalog) == [("foreign", True)]
+    (log / commit_name(5)).unlink()
+    left_unpublished(catalog)
+    (staged,) = (log / STAGED_FOLDER).iterdir()
+    staged.rename(log / "elsewhere")
+    assert ("gap", True) in kinds(catalog)
+    assert cli.main(["catalog", "check", "--catalog", url_of(catalog)]) == 1
+    assert "FAULT  gap  shop.orders" in capsys.readouterr().out
+    (log / "elsewhere").rename(staged)
+    table = catalog.create_table("shop.events", "id bigint", format="iceberg")
+    place = Path(table.loaded().metadata_location.removeprefix("file://"))
+    place.rename(place.with_suffix(".gone"))
+    assert ("missing", True) in kinds(catalog)
+    place.with_suffix(".gone").rename(place)
+    place.write_text(json.dumps({"format-version": 2}))
+    assert ("missing", True) in kinds(catalog)
+
+
+def test_a_missing_database_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["catalog", "check", "--catalog", "sqlite:////no/such/folder/x.db"]) == 2
+    assert capsys.readouterr().err.startswith("deltanb: ")
