@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.catalog import pyiceberg_client
 from deltanb.catalog.delta import DeltaTables, delete_table
+from deltanb.catalog.history import CatalogHistory, Entry
 from deltanb.catalog.iceberg_table import IcebergTable
 from deltanb.catalog.names import MAX_PAGE, Page, TableName
+from deltanb.catalog.overview import Overview, names_of, overview
 from deltanb.catalog.rows import taken
 from deltanb.catalog.snapshot import CatalogSnapshot
 from deltanb.catalog.store import CatalogStore
@@ -29,10 +31,10 @@ from deltanb.commands.define.create import schema_and_data
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, TableNotFound
 from deltanb.options import options
+from deltanb.safe_text import shown
 from deltanb.table import DeltaTable
 
 if TYPE_CHECKING:
-    from deltanb.catalog.history import Entry
     from deltanb.catalog.rows import TableRow
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
@@ -305,9 +307,18 @@ class Catalog(Displayable):
 
         return CatalogSnapshot(self, self.store.instant(to_milliseconds(moment)), names)
 
-    def history(self, limit: int | None = None) -> list[Entry]:
-        """The catalog's transactions, newest first; at most ``limit`` of them."""
-        newest, found, after = self.store.instant(), [], 0
+    def history(self, limit: int | None = None) -> CatalogHistory:
+        """The catalog's transactions, newest first; at most ``limit`` of them.
+
+        A sequence that does not change; ``.names`` has the names of the tables by their ids.
+
+        Raises:
+            InvalidArgument: a limit below 1.
+        """
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+            raise InvalidArgument(f"limit={shown(limit)} is not a number of transactions, 1 or more")
+        newest, after = self.store.instant(), 0
+        found: list[Entry] = []
         if limit is not None:
             after = max(0, newest - limit)
         while after < newest:
@@ -316,7 +327,13 @@ class Catalog(Displayable):
                 break
             found += page
             after = page[-1].seq
-        return found[::-1] if limit is None else found[::-1][:limit]
+        ids = (table_id for entry in found for table_id in entry.changes)
+        names = names_of(self.store.database, self.name, ids)
+        return CatalogHistory(found[::-1][:limit], names, self.name, max(newest, len(found)))
+
+    def overview(self, most: int = 20) -> Overview:
+        """What it has at a glance, as its picture shows it: at most ``most`` tables and transactions."""
+        return overview(self.store.database, self.name, most)
 
     def table_at(self, name: TableName, seq: int) -> tuple[DeltaLog, Snapshot] | Loaded:
         """A table after a transaction of the catalog: a Delta table's log and snapshot, or an Iceberg table.

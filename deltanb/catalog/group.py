@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from deltanb.catalog import progress
 from deltanb.catalog.ratification import Asserted
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.options import options
@@ -75,6 +76,7 @@ class GroupDrive:
 
     def __init__(
         self, steps: GroupSteps, members: Mapping[str, Participant], catalog: Ratifier, summary: str,
+        grid: progress.GroupCommit | None = None,
     ) -> None:
         self.steps, self.members, self.catalog, self.summary = steps, members, catalog, summary
         self.step: Step | None = None
@@ -83,6 +85,8 @@ class GroupDrive:
         """What the step before was answered."""
         self.committed: GroupCommitted | None = None
         """The step that says the commit succeeded; None until then."""
+        self.progress = progress.begun("", dict.fromkeys(members, "")) if grid is None else grid
+        """How far each table is, after the step it stands at."""
         self._staged: dict[str, Any] = {}
         self._is_open = False  # a ratification, or the question after it, has begun
 
@@ -124,13 +128,19 @@ class GroupDrive:
                 raise
 
     def _move(self, tell: Callable[[Any], Step], said: Any) -> None:
-        self.step = tell(said)
+        before, reply = self.step, said if tell == self.steps.send else None
+        try:
+            self.step = tell(said)
+        except StopIteration:
+            self.progress = progress.after(self.progress, None, before, reply)
+            raise
         self._is_open = False
         if isinstance(self.step, GroupCommitted):
             self.committed = self.step
         elif isinstance(self.step, GroupFailed) and not self.step.may_have_landed:
             for name in list(self._staged):
                 self._discard(name)
+        self.progress = progress.after(self.progress, self.step, before, reply)
 
     def _answer(self, step: Step) -> Any:
         if not step.asks:

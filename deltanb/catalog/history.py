@@ -7,15 +7,18 @@ What it does not know: what a table is. ``before`` and ``after`` are a version, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import overload
 
 from deltanb.catalog.database import hold_sequence
 from deltanb.catalog.tables import sa, txn_changes, txns
+from deltanb.display import Displayable
 from deltanb.options import options
 
-__all__ = ["Entry", "entries", "newest_seq", "pointers_at", "record", "seq_at", "seq_of"]
+__all__ = ["CatalogHistory", "Entry", "entries", "newest_seq", "pointers_at", "record", "seq_at", "seq_of"]
 
 Change = tuple["str | None", "str | None"]
 
@@ -33,6 +36,59 @@ class Entry:
     summary: str | None
     changes: Mapping[str, Change]
     """Table id -> (before, after): None before for a new table, None after for one that was dropped."""
+
+    @property
+    def operations(self) -> dict[str, str]:
+        """What it did to each table, by the name that the table had; empty where nobody wrote that down.
+
+        >>> Entry(1, "t", 0, None, '{"shop.orders": "WRITE"}', {}).operations
+        {'shop.orders': 'WRITE'}
+        """
+        try:
+            found = json.loads(self.summary or "")
+        except ValueError:
+            return {}
+        return {name: str(what) for name, what in found.items()} if isinstance(found, dict) else {}
+
+
+class CatalogHistory(Displayable, Sequence[Entry]):
+    """Transactions of a catalog, newest first: a sequence that does not change and is shown as a table.
+
+    ``names`` has the tables that the catalog still has, by id, under the names of now; ``total`` is how many
+    transactions there are, those that a limit left out included.
+
+    >>> history = CatalogHistory([Entry(2, "b", 0, "ada", None, {}), Entry(1, "a", 0, "ada", None, {})])
+    >>> history[0].seq, len(history[1:]), history == [history[0], history[1]]
+    (2, 1, True)
+    """
+
+    def __init__(
+        self, entries: Iterable[Entry] = (), names: Mapping[str, str] | None = None, catalog: str = "",
+        total: int | None = None,
+    ) -> None:
+        self._entries = tuple(entries)
+        self.names: Mapping[str, str] = MappingProxyType(dict(names or {}))
+        self.catalog = catalog
+        """The catalog's name."""
+        self.total = len(self._entries) if total is None else total
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+    @overload
+    def __getitem__(self, at: slice) -> CatalogHistory: ...
+    def __getitem__(self, at: int | slice) -> Entry | CatalogHistory:
+        if isinstance(at, slice):
+            return CatalogHistory(self._entries[at], self.names, self.catalog, self.total)
+        return self._entries[at]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._entries == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(entry.txn_id for entry in self._entries))
 
 
 def record(

@@ -205,6 +205,16 @@ class StagedIcebergTable(IcebergTable):
         return not self.updates
 
     @property
+    def operations(self) -> list[str]:
+        """What was done to it so far, update by update."""
+        return [str(update.get("action", "?")) for update in self.updates]
+
+    @property
+    def reads(self) -> list[str]:
+        """What was read of it: all of it or nothing, for any change of it counts."""
+        return ["TRUE"] if self.is_read else []
+
+    @property
     def takes_part(self) -> bool:
         """Whether it was read or changed."""
         return bool(self.updates) or self.is_read

@@ -75,7 +75,7 @@ class Namespaces:
         def work(connection: sa.Connection) -> list[str]:
             if parts:
                 require_namespace(connection, self._catalog, prefix[:-1])
-            every = _everything(self._catalog, prefix).subquery().c[0]
+            every = every_namespace(self._catalog, prefix).subquery().c[0]
             rest = sa.func.substr(every, len(prefix) + 1)
             child = (sa.func.split_part(rest, ".", 1) if connection.dialect.name == "postgresql"
                      else sa.func.substr(rest, 1, sa.func.instr(rest.op("||")("."), ".") - 1))
@@ -184,7 +184,7 @@ def _rows(catalog: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:
     return namespace_properties.c.catalog_name == catalog, namespace_properties.c.namespace == name
 
 
-def _everything(catalog: str, prefix: str) -> sa.CompoundSelect[Any]:
+def every_namespace(catalog: str, prefix: str = "") -> sa.CompoundSelect[Any]:
     """The names of all namespaces that begin with a prefix: those with properties, and those of tables.
 
     Compared as text: LIKE takes no account of case in SQLite.
@@ -217,7 +217,7 @@ def _is_filled(connection: sa.Connection, catalog: str, name: str) -> bool:
         iceberg_tables.c.catalog_name == catalog, iceberg_tables.c.table_namespace == name).limit(1)
     if connection.execute(tables).first():
         return True
-    return connection.execute(_everything(catalog, f"{name}.").limit(1)).first() is not None
+    return connection.execute(every_namespace(catalog, f"{name}.").limit(1)).first() is not None
 
 
 def _has_more(connection: sa.Connection, catalog: str, name: str) -> bool:

@@ -70,6 +70,11 @@ class CatalogSnapshot(Displayable, Mapping[str, Any]):
         return len(self._tables)
 
     @property
+    def loaded(self) -> dict[str, Any]:
+        """The tables that were asked for so far."""
+        return {str(name): table for name, table in self._tables.items()}
+
+    @property
     def versions(self) -> dict[str, int | None]:
         """The version of each table that was asked for; of an Iceberg table the id of its snapshot."""
         return {str(name): table.version if isinstance(table, DeltaTable) else table.snapshot_id

@@ -17,6 +17,7 @@ from deltanb.catalog.group import GroupDrive
 from deltanb.catalog.iceberg_table import StagedIcebergTable
 from deltanb.catalog.managed import ManagedCommitter, summary_of
 from deltanb.catalog.names import TableName
+from deltanb.catalog.progress import begun
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
 from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.display import Displayable
@@ -30,6 +31,7 @@ from deltanb.transaction.operations import Operation
 if TYPE_CHECKING:
     from deltanb.actions import Action
     from deltanb.catalog.catalog import Catalog
+    from deltanb.catalog.progress import GroupCommit
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.conflicts import Conflict
     from deltanb.transaction.delta_log import DeltaLog
@@ -57,6 +59,17 @@ class CatalogTable(StagedTable):
     def is_read_only(self) -> bool:
         """Whether it was read, as far as it was, and nothing was done to it."""
         return not self.staged.statements
+
+    @property
+    def operations(self) -> list[str]:
+        """What was done to it so far, statement by statement."""
+        return [statement.operation.name for statement in self.staged.statements]
+
+    @property
+    def reads(self) -> list[str]:
+        """What was read of it so far, each condition once, as SQL; ``TRUE`` is the whole table."""
+        return list(dict.fromkeys(
+            scan.text for begun in self.staged._begun for scan in begun.reads.scans))
 
 
 @dataclass
@@ -201,6 +214,11 @@ class CatalogTransaction(Displayable):
         return {str(name): table for name, table in self._tables.items()}
 
     @property
+    def group(self) -> GroupCommit | None:
+        """How far its commit is, or was: tables by phases; None before the commit has begun."""
+        return None if self.drive is None else self.drive.progress
+
+    @property
     def conflict(self) -> Conflict | None:
         """Why the commit failed, if another one was the reason."""
         error = self.error
@@ -265,9 +283,10 @@ class CatalogTransaction(Displayable):
             self.ended(error)
             raise
         summary = {name: READ_ONLY if part.is_read_only else part.does for name, part in self._parts.items()}
+        pointed = [name for name, part in self._parts.items() if isinstance(part, _IcebergPart)]
         self.drive = GroupDrive(
             group_steps(members, self.txn_id), {name: part.participant for name, part in self._parts.items()},
-            self.catalog.store, summary_of(summary))
+            self.catalog.store, summary_of(summary), begun(self.txn_id, summary, pointed))
         return self.drive
 
     def _take_part(self, name: str, table: CatalogTable | StagedIcebergTable) -> None:

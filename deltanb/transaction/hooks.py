@@ -211,12 +211,15 @@ def _physical_names(snapshot: Snapshot) -> list[str]:
     return [schema.field(c).physical_name for c in snapshot.partition_columns]
 
 
-def publish(committer: Committer, version: int) -> None:
-    """Publish a commit before its hooks run; it stands where that fails, and a later one publishes it."""
+def publish(committer: Committer, version: int) -> bool:
+    """Publish a commit before its hooks run, and say whether that went well; the commit stands where it did
+    not, and a later one publishes it."""
     try:
         committer.publish(version)
     except Exception as error:
         logger.warning("Version %d is committed and not published yet: %s", version, error)
+        return False
+    return True
 
 
 def builtin_hooks(committed: Committed, snapshot: Snapshot) -> list[PostCommitHook]:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile
+from deltanb.catalog import progress
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
 from deltanb.locks import Cycle, LockManager, Transaction, Wait
@@ -27,6 +28,7 @@ from deltanb.transaction.operations import Operation
 
 DAYS = 20
 WINNERS_FILES = 3_000  # files that a winner adds where somebody reads
+TABLES = 100_000  # of a catalog
 TIME = 1_772_442_862_000
 STATS = '{"numRecords":120,"minValues":{"id":1},"maxValues":{"id":9},"nullCount":{"id":0}}'
 _STRINGS = pa.map_(pa.string(), pa.string())
@@ -105,9 +107,49 @@ KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "CommitTimeline", "CommitStepper",
     "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
-    "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle",
+    "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "Catalog",
+    "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
+    "IcebergTable",
 )
 """Names of the objects: that of the view, and of what state."""
+
+
+def catalog_of(folder: Path) -> dn.Catalog:
+    """A catalog of very many tables, of which two are there and the others are rows."""
+    from deltanb.catalog.tables import delta_tables, iceberg_tables
+
+    catalog = dn.Catalog(f"sqlite:///{folder}/large.db", folder / "warehouse")
+    catalog.create_namespace("shop")
+    for name in ("orders", "totals"):
+        catalog.create_table(f"shop.{name}", {"id": [1]})
+    row = {"catalog_name": "default", "table_namespace": "shop", "iceberg_type": "DELTA"}
+    state = {"latest_version": 9, "published_version": 8}
+
+    def many(connection: Any) -> None:
+        numbers = range(TABLES)
+        connection.execute(iceberg_tables.insert(), [
+            {**row, "table_name": f"t{at:06}", "dn_table_id": str(at)} for at in numbers])
+        connection.execute(delta_tables.insert(), [
+            {**state, "table_id": str(at), "location": f"lake/t{at}"} for at in numbers])
+
+    catalog.store.database.write(many)
+    return catalog
+
+
+def transactions(catalog: dn.Catalog) -> tuple[Any, Any]:
+    """A transaction of the catalog with many statements, and one that failed."""
+    busy, lost = catalog.transaction(), catalog.transaction()
+    for at in range(30):
+        busy.table("shop.orders").delete(f"id = {at + 1000}")
+    busy.table("shop.totals").to_arrow()
+    for name in ("shop.orders", "shop.totals"):
+        lost.table(name).update({"id": "id + 1"})
+    catalog.table("shop.totals").append({"id": [5]})
+    try:
+        lost.commit()
+    except errors.ConcurrentAppendException:
+        return busy, lost
+    raise AssertionError("the race was not lost")
 
 
 def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
@@ -126,6 +168,11 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     different = tuple(Comparison(f"field{number}", paths, paths[1:]) for number in range(30))
     manager = LockManager()
     locked = many_locks(manager)
+    catalog = catalog_of(Path(table.path).parent)
+    busy, lost_together = transactions(catalog)
+    columns = ", ".join(f"c{at} bigint" for at in range(1000))
+    wide = catalog.create_table("shop.wide", columns, format="iceberg")
+    grid = progress.begun("txn", {f"shop.t{at:06}": "WRITE" for at in range(1000)})
     made: dict[str, Callable[[], Any]] = {
         "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
         "OptimisticTransaction": lambda: reader,
@@ -147,6 +194,10 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Cycle": lambda: Cycle(tuple(
             Wait(at, "x" * 400, 1, b"k%d" % at, "shared", "unlocked", ((1, b"j", "exclusive"),) * 100, at, at)
             for at in range(1000)), 1),
+        "Catalog": lambda: catalog, "CatalogHistory": catalog.history,
+        "CatalogSnapshot": lambda: catalog.snapshot(["shop.orders", "shop.totals"]),
+        "CatalogTransaction": lambda: busy, "CatalogTransaction, failed": lambda: lost_together,
+        "GroupCommit": lambda: grid, "IcebergTable": lambda: wide,
     }
     assert tuple(made) == KINDS
     return made

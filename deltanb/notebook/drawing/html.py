@@ -137,8 +137,13 @@ def body(view: View, share: float) -> Markup:
     ]
     return join(
         part(tag("p", *head), [tag("p", inline(line)) for line in view.lines]),
-        [part(_section(section, share)) for section in view.sections],
+        sections(view.sections, share),
     )
+
+
+def sections(parts: Iterable[Section], share: float) -> Markup:
+    """The sections of a view, each set apart by a line."""
+    return join([part(_section(section, share)) for section in parts])
 
 
 def _section(section: Section, share: float) -> Markup:

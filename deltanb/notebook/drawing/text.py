@@ -16,7 +16,7 @@ MAX_LINES = 12  # what stays in view under a notebook cell beside the code
 MIN_COLUMN = 8  # a column of a table is not cut below this
 
 
-def render(view: View) -> str:
+def render(view: View, max_lines: int = MAX_LINES) -> str:
     """The view as text.
 
     >>> print(render(View("Table", "orders", ("v20",), ("41 files  1.2 MB",))))
@@ -30,9 +30,9 @@ def render(view: View) -> str:
     indent = max((len(section.heading) for section in sections), default=0) + 2
     for at, section in enumerate(sections):
         still = len(sections) - at - 1
-        room = MAX_LINES - len(lines) - still
+        room = max_lines - len(lines) - still
         lines += _section(section, indent, room)
-    return clamp(lines)
+    return clamp(lines, max_lines)
 
 
 def clamp(lines: Iterable[str], max_lines: int = MAX_LINES) -> str:

@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltanb.notebook.drawing import conflict as conflict_forms
+from deltanb.notebook.drawing import group as group_forms
 from deltanb.notebook.drawing import html, text
 from deltanb.notebook.drawing import stepper as stepper_forms
 from deltanb.notebook.views import (
     actions,
+    catalog,
     checksum,
     conflict,
     diff,
+    group,
     history,
+    iceberg,
     locks,
     results,
     tables,
@@ -129,4 +133,10 @@ _ENTRIES: dict[str, Entry] = {
     "LockManager": Entry(locks.manager),
     "Transaction": Entry(locks.transaction),
     "Cycle": Entry(locks.cycle, sentence=locks.sentence),
+    "Catalog": Entry(catalog.catalog),
+    "IcebergTable": Entry(iceberg.table),
+    "CatalogHistory": Entry(catalog.history),
+    "CatalogSnapshot": Entry(catalog.snapshot),
+    "CatalogTransaction": Entry(group.transaction, group_forms.to_text, group_forms.to_html),
+    "GroupCommit": Entry(group.group, group_forms.to_text, group_forms.to_html),
 }

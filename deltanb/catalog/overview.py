@@ -1,0 +1,78 @@
+"""A catalog at a glance: its first tables and its last transactions, and how many there are of each.
+
+What lives here: the few statements that a picture of a catalog asks of the database, none of which reads
+more rows than are shown, and the names of the tables that a history tells of.
+What it does not know: how any of it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from deltanb.catalog.database import Database
+from deltanb.catalog.history import Entry, entries, newest_seq
+from deltanb.catalog.namespaces import every_namespace
+from deltanb.catalog.rows import TableRow, is_table, row_of, select_rows
+from deltanb.catalog.tables import iceberg_tables, sa
+
+__all__ = ["Overview", "names_of", "overview"]
+
+MAX_ASKED = 500  # ids in one statement: databases bound the parameters of one
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a catalog has; the tuples hold the first ones, the numbers count all."""
+
+    namespaces: tuple[str, ...]
+    num_namespaces: int
+    tables: tuple[TableRow, ...]
+    num_tables: int
+    last: tuple[Entry, ...]
+    """The last transactions, newest first."""
+    num_transactions: int
+    names: dict[str, str]
+    """Table id -> name, for the tables that ``last`` tells of and that the catalog still has."""
+
+
+def overview(database: Database, catalog: str, most: int) -> Overview:
+    """At most ``most`` namespaces, tables and transactions of a catalog.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    spaces = every_namespace(catalog).subquery().c[0]
+    rows = select_rows().where(iceberg_tables.c.catalog_name == catalog, is_table())
+    in_order = rows.order_by(iceberg_tables.c.table_namespace, iceberg_tables.c.table_name).limit(most)
+    how_many = sa.select(sa.func.count()).select_from(iceberg_tables).where(
+        iceberg_tables.c.catalog_name == catalog, is_table())
+
+    def work(connection: sa.Connection) -> Overview:
+        newest = newest_seq(connection)
+        last = tuple(entries(connection, max(0, newest - most), most)[::-1])
+        return Overview(
+            tuple(connection.execute(sa.select(spaces).order_by(spaces).limit(most)).scalars()),
+            connection.execute(sa.select(sa.func.count(spaces.distinct()))).scalar_one(),
+            tuple(map(row_of, connection.execute(in_order))),
+            connection.execute(how_many).scalar_one(), last, newest,
+            _named(connection, catalog, [table_id for entry in last for table_id in entry.changes]))
+
+    return database.read(work)
+
+
+def names_of(database: Database, catalog: str, table_ids: Iterable[str]) -> dict[str, str]:
+    """The names that tables have now, by id; those that the catalog has no more are left out."""
+    wanted = sorted(set(table_ids))
+    return database.read(lambda connection: _named(connection, catalog, wanted))
+
+
+def _named(connection: sa.Connection, catalog: str, table_ids: Sequence[str]) -> dict[str, str]:
+    row = iceberg_tables.c
+    query = sa.select(row.dn_table_id, row.table_namespace, row.table_name).where(row.catalog_name == catalog)
+    found: dict[str, str] = {}
+    for at in range(0, len(table_ids), MAX_ASKED):
+        some = query.where(row.dn_table_id.in_(table_ids[at:at + MAX_ASKED]))
+        found |= {table_id: f"{namespace}.{name}"
+                  for table_id, namespace, name in connection.execute(some)}
+    return found

@@ -1,0 +1,69 @@
+"""A commit of several tables drawn: tables by phases, and under the row that failed why it did.
+
+What lives here: the two forms of a :class:`~deltanb.notebook.views.group.GroupView`. As text it is drawn like
+any other view, and the reason has as many lines as are left; in HTML the failed row unfolds to its conflict.
+What it does not know: how a grid comes about, what is said of it (``views/group``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deltanb.notebook.drawing import conflict as conflict_forms
+from deltanb.notebook.drawing import html, text
+from deltanb.notebook.views.group import GroupView
+from deltanb.notebook.views.model import Section, Table, View, spans
+
+MAX_WHY = 3  # lines of text that a reason gets
+
+
+def to_text(view: View) -> str:
+    """The text form."""
+    assert isinstance(view, GroupView)
+    whys = [section for section in view.sections if section.summary is view.why]
+    if not view.why or not whys:
+        return text.render(view)
+    rest = tuple(section for section in view.sections if section.summary is not view.why)
+    reason = text.wrap([f"{whys[0].heading}  ", *spans(view.why)], max_lines=MAX_WHY)
+    return "\n".join([text.render(replace(view, sections=rest), text.MAX_LINES - len(reason)), *reason])
+
+
+def to_html(view: View, as_text: str) -> str:
+    """The HTML form."""
+    return html.within_limit(lambda share: html.document(body(view, share), as_text))
+
+
+def body(view: View, share: float) -> html.Markup:
+    """The rich form: the heading, the grid, what else there is to unfold."""
+    assert isinstance(view, GroupView)
+    if view.culprit is None or not view.why:
+        return html.body(view, share)
+    grid, why, *more = view.sections
+    head = html.body(View(view.kind, view.name, view.marks, view.lines), share)
+    return html.join(head, html.part(_grid(view, grid, why, share)), html.sections(more, share))
+
+
+def _grid(view: GroupView, grid: Section, why: Section, share: float) -> html.Markup:
+    t, table = html.tag, grid.table
+    assert table is not None
+    shown = table.rows[: max(1 + max(table.marked, default=0), html.limit_of(share, table.limit))]
+    rows = []
+    for at, row in enumerate(shown):
+        is_met = at in table.marked
+        rows.append(t("tr", [t("td", html.inline(cell)) for cell in row], cls="dnb-mark" if is_met else ""))
+        if is_met:
+            rows.append(_opened(view, table, why, share))
+    caption = f"{grid.heading}: {html.shown_of(len(shown), table.total, table.noun)}"
+    return t("div", t(
+        "table", t("caption", caption),
+        t("thead", t("tr", [t("th", name, scope="col") for name in table.columns])), t("tbody", rows),
+        cls="dnb-phases"), cls="dnb-scroll")
+
+
+def _opened(view: GroupView, table: Table, why: Section, share: float) -> html.Markup:
+    """Below the row that failed: the conflict, or the sentence of the error."""
+    t = html.tag
+    said = [t("span", why.heading, cls="dnb-head"), html.inline(view.why)]
+    inside = (t("details", t("summary", *said), conflict_forms.body(view.met, share), open="open")
+              if view.met is not None else t("p", *said))
+    return t("tr", t("td", inside, colspan=str(len(table.columns))), cls="dnb-why")

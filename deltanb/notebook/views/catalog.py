@@ -1,0 +1,158 @@
+"""Catalogs: what they have, what happened in them, and their tables at one instant.
+
+What lives here: the views of ``Catalog``, ``CatalogSnapshot`` and ``CatalogHistory``.
+What it does not know: the database. A catalog is asked for its first rows and its counts, in a few
+statements; a snapshot and a history have what they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.notebook.views import iceberg, tables
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, warn
+from deltanb.options import options
+
+MAX_LISTED = 20  # tables and transactions asked for: more is a list, and no picture
+MAX_NAMED = 3  # namespaces named on their line, tables on the line of a transaction
+KEEP_ID = 8  # characters of the id of a table that has no name any more
+HISTORY = ("seq", "time", "who", "tables", "operations", "txnId")
+
+
+def catalog(catalog: Any) -> View:
+    """The view of a :class:`~deltanb.catalog.catalog.Catalog`."""
+    found = catalog.overview(MAX_LISTED)
+    marks = (units.count(found.num_tables, "table"), units.count(found.num_transactions, "transaction"))
+    place = ["database ", code(place_of(catalog.store.database.place)),
+             "  warehouse ", code(units.name_of(catalog.warehouse.uri))]
+    if not found.num_namespaces:
+        begin = ["empty; begin with ", code('catalog.create_namespace("shop")')]
+        return View("Catalog", catalog.name, marks, (place, begin))
+    return View("Catalog", catalog.name, marks, (place,), (
+        _namespaces(found), _tables(found.tables, found.num_tables), _last(found)))
+
+
+def place_of(url: str) -> str:
+    """Where a database is: a file by its name alone, a server by its address; never with a password.
+
+    >>> place_of("sqlite:////lake/shop.db"), place_of("postgresql+psycopg://ada:***@db.example/lake")
+    ('sqlite shop.db', 'postgresql ada@db.example/lake')
+    """
+    kind, _, rest = url.partition("://")
+    kind = kind.partition("+")[0]
+    if kind == "sqlite":
+        return f"{kind} {units.name_of(rest)}"
+    rest = rest.partition("?")[0]
+    user, at, host = rest.rpartition("@")
+    return f"{kind} {user.partition(':')[0]}{at}{host}"
+
+
+def _namespaces(found: Any) -> Section:
+    named = ", ".join(found.namespaces[:MAX_NAMED])
+    more = found.num_namespaces - min(MAX_NAMED, len(found.namespaces))
+    rows = tuple((code(name),) for name in found.namespaces)
+    table = Table(("namespace",), rows, found.num_namespaces, "namespace", limit=MAX_LISTED)
+    return Section("Namespaces", [code(named), muted(f" and {units.number(more)} more") if more else ""],
+                   table if more else None)
+
+
+def _tables(rows: Sequence[Any], total: int) -> Section:
+    if not total:
+        return Section("Tables", muted("none yet"))
+    columns = ("table", "format", "version", "published")
+    cells = tuple((code(row.name), row.format, *_versions(row)) for row in rows)
+    return Section("Tables", units.count(total, "table"), Table(columns, cells, total, "table"),
+                   is_open=True, text_rows=True)
+
+
+def _versions(row: Any) -> tuple[Inline, Inline]:
+    """The newest version, and whether those who read the folder alone see it, too."""
+    if row.delta is None:
+        return iceberg.pointer(row.metadata_location), muted("–")
+    behind = row.delta.latest - row.delta.published
+    published = Span("✓ yes", "ok") if not behind else warn(
+        f"up to v{row.delta.published}, {units.number(behind)} unpublished")
+    return f"v{row.delta.latest}", published
+
+
+def _last(found: Any) -> Section:
+    if not found.last:
+        return Section("Transactions", muted("none yet"))
+    newest = found.last[0]
+    line = [f"last {newest.seq}  {units.time(newest.time)}", *_by(newest), "  ",
+            *moved(newest.changes, found.names)]
+    rows = tuple(_row(entry, found.names) for entry in found.last)
+    return Section("Transactions", line, Table(HISTORY, rows, found.num_transactions, "transaction"))
+
+
+def _by(entry: Any) -> list[Inline]:
+    return [f" by {entry.principal}"] if entry.principal else []
+
+
+# -- history -------------------------------------------------------------------------------------
+
+
+def history(history: Any) -> View:
+    """The view of a :class:`~deltanb.catalog.history.CatalogHistory`: one line a transaction."""
+    if not history:
+        return View("Catalog history", history.catalog, ("no transactions yet",))
+    rows = tuple(_row(entry, history.names) for entry in history[: options.max_rows])
+    table = Table(HISTORY, rows, max(history.total, len(history)), "transaction", HISTORY[:-1])
+    summary = [units.count(history.total, "transaction"), muted(", newest first")]
+    section = Section("Transactions", summary, table, is_open=True, text_rows=True)
+    return View("Catalog history", history.catalog, sections=(section,))
+
+
+def _row(entry: Any, names: Mapping[str, str]) -> tuple[Inline, ...]:
+    words = ", ".join(dict.fromkeys(entry.operations.values())) or entry.summary or "–"
+    time = Span(units.time(entry.time, zone=False), "fixed")
+    return (str(entry.seq), time, entry.principal or muted("–"), moved(entry.changes, names), words,
+            code(entry.txn_id))
+
+
+def moved(changes: Mapping[str, Any], names: Mapping[str, str]) -> list[Inline]:
+    """What a transaction moved: each table by its name of now, from where to where.
+
+    >>> from deltanb.notebook.views.model import plain
+    >>> plain(moved({"a": ("3", "4"), "b": (None, "0"), "0123456789": ("7", None)}, {"a": "shop.orders"}))
+    'table 01234567… v7→dropped, table b… new v0, shop.orders v3→v4'
+    """
+    line: list[Inline] = []
+    in_order = sorted(changes.items(), key=lambda item: names.get(item[0], item[0]))
+    for table_id, (before, after) in in_order[:MAX_NAMED]:
+        name = code(names[table_id]) if table_id in names else f"table {table_id[:KEEP_ID]}…"
+        to = "dropped" if after is None else iceberg.pointer(after)
+        way = f" new {to}" if before is None else f" {iceberg.pointer(before)}→{to}"
+        line += [", " if line else "", name, Span(way, "fixed")]
+    more = len(changes) - MAX_NAMED
+    return [*line, muted(f" and {units.count(more, 'more table')}")] if more > 0 else line or [muted("–")]
+
+
+# -- snapshots -----------------------------------------------------------------------------------
+
+
+def snapshot(snapshot: Any) -> View:
+    """The view of a :class:`~deltanb.catalog.snapshot.CatalogSnapshot`: the tables asked for so far."""
+    found = snapshot.loaded
+    marks = (f"after transaction {snapshot.seq}", units.count(len(found), "table"))
+    if not found:
+        ask = ["no table was asked for; ", code('snapshot["namespace.table"]')]
+        return View("Catalog snapshot", snapshot.catalog.name, marks, (ask,))
+    columns = ("table", "version", "files", "size", "last commit")
+    rows = tuple(_table_row(name, table) for name, table in list(found.items())[:options.max_rows])
+    section = Section("Tables", muted("all as they were at one instant"),
+                      Table(columns, rows, len(found), "table"), is_open=True, text_rows=True)
+    return View("Catalog snapshot", snapshot.catalog.name, marks, (), (section,))
+
+
+def _table_row(name: str, table: Any) -> tuple[Inline, ...]:
+    if not hasattr(table, "snapshot"):
+        return iceberg.table_row(name, table)
+    found = table.snapshot
+    files, size = tables._counts(found)
+    info = found.last_commit_info
+    last = str(tables.last_commit(info)).removeprefix("last: ") if info else muted("–")
+    return (code(name), f"v{found.version}", units.number(files),
+            muted("not read yet") if size is None else units.size(size), last)
