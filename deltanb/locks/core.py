@@ -306,6 +306,11 @@ class LockTable:
         if to == NONE and lock.owner is None and not lock.shared and self.locks.get(lock.name) is lock:
             del self.locks[lock.name]
 
+    def shrink(self) -> None:
+        """Free the memory of a table that was large and is empty."""
+        if not self.locks:
+            self.locks.clear()
+
     def hand_over(self, locker: Locker, lock: Lock, other: Locker) -> None:
         """Another owner for a lock; nobody who waits is any nearer to it."""
         assert lock.owner is locker

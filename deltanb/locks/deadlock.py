@@ -9,7 +9,8 @@ An edge leads from a transaction that waits to each one that has to do something
 * a reader waits for the owner: it is exclusive, or about to be;
 * the owner that wants to be alone waits for all others that share;
 * who wants to own waits for the owner; for those who share, if it wants to be exclusive; and for the first
-  one ahead in the queue that wants to be exclusive, since that one waits for those who share.
+  one ahead in the queue that wants to be exclusive, since that one waits for those who share, and this one
+  may be among them.
 
 Somebody who only shares is not in the way of an upgradable lock, so an idle reader is never taken for a part
 of a circle; nor is a transaction in its own way.
@@ -111,15 +112,16 @@ def in_the_way(waiter: Waiter, ahead: dict[Lock, Waiter | None]) -> Iterable[Loc
     assert owner is not None
     if waiter.step is READ or not lock.shared:
         return (owner,)
+    found = [owner]
     if waiter.wanted == EXCLUSIVE:
-        return (owner, *(other for other in lock.shared if other is not waiter.locker))
+        found += (other for other in lock.shared if other is not waiter.locker)
     if lock not in ahead:
         writers = (other for other in lock.owners or () if other.wanted == EXCLUSIVE)
         ahead[lock] = next(writers, None)
     first = ahead[lock]
     if first is not None and first.ticket < waiter.ticket:
-        return (owner, first.locker)
-    return (owner,)
+        found.append(first.locker)
+    return found
 
 
 def cycle_of(waiter: Waiter) -> list[Waiter]:
@@ -163,7 +165,7 @@ def cycle_behind(waiter: Waiter) -> tuple[list[Waiter], list[Waiter]]:
     return [], []
 
 
-def ended_by(waiter: Waiter, thread: int) -> tuple[list[Waiter], Locker | None]:
+def ended_by(waiter: Waiter, thread: object) -> tuple[list[Waiter], Locker | None]:
     """The way to an idle transaction of a thread that a wait would depend on, if all on it wait for ever.
 
     Whoever works on that transaction in another thread could end the wait; that the last call came from
@@ -176,7 +178,7 @@ def ended_by(waiter: Waiter, thread: int) -> tuple[list[Waiter], Locker | None]:
         for locker in in_the_way(current, ahead):
             further = locker.waiter
             if further is None:
-                if locker.thread == thread:
+                if locker.thread is thread:
                     return path_to(current, before), locker
             elif further.is_endless and further not in before:
                 before[further] = current

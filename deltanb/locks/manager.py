@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -52,6 +51,15 @@ if TYPE_CHECKING:
 
 Park = Callable[[Waiter, "float | None"], bool]
 """How a thread waits: for ``waiter.signal``, so many seconds or for ever; whether it came."""
+
+class _Here(threading.local):
+    """A token of the running thread; an id would be that of another thread once this one has ended."""
+
+    def __init__(self) -> None:
+        self.token = object()
+
+
+_here = _Here()
 
 ILLEGAL, INTERRUPTED = LockResult.ILLEGAL, LockResult.INTERRUPTED
 TIMED_OUT, DEADLOCK = LockResult.TIMED_OUT_LOCK, LockResult.DEADLOCK
@@ -209,7 +217,7 @@ class LockManager(Displayable):
             if ((locker.call is not None or self._is_closed or self._is_foreign)
                     and (closed := self._refused(locker)) is not None):
                 return closed.answer(index_id, key, wanted, is_try)
-            before, locker.thread = locker.call, get_ident()
+            before, locker.thread = locker.call, _here.token
             result = self._table.ask(locker, (index_id, key), wanted)
             if result.__class__ is LockResult and result is not ILLEGAL:
                 return result  # type: ignore[return-value]
@@ -294,6 +302,7 @@ class LockManager(Displayable):
         with self._mutex:
             for lock, to in locker.cut(height):
                 self._table.lower(locker, lock, to)
+            self._table.shrink()
 
     def check(self, locker: Locker, name: Name) -> LockResult:
         """What a transaction holds of a lock."""
@@ -349,7 +358,7 @@ class LockManager(Displayable):
         return Refusal(INTERRUPTED, is_closed=True) if self._is_closed else None
 
     def _refuse_second_call(self, locker: Locker) -> None:
-        if locker.call is None or (locker.call == get_ident() and locker.waiter is None):
+        if locker.call is None or (locker.call == _here.token and locker.waiter is None):
             return
         doing = "waits for a lock" if locker.waiter is not None else "is in a call"
         raise IllegalStateError(
@@ -379,7 +388,7 @@ class LockManager(Displayable):
         with self._mutex:
             if locker.call is not None:
                 self._refuse_second_call(locker)
-            before, locker.call = locker.call, get_ident()
+            before, locker.call = locker.call, _here.token
             if before is not None and not is_nestable:
                 locker.call = before
                 raise IllegalStateError(
@@ -397,7 +406,7 @@ class LockManager(Displayable):
         callback = attachment if isinstance(attachment, CommitCallback) else None
         with self._mutex:
             keeper = self.new_locker()
-            keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, get_ident()
+            keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, _here.token
             for lock, _ in locker.cut(0):
                 if lock.held_by(locker) == EXCLUSIVE:
                     self._table.hand_over(locker, lock, keeper)
@@ -442,7 +451,7 @@ class LockManager(Displayable):
         waiter.locker.call = waiter.locker.thread
         return waiter
 
-    def _wait(self, waiter: Waiter, timeout: float, call: int | None) -> LockResult | Refusal:
+    def _wait(self, waiter: Waiter, timeout: float, call: object) -> LockResult | Refusal:
         """Wait until somebody decides the request, or the time is over; ``call`` is who was in one before."""
         refusal: Refusal | None = None
         try:
@@ -474,7 +483,7 @@ class LockManager(Displayable):
         if timeout == 0:
             return self._behind(waiter, 0)
         if timeout < 0:
-            way, idle = deadlock.ended_by(waiter, get_ident())
+            way, idle = deadlock.ended_by(waiter, _here.token)
             if idle is not None:
                 return self._refusal_of([], way, waiter, 0, idle)
         return None

@@ -150,7 +150,7 @@ class MemoryIndex:
     def _using(self, txn: Transaction | None, writes: bool = False) -> Iterator[Transaction]:
         """The transaction to work in; one of its own, committed at the end, in place of none."""
         if txn is not None:
-            if txn.is_bogus:
+            if txn is Transaction.BOGUS:
                 yield txn
                 return
             self._bind(txn)
@@ -229,7 +229,7 @@ class Cursor:
     """
 
     def __init__(self, index: MemoryIndex, txn: Transaction | None) -> None:
-        if txn is not None and not (isinstance(txn, Transaction) and txn.is_bogus):
+        if txn is not None and txn is not Transaction.BOGUS:
             index._bind(txn)
         self._index = index
         self._txn = txn

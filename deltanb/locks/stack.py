@@ -38,10 +38,10 @@ class Locker:
         self.id = locker_id
         self.born = born
         self.attachment: Any = None
-        self.call: int | None = None
-        """The thread that is in a call of the transaction."""
-        self.thread: int | None = None
-        """The thread that last asked for a lock."""
+        self.call: object = None
+        """The token of the thread that is in a call of the transaction."""
+        self.thread: object = None
+        """The token of the thread that last asked for a lock."""
         self.waiter: Waiter | None = None
         self.entries: list[Lock] = []
         self.upgrades: set[int] | frozenset[int] = NO_POSITIONS

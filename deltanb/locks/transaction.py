@@ -415,8 +415,8 @@ class Transaction(Displayable):
 
     def was_acquired(self, index_id: int, key: bytes) -> bool:
         """Whether the last lock of the current scope is this one."""
-        last = self._locker.last
-        return last is not None and last.name == named(index_id, key)
+        name, last = named(index_id, key), self._locker.last
+        return last is not None and last.name == name
 
     def interrupt(self) -> bool:
         """End the wait of this transaction, from another thread; False where it does not wait."""
