@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.catalog import pyiceberg_client
-from deltanb.catalog.delta import DeltaTables, delete_table
+from deltanb.catalog.delta import DeltaTables
 from deltanb.catalog.history import CatalogHistory, Entry
 from deltanb.catalog.iceberg_table import IcebergTable
 from deltanb.catalog.names import MAX_PAGE, Page, TableName
@@ -251,17 +251,15 @@ class Catalog(Displayable):
 
         Raises:
             TableNotFound: there is none of that name.
+            InvalidTable, StorageError: its newest commits cannot be put into its folder, where they are to
+                stay.
+            MaxCommitRetriesExceeded: others went on to commit to it.
         """
         row = self.store.tables.load(name)
         if row.delta is None:
-            return self.iceberg.drop(name, purge, options.user_name)
-        log = self.delta.log(row)
-        if not purge:  # what is ratified is in the folder before nobody knows of it
-            snapshot = log.update()
-            log.committer(snapshot).publish(snapshot.version)
-        self.store.tables.drop(name, options.user_name)
-        if purge:
-            delete_table(log.store)
+            self.iceberg.drop(name, purge, options.user_name)
+        else:
+            self.delta.drop(row.name, purge)
 
     # -- several tables ----------------------------------------------------------------------------
 

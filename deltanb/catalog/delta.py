@@ -25,7 +25,15 @@ from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.names import TableName
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.warehouse.places import Warehouse
-from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, TableAlreadyExists, TableNotFound
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    DeltaError,
+    InvalidArgument,
+    MaxCommitRetriesExceeded,
+    TableAlreadyExists,
+    TableNotFound,
+    add_note,
+)
 from deltanb.options import options
 from deltanb.schema.protocol import CATALOG_MANAGED, FEATURE_PREFIX, supports
 from deltanb.store.open import store_for
@@ -39,6 +47,9 @@ __all__ = ["DeltaTables", "delete_table"]
 
 MAX_LOGS = 64
 """Logs kept open for tables that are asked for again and again."""
+
+MAX_DROPS = 10
+"""Tries to drop a table that others commit to meanwhile."""
 
 NEW_TABLE = "a table that is being created"
 """Why a folder is recorded as garbage until its table is registered."""
@@ -98,25 +109,60 @@ class DeltaTables:
                 f"{place} is not empty, so no table can be made there; catalog.register_table({str(name)!r}, "
                 "location) takes over one that is there", path=place)
         self.catalog.garbage.record([place], NEW_TABLE, options.clock() + GRACE)
+        table_id = options.new_id()
+        is_ours = location is None  # a folder of this name is nobody else's
         try:
             log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, **settings)
-            row = self._registered(name, log)
-        except CommitOutcomeUnknown:
+            is_ours = True  # it was empty, and its first version is this one
+            return self._register(name, log.snapshot, table_id)
+        except BaseException as error:
+            if isinstance(error, DeltaError) or not self._is_registered(table_id, name, error):
+                self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown))
             raise
-        except BaseException:
-            self.catalog.garbage.forget([place])
-            raise
-        self.catalog.garbage.forget([place])
-        return row
 
-    def _registered(self, name: TableName, log: DeltaLog) -> TableRow:
-        """A new table's row; where it gets none its files go, which are all that its folder has."""
+    def _is_registered(self, table_id: str, name: TableName, interrupt: BaseException) -> bool:
+        """Whether a table was made after all, or may have been: what was interrupted says so."""
         try:
-            return self._register(name, log.snapshot)
-        except CommitOutcomeUnknown:
-            raise
-        except BaseException:
-            delete_table(log.store)
+            is_there = self.catalog.tables.is_registered(table_id)
+        except DeltaError as error:
+            add_note(interrupt, f"it is unknown whether {name} was created: {error}. Its files were kept")
+            return True
+        add_note(interrupt, f"table {name} was created despite the interruption" if is_there else
+                 f"table {name} was not created; what was written was deleted")
+        return is_there
+
+    def _take_away(self, store: LogStore, place: str, deletes: bool) -> None:
+        """Delete what was written of a table that is none; what stays is left to a sweep."""
+        with suppress(OSError, DeltaError):
+            if deletes:
+                delete_table(store)
+            if next(store.list_all(""), None) is None:
+                self.catalog.garbage.forget([place])
+
+    def drop(self, name: TableName, purge: bool) -> None:
+        """Take a table out of the catalog; see :meth:`Catalog.drop_table`."""
+        tables, who = self.catalog.tables, options.user_name
+        if purge:
+            self._purge(tables.drop(name, who, purged_from=options.clock()))
+            return
+        for _ in range(MAX_DROPS):
+            log = self.log(tables.load(name))
+            snapshot = log.update()
+            log.committer(snapshot).publish(snapshot.version)  # it is in the folder before nobody knows of it
+            if tables.drop(name, who, published=True) is not None:
+                return
+        raise MaxCommitRetriesExceeded(
+            f"table {name} was committed to whenever it was about to be dropped; nothing was done. Stop its "
+            "writers, and drop it again", attempts=MAX_DROPS)
+
+    def _purge(self, row: TableRow) -> None:
+        """Delete the files of a table that was dropped and noted as garbage."""
+        assert row.delta is not None
+        try:
+            self._take_away(store_for(row.delta.location), row.delta.location, deletes=True)
+        except BaseException as error:
+            add_note(error, f"table {row.name} was dropped despite the interruption; what is left of its "
+                            "files is noted as garbage")
             raise
 
     def take_over(self, name: TableName, location: str) -> TableRow:
@@ -133,13 +179,20 @@ class DeltaTables:
         log = DeltaLog(store, UnregisteredCommits(store))
         if not log.exists:
             raise TableNotFound(f"there is no Delta table at {place} to be registered", path=place)
-        if not supports(log.snapshot.protocol, CATALOG_MANAGED):
-            set_properties(log, MANAGED)
-        return self._register(name, log.update())
+        try:
+            if not supports(log.snapshot.protocol, CATALOG_MANAGED):
+                set_properties(log, MANAGED)
+            return self._register(name, log.update())
+        except BaseException as error:
+            with suppress(Exception):
+                if supports(log.update().protocol, CATALOG_MANAGED):
+                    add_note(error, f"the table at {place} is opened through a catalog alone from now on; "
+                                    f"register it again, if the catalog has no table {name}")
+            raise
 
-    def _register(self, name: TableName, snapshot: Snapshot) -> TableRow:
+    def _register(self, name: TableName, snapshot: Snapshot, table_id: str | None = None) -> TableRow:
         return self.catalog.tables.register_delta(  # type: ignore[no-any-return]
-            name, snapshot.log.path, snapshot.version, principal=options.user_name, ict=snapshot.timestamp,
+            name, snapshot.log.path, snapshot.version, table_id, options.user_name, ict=snapshot.timestamp,
             protocol=_json(snapshot.protocol.to_value()), metadata=_json(snapshot.metadata.to_value()))
 
 

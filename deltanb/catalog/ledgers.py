@@ -10,13 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from deltanb.catalog.database import Database
 from deltanb.catalog.tables import garbage, has_inserted, idempotency, insert, sa
-from deltanb.errors import DataFileNotFound, IdempotencyKeyReused, InvalidArgument
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    DataFileNotFound,
+    IdempotencyKeyReused,
+    InvalidArgument,
+    StorageError,
+)
 from deltanb.options import options
 
-__all__ = ["Answer", "Answers", "Garbage", "keep", "take_back"]
+__all__ = ["Answer", "Answers", "Garbage", "as_garbage", "keep", "note", "take_back", "take_back_folder"]
 
 MAX_IN = 500  # values of one IN: SQLite takes 32,766 variables
 
@@ -116,19 +123,16 @@ class Garbage:
         """Note files that are about to be written; from ``not_before`` (epoch ms) on they may be deleted.
 
         A path that is noted already gets the new time, unless it is being deleted.
+
+        Raises:
+            StorageError: it is not known to be noted; write nothing.
         """
-        rows = [{"path": path, "reason": reason, "not_before": not_before, "swept": False}
-                for path in dict.fromkeys(paths)]
+        rows = [as_garbage(path, reason, not_before) for path in dict.fromkeys(paths)]
 
-        def work(connection: sa.Connection) -> None:
-            row = insert(connection, garbage)
-            row = row.on_conflict_do_update(
-                index_elements=["path"], where=sa.not_(garbage.c.swept),
-                set_={"reason": row.excluded.reason, "not_before": row.excluded.not_before})
-            if rows:
-                connection.execute(row, rows)
-
-        self._database.write(work)
+        try:
+            self._database.write(lambda connection: note(connection, rows))
+        except CommitOutcomeUnknown as error:  # a note too many does no harm
+            raise StorageError(str(error)) from error
 
     def due(self, now: int, size: int = 1000) -> list[tuple[str, str]]:
         """What is recorded with a time up to ``now``, the oldest first: (path, reason).
@@ -169,6 +173,21 @@ class Garbage:
         self._database.write(work)
 
 
+def as_garbage(path: str, reason: str, not_before: int) -> dict[str, Any]:
+    """A row for a file, or all files below a folder, that may be deleted from a time on."""
+    return {"path": path, "reason": reason, "not_before": not_before, "swept": False}
+
+
+def note(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
+    """Within a transaction: note files; see :meth:`Garbage.record`."""
+    row = insert(connection, garbage)
+    row = row.on_conflict_do_update(
+        index_elements=["path"], where=sa.not_(garbage.c.swept),
+        set_={"reason": row.excluded.reason, "not_before": row.excluded.not_before})
+    if rows:
+        connection.execute(row, rows)
+
+
 def take_back(connection: sa.Connection, paths: Iterable[str]) -> None:
     """Within the transaction that makes files a table's: they are no garbage any more.
 
@@ -182,6 +201,19 @@ def take_back(connection: sa.Connection, paths: Iterable[str]) -> None:
                 f"{len(some) - gone.rowcount} of the files of this commit, {some[0]} or others, were not "
                 "recorded, or are being deleted because the commit took too long; write them anew",
                 path=some[0])
+
+
+def take_back_folder(connection: sa.Connection, path: str) -> None:
+    """Within the transaction that makes a folder a table's: it is no garbage any more, if it was noted.
+
+    Raises:
+        DataFileNotFound: it was claimed to be deleted.
+    """
+    connection.execute(garbage.delete().where(garbage.c.path == path, sa.not_(garbage.c.swept)))
+    if connection.execute(sa.select(garbage.c.path).where(garbage.c.path == path)).first() is not None:
+        raise DataFileNotFound(
+            f"the files below {path} are being deleted: they were nobody's for too long. Write them anew",
+            path=path)
 
 
 def _chunks(paths: list[str]) -> Iterator[list[str]]:

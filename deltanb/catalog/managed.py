@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from deltanb.catalog.names import TableName
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.steps import Winner
 
 __all__ = ["ManagedCommitter", "Ratifier", "summary_of"]
 
@@ -69,7 +70,9 @@ class Ratifier(Tails, Protocol):
 class ManagedCommitter(FolderCommitter):
     """Commits of one table, by the name and id under which the catalog has it."""
 
-    is_final = False  # a COMMIT without an answer may land after this has returned
+    is_final = True
+    """``put`` says False of another's commit alone: one ratified by a call whose answer was lost is known by
+    its id. Where it was interrupted, ``read`` waits until it has landed or never will."""
 
     def __init__(
         self, catalog: Ratifier, name: TableName, table_id: str, log: LogReader, snapshot: Snapshot,
@@ -77,6 +80,7 @@ class ManagedCommitter(FolderCommitter):
     ) -> None:
         super().__init__(log, snapshot, begins)
         self.catalog, self.name, self.table_id = catalog, name, table_id
+        self._open: tuple[str, list[DeltaCommit]] | None = None  # nobody knows whether these are ratified
 
     def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool | OSError | DeltaError:
         """Stage a version and have it ratified."""
@@ -85,6 +89,8 @@ class ManagedCommitter(FolderCommitter):
             proposal = self.stage(version, body)
         except DeltaError as error:
             return error
+        before = self._open
+        self._open = info["txnId"], [*(before[1] if before else ()), proposal]
         self.begins()
         try:
             verdict = self.catalog.ratify(
@@ -95,12 +101,26 @@ class ManagedCommitter(FolderCommitter):
                            error)
             return OSError(str(error))  # a DeltaError would say that nothing was committed
         except DeltaError as error:
+            self._open = before  # this one is not ratified; one before it may be
             self.discard(proposal)
             return error
+        self._settled(isinstance(verdict, Ratified))
         if isinstance(verdict, Ratified):
             return True
-        self.discard(proposal)
         return self.refusal(verdict.latest[self.table_id], version) or False
+
+    def read(self, version: int) -> Winner | None:
+        """The commit at a version, once no ratification of this transaction is under way any more."""
+        if self._open is not None:
+            self._settled(self.catalog.outcome(self._open[0]) is not None)
+        return super().read(version)
+
+    def _settled(self, has_landed: bool) -> None:
+        """What was staged is a version's, or nobody's."""
+        _, proposals = self._open or ("", [])
+        self._open = None
+        for proposal in () if has_landed else proposals:
+            self.discard(proposal)
 
     def stage(self, version: int, body: bytes) -> DeltaCommit:
         """Write a commit where it does not count; what the catalog is asked to ratify.
@@ -114,10 +134,11 @@ class ManagedCommitter(FolderCommitter):
             if not store.put_if_absent(name, body):
                 raise StorageError(
                     f"{store.root}/{name} is there already; a staged commit has a name of its own", path=name)
-        except StorageError:
-            raise
-        except OSError as error:
-            raise StorageError.of(error, "write", f"{store.root}/{name}") from error
+        except BaseException as error:
+            self._delete(file_name)  # an error may come after the file is there
+            if isinstance(error, StorageError) or not isinstance(error, OSError):
+                raise
+            raise StorageError.of(error, "written", f"{store.root}/{name}") from error
         return DeltaCommit(
             self.table_id, self.name, version, file_name=file_name, file_size=len(body),
             mtime=options.clock(), ict=_commit_info(body).get("inCommitTimestamp"), **_kept(body))
@@ -125,8 +146,17 @@ class ManagedCommitter(FolderCommitter):
     def discard(self, proposal: DeltaCommit) -> None:
         """Delete a staged file that was surely not ratified; what cannot be deleted now is swept later."""
         if proposal.file_name is not None:
-            with suppress(OSError):
-                self.log.store.delete(staged_name(proposal.file_name))
+            self._delete(proposal.file_name)
+
+    def _delete(self, file_name: str) -> None:
+        with suppress(OSError):
+            try:
+                self.log.store.delete(staged_name(file_name))
+            except Exception:
+                raise
+            except BaseException:  # an interrupt: the file goes all the same
+                self.log.store.delete(staged_name(file_name))
+                raise
 
     def written(self, proposal: DeltaCommit) -> list[str]:
         """None: what is staged and not ratified is found by its place."""

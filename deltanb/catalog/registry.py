@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from deltanb.catalog.database import Database
+from deltanb.catalog.database import Database, Undo
 from deltanb.catalog.history import record, seq_of, text_of
+from deltanb.catalog.ledgers import as_garbage, note, take_back_folder
 from deltanb.catalog.names import Page, TableName, check_size, joined, key_of, parts_of
 from deltanb.catalog.namespaces import hold_namespace, require_namespace
 from deltanb.catalog.rows import (
@@ -76,9 +77,12 @@ class Registry:
     ) -> TableRow:
         """Make a row for a Delta table whose log has all versions up to ``version`` in its folder.
 
+        A folder that was noted as garbage is none from then on.
+
         Raises:
             TableAlreadyExists: the name is taken, or a table of this location is registered.
             NamespaceNotFound: its namespace is not there.
+            DataFileNotFound: the folder was noted as garbage and is being deleted.
         """
         name, table_id = TableName.of(name), table_id or options.new_id()
         _check_location(location, None)
@@ -96,9 +100,19 @@ class Registry:
                 raise TableAlreadyExists(
                     f"a table at {location} is registered already, by another name",
                     path=location) from None
+            take_back_folder(connection, location)
             return TableRow(name, table_id, "delta", delta=state)
 
         return self._recorded(work, "register", principal, table_id, None, str(version))
+
+    def is_registered(self, table_id: str) -> bool:
+        """Whether there is a table with an id, once a registration that is under way has ended.
+
+        Raises:
+            StorageError: the database cannot be asked.
+        """
+        query = sa.select(iceberg_tables.c.dn_table_id).where(iceberg_tables.c.dn_table_id == table_id)
+        return self._writer.ask(lambda connection: connection.execute(query).first() is not None)
 
     def load(self, name: Any) -> TableRow:
         """A table by its name.
@@ -197,8 +211,12 @@ class Registry:
         """
         old, new = TableName.of(old), TableName.of(new)
 
-        def work(connection: sa.Connection) -> None:
+        with_id = sa.select(iceberg_tables.c.dn_table_id)
+        table_id: list[str | None] = []
+
+        def work(connection: sa.Connection) -> bool:
             hold_namespace(connection, self._catalog, joined(new.namespace))
+            table_id[:] = [connection.execute(with_id.where(*named(self._catalog, old))).scalar()]
             try:
                 moved = connection.execute(
                     iceberg_tables.update().where(*named(self._catalog, old), is_table())
@@ -207,11 +225,24 @@ class Registry:
                 raise taken(new) from None
             if not moved.rowcount:
                 raise _not_found(old)
+            return True
 
-        self._writer.write(work)
+        def landed(connection: sa.Connection) -> bool | None:
+            found = connection.execute(with_id.where(*named(self._catalog, new))).scalar()
+            return True if found is not None and found == table_id[0] else None
 
-    def drop(self, name: Any, principal: str | None = None) -> TableRow:
+        self._writer.write(work, landed)
+
+    def drop(
+        self, name: Any, principal: str | None = None, published: bool = False,
+        purged_from: int | None = None,
+    ) -> TableRow | None:
         """Take a table out of the catalog; its files stay. Returns what it was.
+
+        Args:
+            published: only if all versions that are ratified are in its folder; None is returned where one
+                is not.
+            purged_from: from this time (epoch ms) on the files of a Delta table are garbage.
 
         Raises:
             TableNotFound: no table of that name.
@@ -226,6 +257,10 @@ class Registry:
                 raise _not_found(name)
             row = row_of(connection.execute(
                 select_rows().where(iceberg_tables.c.dn_table_id == found.table_id)).one())
+            if published and row.delta is not None and row.delta.latest != row.delta.published:
+                raise Undo(None)
+            if purged_from is not None and row.delta is not None:
+                note(connection, [as_garbage(row.delta.location, "a table that was purged", purged_from)])
             connection.execute(iceberg_tables.delete().where(iceberg_tables.c.dn_table_id == row.table_id))
             for table in (delta_commits, delta_tables):
                 connection.execute(table.delete().where(table.c.table_id == row.table_id))

@@ -21,7 +21,12 @@ from deltanb.catalog.progress import begun
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
 from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.display import Displayable
-from deltanb.errors import CommitOutcomeUnknown, DeltaConcurrentModificationException, IllegalStateError
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    DeltaConcurrentModificationException,
+    IllegalStateError,
+    add_note,
+)
 from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.table_transaction import StagedTable
@@ -90,7 +95,7 @@ class _IcebergPart:
     def member(self, name: str) -> Member:
         return self.participant.member(name)
 
-    def landed(self, version: int) -> None:
+    def landed(self, version: int, follows: bool = True) -> None:
         """Nothing follows: readers follow the catalog's pointer."""
 
     def failed(self) -> None:
@@ -135,12 +140,15 @@ class _DeltaPart:
         return Member(name, table_id, stand_steps(
             read, max_attempts=options.max_commit_attempts, clock=txn.clock))
 
-    def landed(self, version: int) -> None:
-        """The hooks, and files that came and went."""
-        self.transaction.run_post_commit_hooks()
-        committed = self.transaction.committed
-        self.table.landed(self.transaction, version,
-                          self.actions if committed is None else list(committed.actions))
+    def landed(self, version: int, follows: bool = True) -> None:
+        """The hooks, unless they are not to follow, and files that came and went."""
+        try:
+            if follows:
+                self.transaction.run_post_commit_hooks()
+        finally:
+            committed = self.transaction.committed
+            self.table.landed(self.transaction, version,
+                              self.actions if committed is None else list(committed.actions))
 
     def failed(self) -> None:
         """Delete what it wrote for the commit itself."""
@@ -329,14 +337,21 @@ class CatalogTransaction(Displayable):
     def _landed(self, done: GroupCommitted) -> None:
         self.committed = done
         self._end(f"was committed as transaction {done.seq} of the catalog", "committed")
+        interrupt: BaseException | None = None
         for name, part in self._parts.items():
             if name not in done.versions:
                 continue
             try:
-                part.landed(done.versions[name])
+                part.landed(done.versions[name], follows=interrupt is None)
             except Exception as error:
                 logger.warning("Version %d of %s is committed; what follows it failed: %s",
                                done.versions[name], name, error)
+            except BaseException as error:
+                interrupt = error
+        if interrupt is not None:
+            add_note(interrupt, "the transaction was committed despite the interruption "
+                                f"(txnId {self.txn_id})")
+            raise interrupt
 
     def give_up(self) -> None:
         """Do none of it: the files that were written are deleted. Nothing happens where it has ended."""

@@ -74,22 +74,26 @@ def postgresql() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def new_schema(postgresql: str) -> Callable[[], str]:
+    """Makes the URL of a database without tables in PostgreSQL, again and again."""
+    def schema() -> str:
+        import psycopg
+
+        name = f"t{next(_numbers)}"
+        with psycopg.connect(postgresql, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}")  # type: ignore[arg-type]
+        return f"{postgresql}?options=-csearch_path%3D{name}"
+
+    return schema
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
     """Makes the URL of a database without tables, again and again."""
     if request.param == "sqlite":
         return lambda: f"sqlite:///{tmp_path}/{next(_numbers)}.db"
-    server = request.getfixturevalue("postgresql")
-
-    def schema() -> str:
-        import psycopg
-
-        name = f"t{next(_numbers)}"
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"CREATE SCHEMA {name}")  # type: ignore[arg-type]
-        return f"{server}?options=-csearch_path%3D{name}"
-
-    return schema
+    return request.getfixturevalue("new_schema")
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import deltanb as dn
 from deltanb import errors
+from deltanb.catalog.managed import ManagedCommitter
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 
 
@@ -202,6 +204,39 @@ def test_renamed_and_dropped_tables(catalog: dn.Catalog) -> None:
     again = catalog.create_table("shop.orders", {"id": [1]})
     catalog.drop_table("shop.orders", purge=True)
     assert not files_below(again.path)
+
+
+def test_a_commit_that_lands_while_a_table_is_dropped_is_not_lost(
+    catalog: dn.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = catalog.create_table("shop.orders", {"id": [1]})
+    drop, others = catalog.store.tables.drop, iter([2, 3])
+
+    def raced(*args: object, **settings: object) -> object:
+        with suppress(StopIteration), monkeypatch.context() as cut:
+            cut.setattr(ManagedCommitter, "publish", lambda *_: None)  # another process, before it publishes
+            table.append({"id": [next(others)]})
+        return drop(*args, **settings)
+
+    monkeypatch.setattr(catalog.store.tables, "drop", raced)
+    catalog.drop_table("shop.orders")
+    monkeypatch.undo()
+    assert rows(catalog.register_table("shop.again", table.path)) == [{"id": 1}, {"id": 2}, {"id": 3}]
+
+
+def test_a_folder_that_was_noted_as_garbage_is_none_once_it_is_a_table(
+    catalog: dn.Catalog, tmp_path: Path
+) -> None:
+    garbage, place = catalog.store.garbage, tmp_path / "lake" / "old"
+    dn.create(place, {"id": [1]})
+    garbage.record([str(place)], "left", 0)
+    catalog.register_table("shop.old", place)
+    assert not garbage.due(10**15)
+    other = dn.create(tmp_path / "lake" / "other", {"id": [1]})
+    garbage.record([other.path], "left", 0)
+    assert garbage.claim([other.path], 1) == [other.path]
+    with pytest.raises(errors.DataFileNotFound, match="are being deleted"):
+        catalog.register_table("shop.other", other.path)
 
 
 # -- several tables ----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Commands run in processes that are killed: a server that forks one for each request.
 
-Started as ``python -m tests.faults.killed``; a request is a line of JSON on standard input, its answer a line
-on standard output: how the child ended. The server runs nothing itself and so has no threads to fork beside.
+Started as ``python -m tests.faults.killed MODULE``, whose ``run_struck`` runs a command; a request is a line
+of JSON on standard input, its answer a line on standard output: how the child ended. The server runs nothing
+itself and so has no threads to fork beside.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ ROOT = Path(__file__).resolve().parents[2]
 class Killer:
     """The server as its clients see it; close it by leaving the ``with`` block."""
 
+    def __init__(self, module: str = "tests.faults.trial") -> None:
+        self.module = module
+
     def __enter__(self) -> Killer:
         self.server = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.killed"], cwd=ROOT, stdin=subprocess.PIPE,
+            [sys.executable, "-m", "tests.faults.killed", self.module], cwd=ROOT, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True)
         return self
 
@@ -44,7 +48,7 @@ class Killer:
 
 def load_everything() -> None:
     """Import what a command may import, once, for all children."""
-    for package in ("log", "transaction", "data", "commands"):
+    for package in ("log", "transaction", "data", "commands", "commands.define", "commands.rows"):
         found = importlib.import_module(f"deltanb.{package}")
         for module in pkgutil.iter_modules(found.__path__):
             importlib.import_module(f"{found.__name__}.{module.name}")
@@ -52,8 +56,7 @@ def load_everything() -> None:
 
 def serve() -> None:
     """Answer requests until there are none."""
-    from tests.faults.trial import run_struck
-
+    run_struck = importlib.import_module(sys.argv[1]).run_struck
     load_everything()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from deltanb import actions, errors
-from deltanb.actions import AddFile, CommitInfo, RemoveFile
+from deltanb.actions import Action, AddFile, CommitInfo, RemoveFile
 from deltanb.log.commits import commit_name
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore
@@ -60,30 +61,53 @@ def winner_lines(winner: dict[str, Any], txn: OptimisticTransaction) -> list[dic
     return [{"commitInfo": info}, *lines]
 
 
-def run(scenario: dict[str, Any]) -> tuple[DeltaLog, OptimisticTransaction, Exception | None]:
-    store = MemoryStore()
+class InFolder:
+    """Where a scenario takes place: a table in a folder, in memory."""
 
-    def put(version: int, lines: list[dict[str, Any]]) -> None:
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        assert store.put_if_absent(commit_name(version), text.encode())
+    def __init__(self, setup: list[list[dict[str, Any]]]) -> None:
+        self.store = MemoryStore()
+        for version, commit in enumerate(setup):
+            self.put(version, commit)
+        self.log = DeltaLog.for_table(self.store)
 
-    for version, commit in enumerate(scenario["setup_commits"]):
-        put(version, commit)
-    log = DeltaLog.for_table(store)
-    txn = log.start_transaction()
+    def put(self, version: int, lines: list[dict[str, Any]]) -> None:
+        """Commit another one's lines."""
+        assert self.store.put_if_absent(commit_name(version), body_of(lines))
+
+    def action(self, line: dict[str, Any]) -> Action:
+        """An action of the transaction."""
+        return actions.from_dict(line)
+
+    def seen_anew(self) -> DeltaLog:
+        """The table, as somebody opens it."""
+        DeltaLog.clear_cache()
+        return DeltaLog.for_table(self.store)
+
+
+def body_of(lines: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+Run = tuple[Any, OptimisticTransaction, "Exception | None"]
+"""The place, the transaction, and its error."""
+
+
+def run(scenario: dict[str, Any], makes: Callable[..., Any] = InFolder) -> Run:
+    place = makes(scenario["setup_commits"])
+    txn = place.log.start_transaction()
     planned = scenario["txn"]
     read(txn, planned["reads"])
     for offset, winner in enumerate(scenario["winners"]):
-        put(txn.read_version + 1 + offset, winner_lines(winner, txn))
+        place.put(txn.read_version + 1 + offset, winner_lines(winner, txn))
     read(txn, planned.get("late_reads", []))
     operation = Operation(planned["operation"]["name"],
                           changes_data=planned["operation"]["changes_data"])
     commit = txn.commit_large if scenario.get("level") == "large-commit" else txn.commit
     try:
-        commit([actions.from_dict(a) for a in planned["actions"]], operation)
+        commit([place.action(a) for a in planned["actions"]], operation)
     except errors.DeltaError as error:
-        return log, txn, error
-    return log, txn, None
+        return place, txn, error
+    return place, txn, None
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: f"{s['id']}-{s['group']}")
@@ -99,7 +123,7 @@ def test_the_scenarios_as_they_were_first_written(shared: Path) -> None:
         hold(scenario)
 
 
-def hold(scenario: dict[str, Any]) -> None:
+def hold(scenario: dict[str, Any], makes: Callable[..., Any] = InFolder) -> None:
     conf = scenario.get("session_conf", {})
     options: dict[str, Any] = {}
     for name, text in conf.items():
@@ -107,7 +131,7 @@ def hold(scenario: dict[str, Any]) -> None:
             pytest.skip(f"{scenario['id']}: no equivalent of the setting {name}")
         options.update(SETTINGS[name](text))
     with set_options(**options):
-        log, txn, error = run(scenario)
+        place, txn, error = run(scenario, makes)
     expected = scenario["expected"]
     outcome = "commit" if error is None else type(error).__name__
     assert outcome == expected["outcome"], f"{scenario['title']}: {error}"
@@ -115,7 +139,7 @@ def hold(scenario: dict[str, Any]) -> None:
         assert txn.prepared is not None
         assert txn.prepared.isolation == expected["isolation_level"]
     if error is None:
-        check_commit(log, txn, expected)
+        check_commit(place, txn, expected)
     else:
         check_error(txn, error, expected, len(scenario["setup_commits"]), len(scenario["winners"]))
 
@@ -141,12 +165,11 @@ def check_error(txn: OptimisticTransaction, error: Exception, expected: dict[str
         assert all(s == "not reached" for s in states[states.index("failed") + 1:])
 
 
-def check_commit(log: DeltaLog, txn: OptimisticTransaction, expected: dict[str, Any]) -> None:
-    snapshot = log.update()
+def check_commit(place: Any, txn: OptimisticTransaction, expected: dict[str, Any]) -> None:
+    snapshot = place.log.update()
     assert txn.committed is not None
     assert txn.committed.version == expected["commit_version"]
-    DeltaLog.clear_cache()
-    again = DeltaLog.for_table(log.store).snapshot
+    again = place.seen_anew().snapshot
     assert again.version == snapshot.version
     for one in (snapshot, again):
         assert sorted(one.files["path"].to_pylist()) == sorted(expected["final_files"])
@@ -155,7 +178,7 @@ def check_commit(log: DeltaLog, txn: OptimisticTransaction, expected: dict[str, 
     for name, value in expected.get("final_domains", {}).items():
         domain = again.domain_metadata.get(name)
         assert (domain is None) if value == "removed" else (domain.configuration == value)
-    written = log.read_commit(txn.committed.version)
+    written = place.log.read_commit(txn.committed.version)
     info = next(a for a in written if isinstance(a, CommitInfo))
     assert info is written[0]
     if "read_is_blind_append" in expected:

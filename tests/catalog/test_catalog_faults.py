@@ -1,0 +1,96 @@
+"""Every command in a catalog, struck at its file operations and statements.
+
+Struck means: killed, interrupted, failed by the disk, out of space, with a database that does not answer. A
+usual run tries some of all strikes, chosen by a seed; ``--faults=all`` tries every one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltanb.catalog.managed import ManagedCommitter
+from deltanb.catalog.store import CatalogStore
+from deltanb.options import set_options
+from tests.catalog.struck import COMMANDS, CatalogTrials
+from tests.faults.disk import Strike
+from tests.faults.killed import Killer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes"),
+]
+
+
+@pytest.fixture(scope="module")
+def killer() -> Iterator[Killer]:
+    logging.disable(logging.CRITICAL)  # hundreds of failed hooks, each with its traceback
+    with Killer("tests.catalog.struck") as killer:
+        yield killer
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def trials(new_url: Callable[[], str], killer: Killer, tmp_path: Path) -> Iterator[CatalogTrials]:
+    with set_options(durability="none"):  # but for the command that is struck
+        trials = CatalogTrials(tmp_path, killer)
+        trials.found(new_url())
+        yield trials
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_done_or_not_done(name: str, trials: CatalogTrials, request: pytest.FixtureRequest) -> None:
+    wanted = request.config.getoption("--faults")
+    reference = trials.reference(name)
+    strikes = reference.strikes() if wanted == "all" else reference.some_strikes(int(wanted))
+    complaints = [complaint for strike in strikes for complaint in trials.complaints(name, strike)]
+    assert not complaints, "\n".join([f"{len(complaints)} of {len(strikes)} strikes:", *complaints])
+
+
+# -- controls: faults in the library that must be found ----------------------------------------------
+
+_ratify = CatalogStore.ratify
+
+
+def one_by_one(
+    store: CatalogStore, txn_id: str, principal: Any, proposals: Any, *more: Any, **most: Any
+) -> Any:
+    """Each table in a transaction of its own."""
+    for number, proposal in enumerate(proposals):
+        found = _ratify(store, f"{txn_id}-{number}", principal, [proposal], *more, **most)
+    return found
+
+
+def untidy(committer: ManagedCommitter, file_name: str) -> None:
+    """Nothing that was staged is deleted."""
+
+
+_settled = ManagedCommitter._settled
+
+
+def hasty(committer: ManagedCommitter, has_landed: bool) -> None:
+    """What was staged is deleted whatever became of it."""
+    _settled(committer, False)
+
+
+@pytest.mark.parametrize(("owner", "attribute", "broken", "command", "moment", "fault", "word"), [
+    (CatalogStore, "ratify", one_by_one, "two tables", "before", "EIO", "is gone"),
+    (ManagedCommitter, "_delete", untidy, "two tables", "before", "EIO", "leaves"),
+    (ManagedCommitter, "_settled", hasty, "append", "after", "interrupt", "is gone"),
+], ids=["torn", "untidy", "hasty"])
+@pytest.mark.parametrize("new_url", ["sqlite"], indirect=True)
+def test_faults_are_found(
+    owner: type, attribute: str, broken: Any, command: str, moment: Any, fault: Any, word: str,
+    trials: CatalogTrials, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds = [done.kind for done in trials.reference(command).done]
+    strike = Strike(kinds.index("COMMIT"), moment, fault)
+    assert not trials.complaints(command, strike)
+    monkeypatch.setattr(owner, attribute, broken)
+    found = trials.complaints(command, strike)
+    assert any(word in complaint for complaint in found), found
