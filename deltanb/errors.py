@@ -11,6 +11,7 @@
     ├── TableReplaced                     another table is at the path than the one that was read
     ├── VersionNotFound                   before the first or after the last version that can be read
     ├── InvalidTable                      the log or a file contradicts the protocol: which file, which line
+    │   └── MetadataFileNotFound          the metadata file that a catalog names for an Iceberg table is gone
     ├── DataFileNotFound                  (also FileNotFoundError) the log names a file that is gone
     ├── UnsupportedProtocol               the table asks for a feature this library does not have
     ├── MissingDependency                 (also ImportError) an extra is not installed
@@ -187,6 +188,10 @@ class VersionNotFound(DeltaError):
 
 class InvalidTable(DeltaError):
     """The table contradicts the protocol (``.path``, ``.file``, ``.line`` as far as known)."""
+
+
+class MetadataFileNotFound(InvalidTable):
+    """The metadata file of an Iceberg table is not there (``.file``)."""
 
 
 class DataFileNotFound(DeltaError, FileNotFoundError):

@@ -33,6 +33,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.UnsupportedProtocol, 406, "UnsupportedOperationException"),
     (NoSuchCatalog, 404, "NoSuchCatalogException"),
     (errors.InvalidArgument, 400, "BadRequestException"),
+    (errors.MetadataFileNotFound, 404, "NotFoundException"),
     (errors.InvalidTable, 400, "ValidationException"),
     (errors.CommitOutcomeUnknown, 500, "CommitStateUnknownException"),
     (errors.CommitTimedOut, 503, "ServiceUnavailableException"),
@@ -75,6 +76,8 @@ def _message(error: Exception) -> str:
         return f"Namespace already exists: {error.namespace}"
     if isinstance(error, errors.NamespaceNotEmpty):
         return f"Namespace {error.namespace} is not empty: {error}"
+    if isinstance(error, errors.MetadataFileNotFound):
+        return f"Failed to open input stream for file: {error.file}"
     return str(error)
 
 

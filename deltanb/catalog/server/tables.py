@@ -95,8 +95,9 @@ def load_table(request: Request) -> Reply:
         raise InvalidArgument(f"the parameter snapshots is all or refs, found {shown(snapshots)}")
     tables, known = request.service.tables, request.headers.get("if-none-match")
     if known is not None:
-        etag = etag_of(str(tables.row(request.table).metadata_location), snapshots)
-        if is_same(known, etag):
+        location = str(tables.row(request.table).metadata_location)
+        etag = etag_of(location, snapshots)
+        if is_same(known, etag) and tables.files.is_there(location):
             return Reply(304, headers={"ETag": etag})
     return Reply(table=tables.load(request.table))
 

@@ -20,7 +20,7 @@ from deltanb.catalog.iceberg.draft import completed
 from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.damage import reading
-from deltanb.errors import DeltaError, InvalidTable, StorageError
+from deltanb.errors import DeltaError, InvalidTable, MetadataFileNotFound, StorageError
 from deltanb.options import options
 
 __all__ = ["MetadataFile", "MetadataFiles"]
@@ -83,15 +83,21 @@ class MetadataFiles:
             raise StorageError(f"{file.location} cannot be written: it is there already", path=file.location)
         self._keep(file.location, file.metadata, len(file.data))
 
-    def read(self, location: str) -> Json:
+    def read(self, location: str, *, must_be_there: bool = False) -> Json:
         """What a file says; never to be written to.
+
+        Args:
+            must_be_there: look whether the file is still there, also where its content is remembered.
 
         Raises:
             BadRequest: it is outside of the warehouse.
-            InvalidTable: there is no such file, or what is in it is no table's metadata.
+            MetadataFileNotFound: there is no such file.
+            InvalidTable: what is in it is no table's metadata.
             UnsupportedProtocol: the table's format is newer than v3.
             StorageError: it cannot be read.
         """
+        if must_be_there and not self.is_there(location):
+            self.forget(location)
         with self._lock:
             if location in self._kept:
                 self._kept.move_to_end(location)
@@ -99,10 +105,14 @@ class MetadataFiles:
         try:
             data = self.warehouse.store.read(self._name(location))
         except FileNotFoundError as error:
-            raise InvalidTable(f"there is no metadata file {location}", file=location) from error
+            raise MetadataFileNotFound(f"there is no metadata file {location}", file=location) from error
         metadata = _parsed(location, data)
         self._keep(location, metadata, len(data))
         return metadata
+
+    def is_there(self, location: str) -> bool:
+        """Whether a file is there, whatever is remembered of it."""
+        return self.warehouse.store.status(self._name(location)) is not None
 
     def remove(self, location: str) -> bool:
         """Remove a file that is nobody's; whether it is gone. One that stays is for a sweep to remove."""

@@ -1,0 +1,47 @@
+"""Jars for tests that run Java: resolved by Maven, once, into its own repository in the user's home."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+RESOLVE_SECONDS = 540
+_DEPENDENCY = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>")
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>peers</groupId><artifactId>peers</artifactId><version>1</version>
+<dependencies>{}</dependencies></project>
+"""
+
+
+class Unavailable(Exception):
+    """There is no Java, no Maven, or no jars; the text says which."""
+
+
+def classpath(artifacts: Iterable[str], folder: Path) -> str:
+    """The class path of artifacts, ``group:name:version[:classifier]``, and of all they need.
+
+    Raises:
+        Unavailable: it cannot be had; nothing is known to be wrong with what is tested.
+    """
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise Unavailable(f"{program} is not on PATH")
+    said = "".join(
+        _DEPENDENCY.format(group, name, version, "".join(f"<classifier>{one}</classifier>" for one in rest))
+        for group, name, version, *rest in (artifact.split(":") for artifact in artifacts))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pom.xml").write_text(_POM.format(said))
+    found = run(["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath.txt"],
+                cwd=folder, timeout=RESOLVE_SECONDS)
+    if found.returncode:
+        raise Unavailable(f"Maven cannot resolve the jars: {found.stdout[-500:]}")
+    return (folder / "classpath.txt").read_text().strip()
+
+
+def run(command: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+    """A process and what it printed, on both streams."""
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **settings)
