@@ -21,6 +21,7 @@ def views() -> Any:
 
 ABOVE = {
     "CommitStepper": "deltanb.observe.stepper",
+    "GroupStepper": "deltanb.observe.group_stepper",
     "replay": "deltanb.observe.what_if",
 }
 """What a method of an object below gives people, by name: the module that has it."""

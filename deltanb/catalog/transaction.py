@@ -20,7 +20,7 @@ from deltanb.catalog.names import TableName
 from deltanb.catalog.progress import begun
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
 from deltanb.catalog.warehouse.member import IcebergMember
-from deltanb.display import Displayable
+from deltanb.display import Displayable, above
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaConcurrentModificationException,
@@ -30,6 +30,7 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.table_transaction import StagedTable
+from deltanb.transaction.drive import GivenUp, watching
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
 from deltanb.transaction.operations import Operation
 
@@ -261,9 +262,11 @@ class CatalogTransaction(Displayable):
         steps = self.begin()
         if steps is None:
             return None
+        watch = watching.get()
         try:
-            while steps.advance() is not None:
-                pass
+            while (step := steps.advance()) is not None:
+                if watch is not None:
+                    watch(self, step)
         except BaseException as error:
             steps.give_up(error)
             self.ended(error)
@@ -310,6 +313,23 @@ class CatalogTransaction(Displayable):
         self._parts[name] = _DeltaPart(table, txn, actions, operation)
         actions.extend(table.feed(txn))
 
+    def stepper(self) -> Any:
+        """Step through the commit by hand instead of :meth:`commit`: the real one, on the real catalog.
+
+        Raises:
+            IllegalStateError: it has ended, or nothing was done.
+
+        Returns:
+            A :class:`~deltanb.observe.group_stepper.GroupStepper`.
+        """
+        return above("GroupStepper")(self)
+
+    def transaction_of(self, name: str) -> OptimisticTransaction | None:
+        """What a Delta table does in the commit as a transaction of its own, once that has begun; None for
+        another table."""
+        part = self._parts.get(name)
+        return part.transaction if isinstance(part, _DeltaPart) else None
+
     def ended(self, error: BaseException | None = None) -> GroupCommitted | None:
         """What follows the last step: hooks, or files that are deleted. Where it was committed it stands,
         whatever follows.
@@ -327,7 +347,10 @@ class CatalogTransaction(Displayable):
         if is_unknown:
             self._end("may have been committed; ask for the outcome of its txnId", "unknown")
             return None
-        self._end("has failed", "failed")
+        if isinstance(error, GivenUp):
+            self._end("was given up", "abandoned")
+        else:
+            self._end("has failed", "failed")
         for part in self._parts.values():
             part.failed()
         for table in self._tables.values():

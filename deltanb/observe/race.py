@@ -252,7 +252,7 @@ class _Runner:
             self._back.release()
 
     def _pause(self, txn: Any, step: Step) -> None:
-        if txn.log is not self._table.log:
+        if getattr(txn, "log", None) is not self._table.log:  # of another table, or of several tables
             return
         self.txn_ids.add(txn.txn_id)
         if isinstance(step, Committed):

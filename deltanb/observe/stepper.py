@@ -2,47 +2,33 @@
 
 What lives here: :class:`CommitStepper`, which drives the real steps of a transaction's commit against the
 real table, lets other writers win in between, and keeps a frame of each moment.
-What it does not know: what a step does (``transaction/drive.py``), what a frame says (``frames.py``),
-how it is drawn (``notebook/drawing/stepper.py``), the buttons (``notebook/widgets/stepper.py``).
-
-The trace only grows: going back shows an older frame and undoes nothing.
+What it does not know: what a step does (``transaction/drive.py``), what a frame says (``frames.py``), how the
+trace is looked at (``stepped.py``), how it is drawn (``notebook/drawing/stepper.py``), the buttons
+(``notebook/widgets/stepper.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb import formatting as units
-from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.observe import frames as stepper_frames
 from deltanb.observe import rivals
-from deltanb.observe.frames import StepFrame
+from deltanb.observe.stepped import StepLine, Stepped, printed
 from deltanb.options import set_options
-from deltanb.safe_text import safe
 from deltanb.transaction.drive import Drive
 from deltanb.transaction.operations import as_operation
 from deltanb.transaction.steps import Committed, Failed, Winner
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
-    from deltanb.transaction.conflicts import Conflict
     from deltanb.transaction.operations import Operation
     from deltanb.transaction.transaction import OptimisticTransaction
 
 
-class StepLine(str):
-    """A line that was already printed; as the last expression of a cell it is not shown a second time."""
-
-    __slots__ = ()
-
-    def _ipython_display_(self) -> None:
-        """Show nothing, as the line was printed."""
-
-
-class CommitStepper(Displayable):
+class CommitStepper(Stepped):
     """A commit that is advanced step by step, on the real table.
 
     A step's reading or writing is done when the step is left, so that whatever happens before that, a
@@ -79,72 +65,15 @@ class CommitStepper(Displayable):
     ) -> None:
         self.txn = txn
         """The transaction whose commit this is."""
-        self.error: BaseException | None = None
-        """Why the commit failed."""
         self._drive = Drive(txn.commit_steps(actions, operation), txn.committer, txn._commit_lock())
-        self._frames = [stepper_frames.opened(txn.table, as_operation(operation).name, txn.read_version)]
-        self._at = 0
-        self.panel: Any = None
-        """Its buttons, once a notebook has shown it."""
-        self._listeners: list[Callable[[], None]] = []
-
-    # -- what there is to see --------------------------------------------------------------------
-
-    @property
-    def frames(self) -> tuple[StepFrame, ...]:
-        """All frames so far: the one before the first step, then one per step or rival."""
-        return tuple(self._frames)
-
-    @property
-    def position(self) -> int:
-        """The index in :attr:`frames` of the one that is shown."""
-        return self._at
-
-    @property
-    def frame(self) -> StepFrame:
-        """The frame that is shown; an older one also says how the commit ended, if it has."""
-        shown, newest = self._frames[self._at], self._frames[-1]
-        is_newest = shown is newest
-        ended = newest.state != "running"
-        return replace(
-            shown, total=newest.number if ended or not is_newest else None,
-            ending=newest.line.split(" ", 1)[1] if ended and not is_newest else "")
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the commit has ended, one way or the other."""
-        return self._frames[-1].state != "running"
+        super().__init__(stepper_frames.opened(txn.table, as_operation(operation).name, txn.read_version))
 
     @property
     def version(self) -> int | None:
         """The version that was committed; None until then."""
         return None if self.txn.committed is None else self.txn.committed.version
 
-    @property
-    def conflict(self) -> Conflict | None:
-        """The conflict that made the commit fail; None if it has not failed or failed for another reason."""
-        found: Conflict | None = getattr(self.error, "conflict", None)
-        return found
-
     # -- the commit goes on ----------------------------------------------------------------------
-
-    def step(self) -> StepLine:
-        """Go on by one step, and print what happened as one line.
-
-        At the end of the commit nothing more happens, and the line says so. A keyboard interrupt ends the
-        commit and is raised, once it is known whether a put that was interrupted has landed.
-
-        A notebook shows the line once. A prompt of Python shows a value again, and one of IPython an empty
-        ``Out``, unless it has a name: ``_ = stepper.step()``.
-        """
-        return _printed(self.advance())
-
-    def run(self) -> StepLine:
-        """Run the remaining steps; each one prints its line."""
-        line = self.step()
-        while not self.is_done:
-            line = self.step()
-        return line
 
     def rival(
         self, kind: str | Callable[[Any], Any], writer: str = rivals.WRITER
@@ -160,7 +89,7 @@ class CommitStepper(Displayable):
             InvalidArgument: there is no such rival, or its name is not text.
             IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
         """
-        return _printed(self.let_win(kind, writer))
+        return printed(self.let_win(kind, writer))
 
     def close(self) -> None:
         """Give the commit up at its present step; its transaction is then abandoned.
@@ -171,43 +100,11 @@ class CommitStepper(Displayable):
             self._drive.give_up()
             self._given_up("closed")
 
-    # -- the trace -------------------------------------------------------------------------------
-
-    def back(self) -> StepLine:
-        """Look at the frame before; nothing is undone."""
-        return _printed(self.move(self._at - 1))
-
-    def first(self) -> StepLine:
-        """Look at the first frame."""
-        return _printed(self.move(0))
-
-    def last(self) -> StepLine:
-        """Look at the newest frame."""
-        return _printed(self.move(len(self._frames) - 1))
-
-    def next(self) -> StepLine:
-        """Look at the frame after; at the newest one this is :meth:`step`."""
-        if self._at == len(self._frames) - 1:
-            return self.step()
-        return _printed(self.move(self._at + 1))
-
-    # -- the same without printing, for buttons --------------------------------------------------
-
-    def move(self, position: int) -> str:
-        """Show the frame at an index, or the nearest there is, and return its line."""
-        self._at = min(max(0, position), len(self._frames) - 1)
-        self._tell()
-        frame = self.frame
-        if not frame.ending:
-            return frame.line
-        note = f" (looking back: {_in_short(self._frames[-1])})"
-        return units.fit(frame.line, units.MAX_COLUMNS - len(note)) + note
-
     def advance(self) -> str:
         """As :meth:`step`, but the line is returned and not printed."""
         if self.is_done:
             self.move(len(self._frames) - 1)
-            return f"nothing left to do: {_in_short(self._frames[-1])}"
+            return f"nothing left to do: {self.in_short()}"
         if self._drive.step is None:
             self.txn._must_be_open()
         try:
@@ -226,13 +123,13 @@ class CommitStepper(Displayable):
         self._show(frame)
         if self._drive.committed is not None:
             self.txn.run_post_commit_hooks()
-        return frame.line
+        return str(frame.line)
 
     def let_win(self, kind: str | Callable[[Any], Any], writer: str = rivals.WRITER) -> str:
         """As :meth:`rival`, but the line is returned and not printed."""
         if self.is_done:
             raise IllegalStateError(
-                f"table {self.txn.table}: no rival can win any more: {_in_short(self._frames[-1])}")
+                f"table {self.txn.table}: no rival can win any more: {self.in_short()}")
         if not writer or not isinstance(writer, str):
             raise InvalidArgument(f"a rival's name is a text, found {writer!r}")
         log = self.txn.log
@@ -252,11 +149,14 @@ class CommitStepper(Displayable):
         did = did or ", ".join(dict.fromkeys(winner.operation for winner in found))
         commits = [(w.version, str(w.commit_info.user_name or w.operation)) for w in found]
         self._show(stepper_frames.rival(self._frames[-1], writer, did, commits))
-        return self._frames[-1].line
+        return str(self._frames[-1].line)
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call this function, without arguments, whenever another frame is shown."""
-        self._listeners.append(listener)
+    def in_short(self) -> str:
+        """How the commit ended."""
+        frame = self._frames[-1]
+        if frame.state == "committed":
+            return f"v{max(box.version for box in frame.boxes)} is committed and stays"
+        return str(frame.line).split(" ", 1)[1].split(":", 1)[0]
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -277,31 +177,3 @@ class CommitStepper(Displayable):
         is_open = self.txn.may_have_landed
         outcome = f"look whether v{version} is there" if is_open else "nothing was written"
         self._show(stepper_frames.abandoned(last, f"{why}, {outcome}"))
-
-    def _show(self, frame: StepFrame) -> None:
-        self._frames.append(frame)
-        self._at = len(self._frames) - 1
-        self._tell()
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()
-
-
-def _printed(line: str) -> StepLine:
-    line = safe(line)
-    print(line)  # noqa: T201  what a step did is a cell's output
-    return StepLine(line)
-
-
-def _in_short(frame: StepFrame) -> str:
-    """How the commit ended.
-
-    >>> from deltanb.transaction.steps import Committed
-    >>> opened = stepper_frames.opened("orders", "WRITE", 3)
-    >>> _in_short(stepper_frames.after(opened, Committed(4, 1, (), "Serializable", True)))
-    'v4 is committed and stays'
-    """
-    if frame.state == "committed":
-        return f"v{max(box.version for box in frame.boxes)} is committed and stays"
-    return frame.line.split(" ", 1)[1].split(":", 1)[0]

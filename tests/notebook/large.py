@@ -109,7 +109,7 @@ KINDS = (
     "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
     "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
-    "IcebergTable",
+    "IcebergTable", "GroupFrame", "GroupStepper",
 )
 """Names of the objects: that of the view, and of what state."""
 
@@ -152,6 +152,22 @@ def transactions(catalog: dn.Catalog) -> tuple[Any, Any]:
     raise AssertionError("the race was not lost")
 
 
+def step_failed(catalog: dn.Catalog) -> Any:
+    """A stepped commit that lost many races and then failed."""
+    txn = catalog.transaction()
+    txn.table("shop.orders").append({"id": [7]})
+    txn.table("shop.totals").update({"id": "id + 1"})
+    stepper = txn.stepper()
+    for _ in range(10):
+        while "ratify" not in stepper.advance():
+            pass
+        stepper.let_win(lambda table: table.append({"id": [8]}), "shop.orders", "x" * 100)
+    stepper.let_win("append here", "shop.totals")
+    while not stepper.is_done:
+        stepper.advance()
+    return stepper
+
+
 def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     """How to get one of every kind of object, by the name of its view."""
     lost = commits(table)
@@ -170,6 +186,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     locked = many_locks(manager)
     catalog = catalog_of(Path(table.path).parent)
     busy, lost_together = transactions(catalog)
+    stepped = step_failed(catalog)
     columns = ", ".join(f"c{at} bigint" for at in range(1000))
     wide = catalog.create_table("shop.wide", columns, format="iceberg")
     grid = progress.begun("txn", {f"shop.t{at:06}": "WRITE" for at in range(1000)})
@@ -198,6 +215,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "CatalogSnapshot": lambda: catalog.snapshot(["shop.orders", "shop.totals"]),
         "CatalogTransaction": lambda: busy, "CatalogTransaction, failed": lambda: lost_together,
         "GroupCommit": lambda: grid, "IcebergTable": lambda: wide,
+        "GroupFrame": lambda: stepped.frame, "GroupStepper": lambda: stepped,
     }
     assert tuple(made) == KINDS
     return made

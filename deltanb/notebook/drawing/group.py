@@ -12,7 +12,7 @@ from dataclasses import replace
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import html, text
 from deltanb.notebook.views.group import GroupView
-from deltanb.notebook.views.model import Section, Table, View, spans
+from deltanb.notebook.views.model import Section, View, spans
 
 MAX_WHY = 3  # lines of text that a reason gets
 
@@ -38,32 +38,34 @@ def body(view: View, share: float) -> html.Markup:
     assert isinstance(view, GroupView)
     if view.culprit is None or not view.why:
         return html.body(view, share)
-    grid, why, *more = view.sections
+    shown, why, *more = view.sections
     head = html.body(View(view.kind, view.name, view.marks, view.lines), share)
-    return html.join(head, html.part(_grid(view, grid, why, share)), html.sections(more, share))
+    return html.join(head, html.part(grid(view, shown, why, share)), html.sections(more, share))
 
 
-def _grid(view: GroupView, grid: Section, why: Section, share: float) -> html.Markup:
-    t, table = html.tag, grid.table
+def grid(view: GroupView, section: Section, why: Section | None, share: float) -> html.Markup:
+    """The tables by phases; below the row that failed stands why, where that is given."""
+    t, table = html.tag, section.table
     assert table is not None
     shown = table.rows[: max(1 + max(table.marked, default=0), html.limit_of(share, table.limit))]
     rows = []
     for at, row in enumerate(shown):
         is_met = at in table.marked
         rows.append(t("tr", [t("td", html.inline(cell)) for cell in row], cls="dnb-mark" if is_met else ""))
-        if is_met:
-            rows.append(_opened(view, table, why, share))
-    caption = f"{grid.heading}: {html.shown_of(len(shown), table.total, table.noun)}"
+        if is_met and why is not None:
+            rows.append(t("tr", t("td", opened(view, why, share), colspan=str(len(table.columns))),
+                          cls="dnb-why"))
+    caption = f"{section.heading}: {html.shown_of(len(shown), table.total, table.noun)}"
     return t("div", t(
         "table", t("caption", caption),
         t("thead", t("tr", [t("th", name, scope="col") for name in table.columns])), t("tbody", rows),
         cls="dnb-phases"), cls="dnb-scroll")
 
 
-def _opened(view: GroupView, table: Table, why: Section, share: float) -> html.Markup:
-    """Below the row that failed: the conflict, or the sentence of the error."""
+def opened(view: GroupView, why: Section, share: float) -> html.Markup:
+    """Why a commit failed, unfolded: the conflict, or the sentence of the error."""
     t = html.tag
     said = [t("span", why.heading, cls="dnb-head"), html.inline(view.why)]
-    inside = (t("details", t("summary", *said), conflict_forms.body(view.met, share), open="open")
-              if view.met is not None else t("p", *said))
-    return t("tr", t("td", inside, colspan=str(len(table.columns))), cls="dnb-why")
+    if view.met is None:
+        return t("p", *said)
+    return t("details", t("summary", *said), conflict_forms.body(view.met, share), open="open")

@@ -143,8 +143,8 @@ def body(view: StepView, share: float) -> html.Markup:
     t, shown = html.tag, view.frame
     parts = [
         html.part(t("p", html.inline(_head(view))), [t("p", html.inline(line)) for line in view.lines]),
-        t("div", _algorithm(shown), _log(shown), cls="dnb-step"),
-        html.part(_events(shown), cls="dnb-soft"),
+        t("div", algorithm(ALGORITHM, shown.at), _log(shown), cls="dnb-step"),
+        html.part(events(shown), cls="dnb-soft"),
     ]
     if view.met is not None:
         named = t("b", f"✕ {view.met.kind}", cls="dnb-warn dnb-name")
@@ -154,10 +154,11 @@ def body(view: StepView, share: float) -> html.Markup:
     return html.join(parts)
 
 
-def _algorithm(frame: StepFrame) -> html.Markup:
+def algorithm(lines: Sequence[tuple[str, str]], at: int) -> html.Markup:
+    """The algorithm line by line, with an arrow at the one it stands at."""
     items = []
-    for at, (_, line) in enumerate(ALGORITHM):
-        is_here = at == frame.at
+    for place, (_, line) in enumerate(lines):
+        is_here = place == at
         here = {"aria-current": "step"} if is_here else {}
         items.append(html.tag("li", ("▶ " if is_here else "  ") + line, **here))
     return html.tag("ol", *items, cls="dnb-algo")
@@ -236,7 +237,8 @@ def _columns(boxes: Sequence[Box]) -> list[Box | None]:
     return columns
 
 
-def _events(frame: StepFrame) -> html.Markup:
+def events(frame: Any) -> html.Markup:
+    """What happened so far, to unfold."""
     t = html.tag
     left = frame.num_events - len(frame.events)
     first = [t("li", f"… {units.count(left, 'earlier event')}", cls="dnb-muted")] if left else []

@@ -16,6 +16,7 @@ from typing import Any
 
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import group as group_forms
+from deltanb.notebook.drawing import group_stepper as group_stepper_forms
 from deltanb.notebook.drawing import html, text
 from deltanb.notebook.drawing import stepper as stepper_forms
 from deltanb.notebook.views import (
@@ -139,4 +140,7 @@ _ENTRIES: dict[str, Entry] = {
     "CatalogSnapshot": Entry(catalog.snapshot),
     "CatalogTransaction": Entry(group.transaction, group_forms.to_text, group_forms.to_html),
     "GroupCommit": Entry(group.group, group_forms.to_text, group_forms.to_html),
+    "GroupFrame": Entry(group_stepper_forms.frame, group_stepper_forms.to_text, group_stepper_forms.to_html),
+    "GroupStepper": Entry(group_stepper_forms.stepper, group_stepper_forms.to_text,
+                          group_stepper_forms.to_html, widget="deltanb.notebook.widgets.group_stepper"),
 }

@@ -30,7 +30,7 @@ class Panel:
     """Buttons, a slider over the trace, a choice of rivals, and the picture between them."""
 
     def __init__(self, stepper: Any) -> None:
-        self.stepper = stepper
+        self.stepper, self._is_drawing = stepper, False
         self.first = self._button("|◀ first", "Look at the first frame", lambda: stepper.move(0))
         self.back = self._button("◀ back", "Look at the frame before; nothing is undone",
                                  lambda: stepper.move(stepper.position - 1))
@@ -44,17 +44,28 @@ class Panel:
             options=[(words, kind) for kind, words in rivals.KINDS.items()],
             tooltip="What another writer does", layout=w.Layout(width="16em"))
         self.rival = self._button("let another writer win now", "A real commit, by someone else",
-                                  lambda: stepper.let_win(self.kind.value), width="15em")
+                                  self.let_win, width="15em")
         self.message, self.picture = w.HTML(), w.HTML()
         moves = [self.first, self.back, self.next, self.last, self.slider]
         self.box = w.VBox([
             w.HBox(moves, layout=w.Layout(**WRAPPED)), self.picture,
-            w.HBox([self.kind, self.rival, self.message], layout=w.Layout(**WRAPPED))])
-        self._is_drawing = False
+            w.HBox([*self.choices(), self.kind, self.rival, self.message], layout=w.Layout(**WRAPPED))])
         self.slider.observe(self._slide, names="value")
         self.kind.observe(lambda _: self.draw(), names="value")
         stepper.listen(self.draw)
         self.draw()
+
+    def choices(self) -> list[Any]:
+        """What else there is to choose of a rival, beside its kind."""
+        return []
+
+    def let_win(self) -> str:
+        """What the button that lets another writer win does."""
+        return str(self.stepper.let_win(self.kind.value))
+
+    def refusal(self) -> str | None:
+        """Why the rival that is chosen has nothing to do."""
+        return rivals.refusal(self.stepper.txn, self.kind.value)
 
     def view(self) -> dict[str, Any]:
         """The MIME bundle's part that shows the panel where there is a kernel."""
@@ -77,7 +88,7 @@ class Panel:
         self.next.description = "step ▶" if is_newest else "next ▶"
         self.next.tooltip = ("Go on with the commit by one step" if is_newest
                              else "Look at the frame after")
-        reason = None if stepper.is_done else rivals.refusal(stepper.txn, self.kind.value)
+        reason = None if stepper.is_done else self.refusal()
         self.rival.disabled = stepper.is_done or reason is not None
         self._say(reason or "")
         self._is_drawing = False
