@@ -8,12 +8,13 @@ What it does not know: what is in the tables, but for the row that tells whether
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from deltanb.catalog import tables
-from deltanb.catalog.engines import engine_of
+from deltanb.catalog.engines import BUSY_SECONDS, engine_of
 from deltanb.catalog.tables import sa
 from deltanb.errors import (
     CommitOutcomeUnknown,
@@ -61,6 +62,7 @@ class Database:
         self.engine = engine_of(url, (durability or options.durability) == "sync")
         self.place = self.engine.url.render_as_string(hide_password=True)
         self._pid = os.getpid()
+        self._turn = threading.RLock()
         try:
             if not self.read(tables.is_complete):
                 self.write(self._create)
@@ -115,7 +117,7 @@ class Database:
         """
         for _ in range(MAX_ATTEMPTS):
             try:
-                with self._errors("written"), self._connection() as connection:
+                with self._errors("written"), self._my_turn(), self._connection() as connection:
                     transaction = connection.begin()
                     try:
                         result = work(connection)
@@ -171,15 +173,35 @@ class Database:
             hold_sequence(connection)
             return landed(connection)
 
+    def _after_fork(self) -> None:
+        """Leave the parent its connections, and its threads their turn."""
+        self.engine.dispose(close=False)
+        self._pid, self._turn = os.getpid(), threading.RLock()
+
     @contextmanager
     def _connection(self, reads: bool = False) -> Iterator[sa.Connection]:
         if self._pid != os.getpid():  # a fork: the connections are the parent's
-            self.engine.dispose(close=False)
-            self._pid = os.getpid()
+            self._after_fork()
         with self.engine.connect() as connection:
             if reads and connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="AUTOCOMMIT")
             yield connection.execution_options(dn_writes=not reads)
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        """One writer of this process at a time, where the database takes one.
+
+        Threads that meet in SQLite sleep for up to a tenth of a second; here the next one goes on at once.
+        """
+        if self._pid != os.getpid():
+            self._after_fork()
+        if self.engine.dialect.name != "sqlite" or not self._turn.acquire(timeout=BUSY_SECONDS):
+            yield
+            return
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:

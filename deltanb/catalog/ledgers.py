@@ -180,12 +180,8 @@ def as_garbage(path: str, reason: str, not_before: int) -> dict[str, Any]:
 
 def note(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
     """Within a transaction: note files; see :meth:`Garbage.record`."""
-    row = insert(connection, garbage)
-    row = row.on_conflict_do_update(
-        index_elements=["path"], where=sa.not_(garbage.c.swept),
-        set_={"reason": row.excluded.reason, "not_before": row.excluded.not_before})
     if rows:
-        connection.execute(row, rows)
+        connection.execute(_NOTE, rows)
 
 
 def take_back(connection: sa.Connection, paths: Iterable[str]) -> None:
@@ -195,7 +191,7 @@ def take_back(connection: sa.Connection, paths: Iterable[str]) -> None:
         DataFileNotFound: one of them was claimed to be deleted, or was never recorded.
     """
     for some in _chunks(sorted(set(paths))):
-        gone = connection.execute(garbage.delete().where(garbage.c.path.in_(some), sa.not_(garbage.c.swept)))
+        gone = connection.execute(_TAKE_BACK, {"paths": some})
         if gone.rowcount != len(some):
             raise DataFileNotFound(
                 f"{len(some) - gone.rowcount} of the files of this commit, {some[0]} or others, were not "
@@ -214,6 +210,16 @@ def take_back_folder(connection: sa.Connection, path: str) -> None:
         raise DataFileNotFound(
             f"the files below {path} are being deleted: they were nobody's for too long. Write them anew",
             path=path)
+
+
+# Made once: SQLAlchemy takes longer to make a statement than the database to run it.
+_TAKE_BACK = garbage.delete().where(
+    garbage.c.path.in_(sa.bindparam("paths", expanding=True)), sa.not_(garbage.c.swept))
+# As text: SQLAlchemy compiles an insert with ON CONFLICT anew each time, and both databases read this.
+_NOTE = sa.text(
+    "INSERT INTO dn_garbage (path, reason, not_before, swept) VALUES (:path, :reason, :not_before, :swept) "
+    "ON CONFLICT (path) DO UPDATE SET reason = excluded.reason, not_before = excluded.not_before "
+    "WHERE NOT dn_garbage.swept")
 
 
 def _chunks(paths: list[str]) -> Iterator[list[str]]:

@@ -152,11 +152,8 @@ class Registry:
                             path=str(without[0]))
 
     def _rows(self, keys: list[tuple[str, str]]) -> dict[TableName, TableRow]:
-        columns = iceberg_tables.c
-        query = select_rows().where(
-            columns.catalog_name == self._catalog, is_table(),
-            sa.tuple_(columns.table_namespace, columns.table_name).in_(keys))
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        given = {"in_catalog": self._catalog, "keys": keys}
+        rows = self._database.read(lambda connection: connection.execute(_BY_NAME, given).all())
         return {row.name: row for row in map(row_of, rows)}
 
     def _add_ids(self, connection: sa.Connection, names: list[TableName]) -> None:
@@ -288,6 +285,13 @@ class Registry:
 
 def _rows_of(query: sa.Select[Any], connection: sa.Connection) -> list[Any]:
     return list(connection.execute(query).all())
+
+
+# Made once: SQLAlchemy takes longer to make a statement than the database to run it.
+_BY_NAME = select_rows().where(
+    iceberg_tables.c.catalog_name == sa.bindparam("in_catalog"), is_table(),
+    sa.tuple_(iceberg_tables.c.table_namespace, iceberg_tables.c.table_name).in_(
+        sa.bindparam("keys", expanding=True)))
 
 
 def _check_location(location: Any, most: int | None) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from deltanb.catalog.database import Database
+from deltanb.catalog.database import Database, Undo
 from deltanb.catalog.ledgers import Answer, keep
 from deltanb.catalog.names import TableName
 from deltanb.catalog.server.messages import Reply, Request
@@ -125,6 +125,10 @@ class KeepingDatabase(Database):
         """As the database itself."""
         return self._inner.read(work)
 
+    def ask(self, landed: Callable[[sa.Connection], Any]) -> Any:
+        """As the database itself."""
+        return self._inner.ask(landed)
+
     def write(
         self, work: Callable[[sa.Connection], Any],
         landed: Callable[[sa.Connection], Any] | None = None, txn_id: str | None = None,
@@ -134,18 +138,23 @@ class KeepingDatabase(Database):
         Raises:
             AlreadyAnswered: an answer was there; nothing was written.
         """
-        done: list[tuple[Any, Answer]] = []
+        done: list[tuple[Any, Answer | None]] = []
 
         def both(connection: sa.Connection) -> Any:
-            result = work(connection)
-            done[:] = [(result, self._answer_of(result))]
-            before = keep(connection, done[0][1])
+            try:
+                result = work(connection)
+            except Undo as undo:  # nothing is done, so nothing is answered
+                raise Undo([(undo.result, None)]) from None
+            answer = self._answer_of(result)
+            done[:] = [(result, answer)]
+            before = keep(connection, answer)
             if before is not None:
                 raise AlreadyAnswered(before)
             return done
 
         def found(connection: sa.Connection) -> Any:
-            answer = done[0][1]
+            ((_, answer),) = done
+            assert answer is not None
             kept = sa.select(idempotency.c.body_hash).where(idempotency.c.key == answer.key)
             return done if connection.execute(kept).scalar() == answer.body_hash else None
 
