@@ -34,6 +34,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from deltanb.locks.modes import EXCLUSIVE, NONE, OWNED, SHARED, UPGRADABLE, LockResult, Name, UpgradeRule
+from deltanb.locks.stack import NO_POSITIONS
 
 if TYPE_CHECKING:
     from deltanb.locks.stack import Locker
@@ -57,6 +58,11 @@ REQUESTS: Final[dict[tuple[int, int], Any]] = {
 }
 """Every request that there is."""
 
+ANSWERS: Final[tuple[tuple[Any, ...], ...]] = tuple(
+    tuple(REQUESTS.get((held, wanted)) for wanted in range(4)) for held in range(4))
+"""The same by position, since every call looks here."""
+
+ACQUIRED = LockResult.ACQUIRED
 FEW = 8
 """Sharers kept in a tuple; more are in a dict, which takes four times the memory and finds one at once."""
 
@@ -68,6 +74,7 @@ class Waiter:
     """
 
     __slots__ = (
+        "call",
         "height",
         "held",
         "is_endless",
@@ -92,6 +99,8 @@ class Waiter:
         self.height = len(locker.entries)
         self.result: LockResult | None = None
         self.signal: Any = None
+        self.call: object = None
+        """Who was in a call of the transaction before; for the one that waits."""
         self.since: int = 0
         self.is_endless = False
 
@@ -101,11 +110,11 @@ class Lock:
 
     __slots__ = ("is_exclusive", "name", "owner", "owners", "readers", "shared")
 
-    def __init__(self, name: Name) -> None:
+    def __init__(self, name: Name, locker: Locker, mode: int) -> None:
         self.name = name
-        self.owner: Locker | None = None
-        self.is_exclusive = False
-        self.shared: tuple[Locker, ...] | dict[Locker, None] = ()
+        self.owner: Locker | None = None if mode == SHARED else locker
+        self.is_exclusive = mode == EXCLUSIVE
+        self.shared: tuple[Locker, ...] | dict[Locker, None] = (locker,) if mode == SHARED else ()
         self.owners: deque[Waiter] | None = None
         """Those who wait to own it."""
         self.readers: deque[Waiter] | None = None
@@ -218,6 +227,8 @@ class Lock:
         shared = self.shared
         if isinstance(shared, dict):
             shared.pop(locker, None)
+        elif len(shared) == 1 and shared[0] is locker:
+            self.shared = ()
         elif shared:
             self.shared = tuple(other for other in shared if other is not locker)
 
@@ -241,16 +252,14 @@ class LockTable:
         """What a request comes to, or the request as one that waits."""
         lock = self.locks.get(name)
         if lock is None:  # nobody holds it: granted, whatever is wanted
-            lock = self.locks[name] = Lock(name)
-            if wanted == SHARED:
-                lock.shared = (locker,)
-            else:
-                lock.owner = locker
-                lock.is_exclusive = wanted == EXCLUSIVE
+            lock = self.locks[name] = Lock(name, locker, wanted)
             locker.entries.append(lock)
-            return LockResult.ACQUIRED
-        held = lock.held_by(locker)
-        answer = REQUESTS[held, wanted]
+            return ACQUIRED
+        if lock.owner is locker:
+            held = EXCLUSIVE if lock.is_exclusive else UPGRADABLE
+        else:
+            held = SHARED if lock.shared and locker in lock.shared else NONE
+        answer = ANSWERS[held][wanted]
         if answer.__class__ is LockResult:
             return answer
         if held == SHARED and not self._may_upgrade(lock):
@@ -303,13 +312,28 @@ class LockTable:
         """Make what a transaction holds weaker, or nothing; its stack is the caller's affair."""
         for waiter in lock.lower(locker, to):
             self._grant(waiter)
-        if to == NONE and lock.owner is None and not lock.shared and self.locks.get(lock.name) is lock:
-            del self.locks[lock.name]
+        if to == NONE and lock.owner is None and not lock.shared:
+            self.locks.pop(lock.name, None)
 
-    def shrink(self) -> None:
-        """Free the memory of a table that was large and is empty."""
+    def drop(self, locker: Locker, lock: Lock) -> None:
+        """Release a lock; quickly where nobody else knows of it."""
+        if lock.owner is locker and lock.owners is None and lock.readers is None and not lock.shared:
+            lock.owner = None
+            del self.locks[lock.name]
+        else:
+            self.lower(locker, lock, NONE)
+
+    def release(self, locker: Locker) -> None:
+        """Release all that a transaction holds, the last lock first."""
+        for lock in reversed(locker.entries):
+            if lock.owner is locker or lock.shared:  # the lock of an upgrade comes twice
+                self.drop(locker, lock)
+        locker.entries.clear()
+        if locker.upgrades or locker.joined:
+            locker.upgrades = locker.joined = NO_POSITIONS
+        locker.floor = 0
         if not self.locks:
-            self.locks.clear()
+            self.locks.clear()  # where there were very many, this frees the memory
 
     def hand_over(self, locker: Locker, lock: Lock, other: Locker) -> None:
         """Another owner for a lock; nobody who waits is any nearer to it."""

@@ -19,7 +19,6 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -82,6 +81,21 @@ class LockState:
     """Transaction ids and modes, the owner first."""
     waiters: tuple[tuple[int, str], ...]
     """Transaction ids and modes, in the order in which they began to wait."""
+
+
+class Call:
+    """A block in which a thread has a transaction for itself."""
+
+    __slots__ = ("_before", "_locker")
+
+    def __init__(self, locker: Locker, before: object) -> None:
+        self._locker, self._before = locker, before
+
+    def __enter__(self) -> None:
+        """It has begun already: what refuses it raises before there is a block."""
+
+    def __exit__(self, *_: object) -> None:
+        self._locker.call = self._before
 
 
 class LockManager(Displayable):
@@ -211,13 +225,14 @@ class LockManager(Displayable):
         Raises:
             LockFailure: as the class of it says; a deadlock is raised even by a try, unless timeout is 0.
         """
-        if type(key) is not bytes or type(index_id) is not int or not MIN_ID <= index_id <= MAX_ID:
+        if (type(key) is not bytes or type(index_id) is not int
+                or not -0x8000_0000_0000_0000 <= index_id <= 0x7FFF_FFFF_FFFF_FFFF):
             index_id, key = named(index_id, key)
         with self._mutex:
             if ((locker.call is not None or self._is_closed or self._is_foreign)
                     and (closed := self._refused(locker)) is not None):
                 return closed.answer(index_id, key, wanted, is_try)
-            before, locker.thread = locker.call, _here.token
+            locker.thread = _here.token
             result = self._table.ask(locker, (index_id, key), wanted)
             if result.__class__ is LockResult and result is not ILLEGAL:
                 return result  # type: ignore[return-value]
@@ -227,7 +242,7 @@ class LockManager(Displayable):
                 assert isinstance(result, Waiter)
                 ended = self._begin_wait(result, timeout, is_try)
         if isinstance(ended, Waiter):
-            found = self._wait(ended, timeout, before)
+            found = self._wait(ended, timeout)
             if isinstance(found, LockResult):
                 return found
             ended = found
@@ -240,20 +255,21 @@ class LockManager(Displayable):
         Raises:
             LockFailure: of the first that was not granted.
         """
-        ordered = sorted({named(*_pair(name)) for name in names})
-        with self._mutex:
-            height = len(locker.entries)
+        ordered = sorted(set(map(_named, names)))
         end = None if timeout <= 0 else self._deadlines() + int(timeout * 1e9)
-        before: list[tuple[Name, int]] = []
         results: dict[Name, LockResult] = {}
+        before: list[tuple[Name, int]] = []
+        height = len(locker.entries)
         try:
-            for name in ordered:
-                with self._mutex:
-                    lock = self._table.locks.get(name)
-                    held = NONE if lock is None else lock.held_by(locker)
+            while len(results) < len(ordered):
                 left = timeout if end is None else max(0.0, (end - self._deadlines()) / 1e9)
-                results[name] = self.lock(locker, *name, wanted, left)
-                before.append((name, held))
+                waiter = self._lock_on(locker, ordered, wanted, left, results, before)
+                if waiter is not None:
+                    found = self._wait(waiter, left)
+                    if isinstance(found, Refusal):
+                        found.answer(*waiter.lock.name, wanted, False)
+                        raise AssertionError("a refusal raises")
+                    results[waiter.lock.name] = found
         except BaseException:
             with self._mutex:
                 locker.cut(height)
@@ -263,6 +279,32 @@ class LockManager(Displayable):
             raise
         return results
 
+    def _lock_on(self, locker: Locker, ordered: list[Name], wanted: int, timeout: float,
+                 results: dict[Name, LockResult], before: list[tuple[Name, int]]) -> Waiter | None:
+        """Lock one after the other until one has to wait."""
+        table = self._table
+        with self._mutex:
+            refusal = self._refused(locker)
+            locker.thread = _here.token
+            for name in ordered[len(results):]:
+                lock = table.locks.get(name)
+                before.append((name, NONE if lock is None else lock.held_by(locker)))
+                result = refusal or table.ask(locker, name, wanted)
+                if result is ILLEGAL:
+                    refusal = Refusal(ILLEGAL, holders=self._holders(name))
+                elif isinstance(result, Waiter):
+                    ended = self._begin_wait(result, timeout, False)
+                    if isinstance(ended, Waiter):
+                        return ended
+                    refusal = ended
+                elif isinstance(result, LockResult):
+                    results[name] = result
+                if refusal is not None:
+                    break
+        if refusal is not None:
+            refusal.answer(*name, wanted, False)
+        return None
+
     def unlock(self, locker: Locker, to: int = NONE) -> None:
         """Release the last lock or group of the current scope, or make it shared: all of it or nothing.
 
@@ -270,13 +312,17 @@ class LockManager(Displayable):
             IllegalStateError: there is none, or something in it must stay.
         """
         with self._mutex:
-            self.check_in(locker)
+            if locker.call is not None or self._is_foreign:
+                self.check_in(locker)
             bottom = locker.to_unlock("unlock" if to == NONE else "unlock_to_shared")
-            locks = locker.entries[:bottom - 1 if bottom else None:-1]
-            if to == NONE:
-                locker.cut(bottom)
-            for lock in locks:
-                self._table.lower(locker, lock, to)
+            if to != NONE:
+                for lock in reversed(locker.entries[bottom:]):
+                    self._table.lower(locker, lock, to)
+            elif bottom == len(locker.entries) - 1:
+                self._table.drop(locker, locker.entries.pop())
+            else:
+                for lock, _ in locker.cut(bottom):
+                    self._table.drop(locker, lock)
 
     def combine(self, locker: Locker) -> None:
         """Put the last lock or group into one group with what is below it.
@@ -300,9 +346,11 @@ class LockManager(Displayable):
     def release(self, locker: Locker, height: int) -> None:
         """Give back all locks from a height of the stack on, the last one first."""
         with self._mutex:
+            if height == 0:
+                self._table.release(locker)
+                return
             for lock, to in locker.cut(height):
                 self._table.lower(locker, lock, to)
-            self._table.shrink()
 
     def check(self, locker: Locker, name: Name) -> LockResult:
         """What a transaction holds of a lock."""
@@ -378,25 +426,21 @@ class LockManager(Displayable):
         if self._is_closed:
             raise IllegalStateError("the lock manager is closed and its locks are gone; make another one")
 
-    @contextmanager
-    def call(self, locker: Locker, is_nestable: bool = False) -> Iterator[None]:
-        """Keep other threads out of a transaction for a while; inside, the same thread may ask for locks.
+    def call(self, locker: Locker, is_nestable: bool = False) -> Call:
+        """Keep other threads out of a transaction for a block; in it, the same thread may ask for locks.
 
         Raises:
             IllegalStateError: another thread is in a call, or this one is, where calls do not nest.
         """
         with self._mutex:
-            if locker.call is not None:
+            before = locker.call
+            if before is not None:
                 self._refuse_second_call(locker)
-            before, locker.call = locker.call, _here.token
-            if before is not None and not is_nestable:
-                locker.call = before
-                raise IllegalStateError(
-                    f"transaction {locker.id} is in another call of this thread; end that first")
-        try:
-            yield
-        finally:
-            locker.call = before
+                if not is_nestable:
+                    raise IllegalStateError(
+                        f"transaction {locker.id} is in another call of this thread; end that first")
+            locker.call = _here.token
+        return Call(locker, before)
 
     # -- commits that are put off --------------------------------------------------------------
 
@@ -448,11 +492,11 @@ class LockManager(Displayable):
             return refusal
         waiter.signal = threading.Lock()
         waiter.signal.acquire()
-        waiter.locker.call = waiter.locker.thread
+        waiter.call, waiter.locker.call = waiter.locker.call, waiter.locker.thread
         return waiter
 
-    def _wait(self, waiter: Waiter, timeout: float, call: object) -> LockResult | Refusal:
-        """Wait until somebody decides the request, or the time is over; ``call`` is who was in one before."""
+    def _wait(self, waiter: Waiter, timeout: float) -> LockResult | Refusal:
+        """Wait until somebody decides the request, or the time is over."""
         refusal: Refusal | None = None
         try:
             if not self._park(waiter, None if timeout < 0 else timeout):
@@ -468,7 +512,7 @@ class LockManager(Displayable):
                     self._table.take_back(waiter)
             raise
         finally:
-            waiter.locker.call = call
+            waiter.locker.call = waiter.call
         if refusal is None and waiter.result is INTERRUPTED:
             refusal = Refusal(INTERRUPTED, timeout, is_closed=self._is_closed)
         assert waiter.result is not None
@@ -515,13 +559,12 @@ class LockManager(Displayable):
         return _state(self._table.locks[name]).holders
 
 
-MIN_ID, MAX_ID = -(2**63), 2**63 - 1
-
-
-def _pair(name: Any) -> tuple[Any, Any]:
+def _named(name: Any) -> Name:
+    if type(name) is tuple and len(name) == 2 and type(name[0]) is int and type(name[1]) is bytes:
+        return name if -(2**63) <= name[0] < 2**63 else named(*name)
     if not isinstance(name, tuple | list) or len(name) != 2:
         raise InvalidArgument(f"lock_many takes pairs of an index id and a key, found {shown(name)}")
-    return name[0], name[1]
+    return named(*name)
 
 
 def _both(first: Iterable[Lock], then: Iterable[Lock]) -> Iterator[Lock]:

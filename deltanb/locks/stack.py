@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from deltanb.errors import IllegalStateError
-from deltanb.locks.modes import EXCLUSIVE, NONE, UPGRADABLE, label
+from deltanb.locks.modes import NONE, UPGRADABLE, label
 
 if TYPE_CHECKING:
     from deltanb.locks.core import Lock, Waiter
@@ -44,9 +44,9 @@ class Locker:
         """The token of the thread that last asked for a lock."""
         self.waiter: Waiter | None = None
         self.entries: list[Lock] = []
-        self.upgrades: set[int] | frozenset[int] = NO_POSITIONS
+        self.upgrades: Any = NO_POSITIONS
         """Positions of entries that are upgrades."""
-        self.joined: set[int] | frozenset[int] = NO_POSITIONS
+        self.joined: Any = NO_POSITIONS
         """Positions of entries that are in one group with the entry below them."""
         self.floor = 0
 
@@ -61,7 +61,9 @@ class Locker:
         entries = self.entries
         if len(entries) > self.floor and entries[-1] is lock:
             return  # immediately
-        self.upgrades = {*self.upgrades, len(entries)}
+        if not self.upgrades:
+            self.upgrades = set()
+        self.upgrades.add(len(entries))
         entries.append(lock)
 
     # -- scopes --------------------------------------------------------------------------------
@@ -78,9 +80,9 @@ class Locker:
                  for at in range(len(self.entries) - 1, height - 1, -1)]
         del self.entries[height:]
         if upgrades:
-            self.upgrades = {at for at in upgrades if at < height}
+            self.upgrades = {at for at in upgrades if at < height} or NO_POSITIONS
         if self.joined:
-            self.joined = {at for at in self.joined if at < height}
+            self.joined = {at for at in self.joined if at < height} or NO_POSITIONS
         return taken
 
     @property
@@ -96,11 +98,14 @@ class Locker:
         Raises:
             IllegalStateError: there is none in the scope, or something in it must stay. Nothing is changed.
         """
-        if not self.entries:
+        top = len(self.entries) - 1
+        if top < 0:
             raise IllegalStateError(f"{verb}: no locks held; {verb} what a lock call has acquired")
-        bottom = self._bottom(len(self.entries) - 1)
-        for at in range(len(self.entries) - 1, bottom - 1, -1):
-            self._refuse_unlock(at, verb)
+        bottom = self._bottom(top) if self.joined else top
+        for at in range(top, bottom - 1, -1):
+            lock = self.entries[at]
+            if at < self.floor or at in self.upgrades or (lock.is_exclusive and lock.owner is self):
+                self._refuse_unlock(at, verb)
         return bottom
 
     def _refuse_unlock(self, at: int, verb: str) -> None:
@@ -113,10 +118,9 @@ class Locker:
             raise IllegalStateError(
                 f"{verb} cannot take back a non-immediate upgrade: {name} was locked before other locks and "
                 "then made exclusive; exit or roll back the scope")
-        if self.entries[at].held_by(self) == EXCLUSIVE:
-            raise IllegalStateError(
-                f"{verb} cannot release an exclusive lock: {name} may have been written; commit, exit or "
-                "roll back the scope")
+        raise IllegalStateError(
+            f"{verb} cannot release an exclusive lock: {name} may have been written; commit, exit or roll "
+            "back the scope")
 
     def combine(self) -> None:
         """Put the last lock or group into one group with the entry below it.
@@ -135,7 +139,9 @@ class Locker:
             raise IllegalStateError(
                 f"unlock_combine cannot combine an acquire with an upgrade: {names[0]} is {kinds[0]}, "
                 f"{names[1]} is {kinds[1]}; combine locks before they are upgraded")
-        self.joined = {*self.joined, bottom}
+        if not self.joined:
+            self.joined = set()
+        self.joined.add(bottom)
 
     def _bottom(self, at: int) -> int:
         while at in self.joined:

@@ -317,30 +317,39 @@ class Transaction(Displayable):
 
     def lock_shared(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
         """Keep others from writing: ``ACQUIRED``, or what is owned already."""
-        return self._lock(index_id, key, SHARED, timeout)
+        if self._cause is not NO_CAUSE:
+            self._raise_invalid()
+        timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
+        return self._manager.lock(self._locker, index_id, key, SHARED, timeout)
 
     def lock_upgradable(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
         """Keep others from writing, and from being about to: ``ACQUIRED``, or what is owned already."""
-        return self._lock(index_id, key, UPGRADABLE, timeout)
+        if self._cause is not NO_CAUSE:
+            self._raise_invalid()
+        timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
+        return self._manager.lock(self._locker, index_id, key, UPGRADABLE, timeout)
 
     def lock_exclusive(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
         """Be alone: ``ACQUIRED``, ``UPGRADED`` from a lock it had, or ``OWNED_EXCLUSIVE``."""
-        return self._lock(index_id, key, EXCLUSIVE, timeout)
+        if self._cause is not NO_CAUSE:
+            self._raise_invalid()
+        timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
+        return self._manager.lock(self._locker, index_id, key, EXCLUSIVE, timeout)
 
     def try_lock_shared(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
         """As :meth:`lock_shared`, but ``INTERRUPTED`` and ``TIMED_OUT_LOCK`` are returned.
 
         A deadlock is raised, unless ``timeout`` is 0.
         """
-        return self._lock(index_id, key, SHARED, timeout, True)
+        return self._try_lock(index_id, key, SHARED, timeout)
 
     def try_lock_upgradable(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
         """As :meth:`lock_upgradable`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too."""
-        return self._lock(index_id, key, UPGRADABLE, timeout, True)
+        return self._try_lock(index_id, key, UPGRADABLE, timeout)
 
     def try_lock_exclusive(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
         """As :meth:`lock_exclusive`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too."""
-        return self._lock(index_id, key, EXCLUSIVE, timeout, True)
+        return self._try_lock(index_id, key, EXCLUSIVE, timeout)
 
     def lock_many(self, names: Iterable[Name], mode: str = "exclusive",
                   timeout: float | None = None) -> dict[Name, LockResult]:
@@ -378,7 +387,8 @@ class Transaction(Displayable):
             IllegalStateError: there is none; or it is exclusive, an upgrade that was not immediate, or of
                 the scope around this one. Nothing is released then, of a group either.
         """
-        self.check()
+        if self._cause is not NO_CAUSE:
+            self._raise_invalid()
         self._manager.unlock(self._locker)
 
     def unlock_to_shared(self) -> None:
@@ -454,12 +464,10 @@ class Transaction(Displayable):
 
     # -- how it is done ------------------------------------------------------------------------
 
-    def _lock(self, index_id: int, key: bytes, wanted: int, timeout: float | None,
-              is_try: bool = False) -> LockResult:
-        if self._cause is not NO_CAUSE:
-            self._raise_invalid()
-        limit = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
-        return self._manager.lock(self._locker, index_id, key, wanted, limit, is_try)
+    def _try_lock(self, index_id: int, key: bytes, wanted: int, timeout: float | None) -> LockResult:
+        self.check()
+        timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
+        return self._manager.lock(self._locker, index_id, key, wanted, timeout, True)
 
     def _call(self) -> AbstractContextManager[None]:
         return self._manager.call(self._locker)
@@ -550,7 +558,8 @@ class _Bogus(Transaction):
     reset = _nothing  # type: ignore[assignment]
     enter = check = attach = scope = _refuse
     lock_check = unlock = unlock_to_shared = unlock_combine = _refuse
-    lock_many = changed = give_back = operation = _lock = _refuse
+    lock_many = changed = give_back = operation = _refuse
+    lock_shared = lock_upgradable = lock_exclusive = _try_lock = _refuse
 
     def was_acquired(self, index_id: int, key: bytes) -> bool:
         return False

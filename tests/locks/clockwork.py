@@ -16,7 +16,7 @@ from typing import Any
 from deltanb.locks import LockManager, Transaction
 from deltanb.locks.core import Waiter
 
-PATIENCE = 30  # seconds until a test says that a thread hangs
+PATIENCE = 10  # seconds until a test says that a thread hangs
 
 
 class Call:

@@ -11,7 +11,7 @@ from deltanb.errors import DeadlockError, DeltaError, IllegalStateError, LockTim
 from deltanb.locks import deadlock
 from deltanb.locks.core import ALONE, Lock, Waiter
 from deltanb.locks.manager import LockManager
-from deltanb.locks.modes import NONE, SHARED, UPGRADABLE, LockResult
+from deltanb.locks.modes import EXCLUSIVE, NONE, SHARED, UPGRADABLE, LockResult
 from deltanb.locks.stack import Locker
 from deltanb.locks.transaction import Transaction
 from tests.locks.clockwork import Clockwork
@@ -237,8 +237,9 @@ def unlock_one_by_one(patch: Patch) -> None:
     def unlock(manager: LockManager, locker: Locker, to: int = NONE) -> None:
         bottom = locker._bottom(len(locker.entries) - 1)
         for at in range(len(locker.entries) - 1, bottom - 1, -1):
-            locker._refuse_unlock(at, "unlock")
             lock = locker.entries[at]
+            if lock.held_by(locker) == EXCLUSIVE:
+                raise IllegalStateError("an exclusive lock")
             if to == NONE:
                 locker.cut(at)
             manager._table.lower(locker, lock, to)

@@ -24,7 +24,7 @@ from deltanb.locks.manager import park
 from deltanb.testing import MemoryIndex
 
 A, B = b"a", b"b"
-PATIENCE = 30
+PATIENCE = 10
 
 
 class Started:
