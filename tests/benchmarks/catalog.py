@@ -1,6 +1,6 @@
 """What a catalog's server costs: commits of two tables beside endpoints that do nothing and the disk.
 
-    python tests/benchmarks/catalog.py [SECONDS]
+    python tests/benchmarks/catalog.py [SECONDS] [postgresql://…]
 
 Every figure alternates with what it is held against, so that other load meets both; rates are the best of
 several rounds of so many seconds (1). The clients are threads of another process, as lean as Python has them.
@@ -167,6 +167,15 @@ def over_http(folder: Path, seconds: float) -> None:
                     line(what, rates, "commit", "fsyncs")
 
 
+def disjoint(url: str, folder: Path, seconds: float) -> None:
+    """Four clients with tables of their own beside one, on a database of many writers."""
+    with catalog(url, folder, "sync") as commit:
+        rates = best({str(threads): lambda threads=threads: rate(commit, bodies(threads), seconds)
+                      for threads in (1, 4)})
+    print(f"two tables, {url.partition(':')[0]}, sync: 1 client {rates['1']:.0f} /s, "
+          f"4 clients {rates['4']:.0f} /s  ratio {rates['4'] / rates['1']:.2f}")
+
+
 def in_process(folder: Path, count: int = 500) -> None:
     """Metadata of many snapshots: what one more costs, alone and as a commit."""
     base = with_snapshots(count)
@@ -195,9 +204,12 @@ def least(call: Callable[[], object]) -> float:
     return 1000 * min(times)
 
 
-def main(seconds: float) -> None:
-    """Print all figures."""
+def main(seconds: float, url: str | None) -> None:
+    """Print all figures; with the URL of an empty database those of many writers only."""
     with tempfile.TemporaryDirectory() as name:
+        if url is not None:
+            disjoint(url, Path(name), seconds)
+            return
         in_process(Path(name))
         over_http(Path(name), seconds)
 
@@ -206,4 +218,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["client"]:
         client(sys.argv[2], float(sys.argv[3]))
     else:
-        main(float(sys.argv[1]) if len(sys.argv) > 1 else 1)
+        main(float(sys.argv[1]) if len(sys.argv) > 1 else 1, sys.argv[2] if len(sys.argv) > 2 else None)

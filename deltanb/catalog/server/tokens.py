@@ -27,12 +27,15 @@ from deltanb.catalog.iceberg.fields import Json, array, choice, record, refuse, 
 from deltanb.catalog.names import parts_of
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.options import options
+from deltanb.safe_text import get_logger
 
 __all__ = ["EVERYONE", "Expired", "Forbidden", "Principal", "Tokens", "Unauthorized"]
 
 EVERYWHERE = "*"
 LEVELS = ("none", "read", "write")
 MAX_PRINCIPAL = 100  # characters: it is a part of the keys of answers
+
+_log = get_logger("deltanb.catalog.server")
 _NAME = re.compile(r"[A-Za-z0-9._@-]+")
 
 
@@ -115,7 +118,10 @@ class Tokens:
             InvalidArgument: it cannot be read, or is malformed; the message names the field.
         """
         try:
-            return cls.of(msgspec.json.decode(Path(path).read_bytes()))
+            content = Path(path).read_bytes()
+            if os.name == "posix" and os.stat(path).st_mode & 0o007:
+                _log.warning("%s can be read by everyone on this machine; chmod o-rwx it", path)
+            return cls.of(msgspec.json.decode(content))
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidArgument(f"the tokens in {path} cannot be read: {error}") from error
         except InvalidArgument as error:

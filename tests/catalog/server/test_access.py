@@ -153,10 +153,16 @@ def test_a_malformed_file_of_tokens_is_refused_and_no_token_is_told(
     assert str(file) in str(caught.value)
 
 
-def test_tokens_are_in_no_repr(tmp_path: Path) -> None:
+def test_tokens_are_in_no_repr_and_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "tokens.json"
     file.write_text(json.dumps({"tokens": [{"name": "ada", "token": "hunter2", "permissions": {}}]}))
+    file.chmod(0o644)
     tokens = Tokens.read(file)
+    assert "can be read by everyone" in caplog.text and "hunter2" not in caplog.text
+    caplog.clear()
+    file.chmod(0o640)
+    tokens = Tokens.read(file)
+    assert caplog.text == ""
     assert repr(tokens) == "Tokens of ada" and "hunter2" not in repr(vars(tokens))
 
 

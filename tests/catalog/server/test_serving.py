@@ -101,6 +101,7 @@ def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
     tokens = tmp_path / "tokens.json"
     tokens.write_text(json.dumps({"tokens": [{"name": "a", "token": "s", "permissions": {"*": "write"}}]}))
+    tokens.chmod(0o600)
     given = ["--catalog", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path / "lake")]
     with process(*given, "--token-file", str(tokens)) as (run, url):
         assert httpx.get(f"{url}/v1/config").status_code == 401
