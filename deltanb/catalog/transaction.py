@@ -29,6 +29,7 @@ from deltanb.errors import (
 )
 from deltanb.options import options
 from deltanb.safe_text import get_logger
+from deltanb.schema import properties
 from deltanb.table_transaction import StagedTable
 from deltanb.transaction.drive import GivenUp, watching
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
@@ -93,6 +94,10 @@ class _IcebergPart:
     def does(self) -> str:
         return "UPDATE TABLE"
 
+    @property
+    def has_read(self) -> bool:
+        return self.table.is_read
+
     def member(self, name: str) -> Member:
         return self.participant.member(name)
 
@@ -125,6 +130,10 @@ class _DeltaPart:
         return self.table.is_read_only
 
     @property
+    def has_read(self) -> bool:
+        return self.transaction.reads.depends_on_files
+
+    @property
     def does(self) -> str:
         return self.operation.name
 
@@ -138,8 +147,10 @@ class _DeltaPart:
         if not self.is_read_only:
             return Member(name, table_id, txn.commit_steps(self.actions, self.operation))
         read = txn.prepare([], Operation(READ_ONLY, changes_data=True))
+        # Without an action it would be of no more than snapshot isolation, whatever the table asks for.
+        level = str(properties.get(txn.metadata.configuration, "delta.isolationLevel"))
         return Member(name, table_id, stand_steps(
-            read, max_attempts=options.max_commit_attempts, clock=txn.clock))
+            read.replace(isolation=level), max_attempts=options.max_commit_attempts, clock=txn.clock))
 
     def landed(self, version: int, follows: bool = True) -> None:
         """The hooks, unless they are not to follow, and files that came and went."""
@@ -289,6 +300,7 @@ class CatalogTransaction(Displayable):
         try:
             for name, table in self.tables.items():
                 self._take_part(name, table)
+            self._note_reads_elsewhere()
             members = [part.member(name) for name, part in self._parts.items()]
         except BaseException as error:
             self.ended(error)
@@ -329,6 +341,17 @@ class CatalogTransaction(Displayable):
         another table."""
         part = self._parts.get(name)
         return part.transaction if isinstance(part, _DeltaPart) else None
+
+    def _note_reads_elsewhere(self) -> None:
+        """What is added to one table may depend on what was read of another.
+
+        Otherwise two transactions that each read a table and append to the other's would both be committed
+        (write skew), since a table may be read across blind appends.
+        """
+        readers = {name for name, part in self._parts.items() if part.has_read}
+        for name, part in self._parts.items():
+            if isinstance(part, _DeltaPart):
+                part.transaction._reads.elsewhere = bool(readers - {name})
 
     def ended(self, error: BaseException | None = None) -> GroupCommitted | None:
         """What follows the last step: hooks, or files that are deleted. Where it was committed it stands,

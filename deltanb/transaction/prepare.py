@@ -383,9 +383,9 @@ def isolation_of(actions: Sequence[Action], metadata: Metadata, operation: Opera
 
 
 def is_blind_append(actions: Sequence[Action], reads: Reads) -> bool:
-    """Only additions, and nothing read: no winner's addition can contradict it."""
+    """Only additions, and nothing read, of whatever table: no winner's addition can contradict it."""
     only_adds = all(isinstance(a, AddFile) for a in actions if isinstance(a, FileAction))
-    return only_adds and not reads.depends_on_files
+    return only_adds and not (reads.depends_on_files or reads.elsewhere)
 
 
 def _track_rows(

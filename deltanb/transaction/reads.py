@@ -80,6 +80,9 @@ class Reads:
     whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
     forgotten: frozenset[str] = frozenset()
+    elsewhere: bool = False
+    """Whether the transaction has read other tables, which it commits with this one: what it adds here may
+    depend on them, so its additions are no blind append though nothing of this table was read."""
 
     @property
     def depends_on_files(self) -> bool:
@@ -141,6 +144,7 @@ class ReadRegistry:
     files: list[pa.Table] = field(default_factory=list)
     whole_table: bool = False
     app_ids: set[str] = field(default_factory=set)
+    elsewhere: bool = False
 
     def add(self, reads: Reads) -> None:
         """Count what another transaction has read as read, too."""
@@ -152,7 +156,7 @@ class ReadRegistry:
     def freeze(self) -> Reads:
         """The registry as it stands."""
         return Reads(tuple(self.scans), tuple(self.files), self.whole_table,
-                     frozenset(self.app_ids))
+                     frozenset(self.app_ids), elsewhere=self.elsewhere)
 
 
 class FileScan(Sequence[AddFile]):

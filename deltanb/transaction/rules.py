@@ -263,6 +263,9 @@ def _append_skips(current: CurrentTransaction, winner: Winner) -> str:
         return "row-tracking backfill adds no rows"
     if current.is_blind_append:
         return "you read nothing: a blind append"
+    if current.reads.elsewhere and not current.reads.depends_on_files and not any(
+            isinstance(a, RemoveFile) for a in current.actions):
+        return "you read nothing of this table"
     if (current.isolation == WRITE_SERIALIZABLE and winner.is_blind_append
             and not current.metadata_changed):
         return "WriteSerializable lets a blind append pass"

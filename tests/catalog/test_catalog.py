@@ -304,7 +304,7 @@ def test_a_table_that_was_only_read_counts(shop: dn.Catalog) -> None:
     total = txn.table("shop.totals").to_arrow()["sum"][0].as_py()
     txn.table("shop.orders").append({"id": [3], "price": [total]})
     shop.table("shop.totals").update({"sum": "99"})
-    with pytest.raises(errors.ConcurrentDeleteReadException) as found:
+    with pytest.raises(errors.ConcurrentAppendException) as found:
         txn.commit()
     assert found.value.conflict.table == "shop.totals"
     assert shop.table("shop.orders").version == 0
@@ -413,3 +413,73 @@ def test_a_log_clean_up_removes_what_was_staged_for_the_versions_that_go(catalog
     assert [file.name[:20] for file in sorted((log / STAGED_FOLDER).iterdir())] == [f"{4:020}"]
     assert not (log / commit_name(2)).exists() and (log / commit_name(4)).exists()
     assert reopened(catalog).table("shop.orders").to_arrow().num_rows == 5
+
+
+def test_logs_by_path_and_by_catalog_share_nothing(catalog: dn.Catalog, tmp_path: Path) -> None:
+    dn.create(tmp_path / "lake" / "old", {"id": [1]})
+    by_path = dn.DeltaLog.for_table(tmp_path / "lake" / "old")
+    table = catalog.register_table("shop.old", tmp_path / "lake" / "old")
+    assert dn.DeltaLog.for_table(tmp_path / "lake" / "old") is by_path is not table.log
+    assert catalog.table("shop.old").log is table.log
+    table.append({"id": [2]})
+    assert by_path.snapshot.version == 0  # what it holds; it sees nothing newer
+    with pytest.raises(errors.UnsupportedProtocol):
+        by_path.update()
+
+
+def test_what_fails_after_the_commit_is_logged_and_the_commit_stands(
+    shop: dn.Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.table("shop.orders").set_properties({"delta.checkpointInterval": 2})
+    log = Path(shop.table("shop.orders").path) / "_delta_log"
+    (log / f"{2:020}.checkpoint.parquet").mkdir()  # nothing can be written there
+    (Path(shop.table("shop.totals").path) / commit_name(1)).write_bytes(b"in the way\n")
+    with shop.transaction() as txn:
+        txn.table("shop.orders").append({"id": [3], "price": [30]})
+        txn.table("shop.totals").update({"orders": "3"})
+    assert txn.status == "committed" and txn.committed is not None
+    assert dict(txn.committed.versions) == {"shop.orders": 2, "shop.totals": 1}
+    said = " ".join(record.getMessage() for record in caplog.records)
+    assert "Checkpoint for commit 2" in said and "not published yet" in said
+    assert rows(shop.table("shop.totals")) == [{"orders": 3, "sum": 30}]
+    assert len(rows(shop.table("shop.orders"))) == 3
+
+
+def test_appends_that_depend_on_another_table_are_not_blind(shop: dn.Catalog) -> None:
+    """Each reads one table and appends to the other: in no order could the second have read what it did."""
+    one, two = shop.transaction(), shop.transaction()
+    count = one.table("shop.orders").to_arrow().num_rows
+    one.table("shop.totals").append({"orders": [count], "sum": [0]})
+    total = two.table("shop.totals").to_arrow().num_rows
+    two.table("shop.orders").append({"id": [9], "price": [total]})
+    one.commit()
+    with pytest.raises(errors.ConcurrentAppendException) as found:
+        two.commit()
+    assert found.value.conflict.table == "shop.totals" and shop.table("shop.orders").version == 0
+    (info,) = [a for a in shop.table("shop.totals").log.read_commit(1) if hasattr(a, "is_blind_append")]
+    assert info.is_blind_append is False
+
+
+def test_a_table_that_was_read_is_checked_as_its_isolation_level_says(shop: dn.Catalog) -> None:
+    """WriteSerializable lets blind appends pass, as on one table; Serializable, the default, none."""
+    for level in ("Serializable", "WriteSerializable"):
+        shop.table("shop.orders").set_properties({"delta.isolationLevel": level})
+        txn = shop.transaction()
+        count = txn.table("shop.orders").to_arrow().num_rows
+        txn.table("shop.totals").append({"orders": [count], "sum": [0]})
+        shop.table("shop.orders").append({"id": [9], "price": [1]})
+        if level == "Serializable":
+            with pytest.raises(errors.ConcurrentAppendException, match=r"shop\.orders"):
+                txn.commit()
+        else:
+            assert txn.commit() is not None
+    assert shop.table("shop.totals").version == 1
+
+
+def test_what_was_read_elsewhere_does_not_make_appends_meet(shop: dn.Catalog) -> None:
+    """Two append to one table, one of them after a look at the other table: neither saw the other's rows."""
+    txn = shop.transaction()
+    count = txn.table("shop.totals").to_arrow().num_rows
+    txn.table("shop.orders").append({"id": [9], "price": [count]})
+    shop.table("shop.orders").append({"id": [8], "price": [1]})
+    assert txn.commit() is not None and shop.table("shop.orders").version == 2
