@@ -1,5 +1,8 @@
 """Locks and nested scopes: the pessimistic way to keep transactions apart, beside the optimistic commit.
 
+What lives here: lock managers and their transactions, in one process, and an index in memory to use them on.
+What it does not know: tables, their logs, other processes.
+
 >>> import deltanb as dn
 >>> manager = dn.locks.LockManager()
 >>> index = dn.testing.MemoryIndex(1, {"k": "v"})

@@ -235,7 +235,7 @@ class LockManager(Displayable):
             locker.thread = _here.token
             result = self._table.ask(locker, (index_id, key), wanted)
             if result.__class__ is LockResult and result is not ILLEGAL:
-                return result  # type: ignore[return-value]
+                return result
             if result is ILLEGAL:
                 ended: Refusal | Waiter = Refusal(ILLEGAL, holders=self._holders((index_id, key)))
             else:

@@ -473,22 +473,24 @@ class Transaction(Displayable):
         return self._manager.call(self._locker)
 
     def _commit_outermost(self) -> None:
-        if self._durability is DurabilityMode.NO_FLUSH and self._changes:
-            changes, self._changes, self._height = self._changes, [], 0
-            self._manager.put_off(self, self._locker, changes)
-            self._manager.renew(self._locker)
-            return
+        is_put_off = self._durability is DurabilityMode.NO_FLUSH and bool(self._changes)
         try:
             if self._changes:
                 self._manager.check_open()
-            publish(self._changes, self._durability)
+            if not is_put_off:
+                publish(self._changes, self._durability)
         except BaseException as error:
             self._height = 0
             self._undo_scope()
             self._disable(error)
             raise
-        self._changes.clear()
-        self._end_outermost()
+        changes, self._changes = self._changes, []
+        if is_put_off:
+            self._height = 0
+            self._manager.put_off(self, self._locker, changes)
+            self._manager.renew(self._locker)
+        else:
+            self._end_outermost()
 
     def _undo_scope(self) -> BaseException | None:
         """Undo the changes of the current scope, then release its locks."""
