@@ -1,5 +1,4 @@
-"""A server killed at every statement of its database and around every file: never torn, and asked again it answers.
-"""
+"""A server killed at every statement of its database and around every file: whole, and it answers again."""
 
 from __future__ import annotations
 
