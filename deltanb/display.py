@@ -20,6 +20,7 @@ def views() -> Any:
 
 
 ABOVE = {
+    "CatalogTimeline": "deltanb.observe.catalog_timeline",
     "CommitStepper": "deltanb.observe.stepper",
     "GroupStepper": "deltanb.observe.group_stepper",
     "replay": "deltanb.observe.what_if",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -28,13 +29,14 @@ from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.catalog.warehouse.schema import identity_spec, schema_of
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.commands.define.create import schema_and_data
-from deltanb.display import Displayable
+from deltanb.display import Displayable, above
 from deltanb.errors import InvalidArgument, TableNotFound
 from deltanb.options import options
 from deltanb.safe_text import shown
 from deltanb.table import DeltaTable
 
 if TYPE_CHECKING:
+    from deltanb.catalog.progress import GroupAttempt
     from deltanb.catalog.rows import TableRow
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Catalog"]
 
 T = TypeVar("T")
+
+MAX_ATTEMPTS = 1_000  # transactions remembered: grids of words, some MB where each has a hundred tables
 
 
 class Catalog(Displayable):
@@ -77,6 +81,8 @@ class Catalog(Displayable):
         self.warehouse = Warehouse(warehouse)
         self.delta = DeltaTables(self.store, self.warehouse)
         self.iceberg = IcebergTables(self.store, self.warehouse)
+        self.attempts: deque[GroupAttempt] = deque(maxlen=MAX_ATTEMPTS)
+        """The transactions that tried to commit through this object, those that failed included."""
 
     def __enter__(self) -> Catalog:
         return self
@@ -326,8 +332,25 @@ class Catalog(Displayable):
             found += page
             after = page[-1].seq
         ids = (table_id for entry in found for table_id in entry.changes)
-        names = names_of(self.store.database, self.name, ids)
-        return CatalogHistory(found[::-1][:limit], names, self.name, max(newest, len(found)))
+        return CatalogHistory(found[::-1][:limit], self.names_of(ids), self.name, max(newest, len(found)))
+
+    def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
+        """The names that tables have now, by id; those that are no more are left out."""
+        return names_of(self.store.database, self.name, table_ids)
+
+    def timeline(self, start: Any = None, end: Any = None) -> Any:
+        """What happened in the catalog as a picture: a lane a table, commits of one transaction tied.
+
+        Args:
+            start, end: the first and the last transaction, by number or by time; the newest 400 unless given.
+
+        Returns:
+            A :class:`~deltanb.observe.catalog_timeline.CatalogTimeline`.
+
+        Raises:
+            InvalidArgument: neither a number nor a time.
+        """
+        return above("CatalogTimeline").of(self, start, end)
 
     def overview(self, most: int = 20) -> Overview:
         """What it has at a glance, as its picture shows it: at most ``most`` tables and transactions."""

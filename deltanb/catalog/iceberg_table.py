@@ -45,6 +45,7 @@ class IcebergTable(Displayable):
 
     def __init__(self, tables: IcebergTables, name: TableName) -> None:
         self.tables, self.full_name = tables, name
+        self._known: Loaded | None = None
 
     @property
     def name(self) -> str:
@@ -57,7 +58,13 @@ class IcebergTable(Displayable):
         Raises:
             TableNotFound: it was dropped or renamed.
         """
-        return self.tables.load(self.full_name)
+        self._known = self.tables.load(self.full_name)
+        return self._known
+
+    @property
+    def known(self) -> Loaded:
+        """The table as this handle saw it last, which is what its picture shows; loaded if it never did."""
+        return self.loaded() if self._known is None else self._known
 
     @property
     def metadata(self) -> Json:
@@ -100,7 +107,8 @@ class IcebergTable(Displayable):
 
     def _commit(self, requirements: list[Json], updates: list[Json]) -> Loaded:
         done = self.tables.commit([Change(self.full_name, requirements, updates)], options.user_name)
-        return done.tables[0]  # type: ignore[union-attr]
+        self._known = done.tables[0]  # type: ignore[union-attr]
+        return self._known
 
     def to_arrow(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows, all or those for which a condition is true, in PyIceberg's language for conditions."""

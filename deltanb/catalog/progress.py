@@ -37,10 +37,11 @@ from deltanb.transaction.group import (
 )
 from deltanb.transaction.steps import Checked, Failed, Lost, Prepared, ReadWinner, Rebased, Step
 
-__all__ = ["PHASES", "Cell", "GroupCommit", "GroupRow", "after", "begun"]
+__all__ = ["PHASES", "Cell", "GroupAttempt", "GroupCommit", "GroupRow", "after", "begun"]
 
 PHASES = ("read", "checked", "staged", "ratified", "published")
 READ, CHECKED, STAGED, RATIFIED, PUBLISHED = range(len(PHASES))
+MAX_MET = 20  # versions that a row remembers to have lost to: as many as a picture shows
 DONE, FAILED, RUNNING, NONE, UNKNOWN = "✓", "✕", "…", "–", "?"
 
 
@@ -65,6 +66,8 @@ class GroupRow:
     cells: tuple[Cell, ...] = (Cell(),) * len(PHASES)
     lost: int = 0
     """Races it lost so far."""
+    met: tuple[int, ...] = ()
+    """The versions it lost them to, the last ones of many."""
     error: BaseException | None = None
     """Why the commit failed, where this table was the reason."""
     has_versions: bool = True
@@ -98,6 +101,25 @@ class GroupCommit(Displayable):
     def row(self, name: str) -> GroupRow:
         """The row of a table."""
         return next(row for row in self.rows if row.name == name)
+
+
+@dataclass(frozen=True)
+class GroupAttempt:
+    """A commit of several tables that has ended, as the catalog object it went through remembers it.
+
+    ``grid`` has no errors, which hold a table's files; ``reason`` is the code of the one it failed with.
+    """
+
+    grid: GroupCommit
+    read_seq: int
+    writer: str | None
+    reason: str | None
+
+    @classmethod
+    def of(cls, grid: GroupCommit, read_seq: int, writer: str | None) -> GroupAttempt:
+        """What is to be remembered of a commit."""
+        light = replace(grid, error=None, rows=tuple(replace(row, error=None) for row in grid.rows))
+        return cls(light, read_seq, writer, getattr(grid.error, "kind", None))
 
 
 def begun(txn_id: str, operations: Mapping[str, str], pointed: Collection[str] = ()) -> GroupCommit:
@@ -200,7 +222,8 @@ def _member(grid: GroupCommit, name: str, step: Step) -> GroupCommit:
         case ReadWinner():
             return _set(grid, name, CHECKED, Cell(RUNNING, f"v{step.version}"))
         case Lost():
-            grid = _change(grid, name, lost=grid.row(name).lost + 1)
+            row = grid.row(name)
+            grid = _change(grid, name, lost=row.lost + 1, met=(*row.met, step.version)[-MAX_MET:])
             return _set(grid, name, CHECKED, Cell(RUNNING, f"v{step.version}"))
         case Checked():
             objected = any(check.state == "failed" for check in step.checks)

@@ -17,7 +17,7 @@ from deltanb.catalog.group import GroupDrive
 from deltanb.catalog.iceberg_table import StagedIcebergTable
 from deltanb.catalog.managed import ManagedCommitter, summary_of
 from deltanb.catalog.names import TableName
-from deltanb.catalog.progress import begun
+from deltanb.catalog.progress import GroupAttempt, begun
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
 from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.display import Displayable, above
@@ -360,6 +360,9 @@ class CatalogTransaction(Displayable):
         Returns:
             The commit, if it landed.
         """
+        if self.drive is not None:
+            self.catalog.attempts.append(
+                GroupAttempt.of(self.drive.progress, self.read_seq, options.user_name))
         done = self.drive.committed if self.drive is not None else None
         if done is not None:
             self._landed(done)

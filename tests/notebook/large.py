@@ -109,7 +109,7 @@ KINDS = (
     "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
     "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
-    "IcebergTable", "GroupFrame", "GroupStepper",
+    "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
 )
 """Names of the objects: that of the view, and of what state."""
 
@@ -189,6 +189,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     stepped = step_failed(catalog)
     columns = ", ".join(f"c{at} bigint" for at in range(1000))
     wide = catalog.create_table("shop.wide", columns, format="iceberg")
+    assert len(wide.column_names) == 1000
     grid = progress.begun("txn", {f"shop.t{at:06}": "WRITE" for at in range(1000)})
     made: dict[str, Callable[[], Any]] = {
         "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
@@ -216,6 +217,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "CatalogTransaction": lambda: busy, "CatalogTransaction, failed": lambda: lost_together,
         "GroupCommit": lambda: grid, "IcebergTable": lambda: wide,
         "GroupFrame": lambda: stepped.frame, "GroupStepper": lambda: stepped,
+        "CatalogTimeline": catalog.timeline,
     }
     assert tuple(made) == KINDS
     return made

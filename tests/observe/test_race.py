@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from deltanb.errors import (
     TableAlreadyExists,
 )
 from deltanb.formatting import MAX_COLUMNS
-from deltanb.observe.race import Race
+from deltanb.observe import turns
+from deltanb.observe.race import Race, _judged
+from deltanb.observe.turns import Runner
 from deltanb.options import Options, options, set_options
 from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
@@ -257,6 +260,10 @@ def test_a_lost_answer_is_found_again() -> None:
     assert names(table) == ["ann", "ben"]
 
 
+def runner_of(name: str, work: Writer, table: DeltaTable) -> Runner:
+    return Runner(name, partial(work, table), partial(_judged, table.log))
+
+
 def race_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("race: ")]
 
@@ -281,15 +288,13 @@ def test_an_interrupt_ends_the_race_and_nothing_more_is_written(
             super().acquire(*args, **kwargs)
             raise KeyboardInterrupt
 
-    from deltanb.observe import race as racing
-
-    monkeypatch.setattr(racing, "GRACE", 0)
-    runners = [racing._Runner("ann", waits, table), racing._Runner("ben", append(1), table)]
+    monkeypatch.setattr(turns, "GRACE", 0)
+    runners = [runner_of("ann", waits, table), runner_of("ben", append(1), table)]
     runners[1]._back = Interrupted(0)
     before = settings_now()
     with pytest.raises(KeyboardInterrupt):
-        racing._run(runners, [0, 1])
-    assert [type(error) for error in seen] == [racing._Stopped]
+        turns.run(runners, [0, 1])
+    assert [type(error) for error in seen] == [turns._Stopped]
     assert settings_now() == before
     runners[1]._is_stopped = True
     runners[1]._go.release()
@@ -317,14 +322,12 @@ def test_settings_of_a_writer_that_ran_when_the_race_was_interrupted_are_gone() 
                 raise KeyboardInterrupt
             return super().acquire(*args, **kwargs)
 
-    from deltanb.observe import race as racing
-
-    runner = racing._Runner("ann", busy, table)
+    runner = runner_of("ann", busy, table)
     runner._back = InterruptedOnce(0)
     before = settings_now()
     with pytest.raises(KeyboardInterrupt):
-        racing._run([runner], [0])
-    assert isinstance(runner.outcome, racing._Stopped)
+        turns.run([runner], [0])
+    assert isinstance(runner.outcome, turns._Stopped)
     assert settings_now() == before
     assert table.version == 0
     runner._thread.join(60)
@@ -341,7 +344,7 @@ def test_no_thread_stays_behind_and_nobody_watches() -> None:
 
 
 def test_a_race_needs_a_table() -> None:
-    with pytest.raises(InvalidArgument, match=r"run on a table, found str; .*dn\.open\(path\)"):
+    with pytest.raises(InvalidArgument, match=r"run on a table or a catalog, found str; .*dn\.open\(path\)"):
         dn.race("ducks", {"ann": append(1)})  # type: ignore[arg-type]
 
 
@@ -447,28 +450,24 @@ def test_a_lesson_is_the_same_at_every_run() -> None:
                       source_alias="s").when_not_matched_insert_all().execute(),
 ], ids=["append", "update", "overwrite", "merge"])
 def test_a_writer_that_is_stopped_leaves_no_files(work: Writer) -> None:
-    from deltanb.observe import race as racing
-
     table = ducks()
     names = sorted(status.name for status in table.log.store.list_all(""))
-    runner = racing._Runner("ann", work, table)
+    runner = runner_of("ann", work, table)
     runner.advance()
     assert sorted(status.name for status in table.log.store.list_all("")) != names
     runner.stop()
-    assert isinstance(runner.outcome, racing._Stopped)
+    assert isinstance(runner.outcome, turns._Stopped)
     assert sorted(status.name for status in table.log.store.list_all("")) == names
 
 
 def test_files_of_a_stopped_writer_stay_where_its_commit_may_have_landed() -> None:
     """Its put landed, the answer was lost, and it waits before looking what is there."""
-    from deltanb.observe import race as racing
-
     table = ducks(ScriptedStore(MemoryStore("memory:///ducks")))
     table.log.store.script.append(LoseResponse())  # type: ignore[attr-defined]
-    runner = racing._Runner("ann", append(1), table)
+    runner = runner_of("ann", append(1), table)
     runner.advance()
     runner.advance()
     runner.stop()
-    assert isinstance(runner.outcome, racing._Stopped)
+    assert isinstance(runner.outcome, turns._Stopped)
     assert table.to_arrow().num_rows == 3
     assert table.version == 1

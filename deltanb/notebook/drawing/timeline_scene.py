@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 from deltanb import formatting as units
 from deltanb.notebook.drawing import layout, text
@@ -37,6 +38,13 @@ class Scene:
     title: str = ""
     writers: Sequence[str] = ()
     """Whose lanes come first, from top to bottom; by default those with most transactions."""
+    unit: ClassVar[str] = "version"
+    """What the axis counts."""
+    tips: ClassVar[tuple[str, ...]] = (
+        "version", "read version", "operation", "writer", "files", "bytes", "retries")
+    """What a tooltip says of a transaction."""
+    label_gap: ClassVar[float] = 0.0
+    """Pixels that the words above a line end before its sign."""
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -107,6 +115,26 @@ class Scene:
             note = "; ".join(filter(None, (f"{mark.sign} {mark.words}", note)))
         return [f"{sign} v{track.version}{read}", track.operation, units.fit(track.writer, MAX_WRITER),
                 files(track), units.size(track.written) if track.is_counted else "", note]
+
+    @property
+    def axis(self) -> str:
+        """What the lanes show, below them."""
+        title = "version: a line leads from the version read to the version committed"
+        return f"{title}; dashed up to ✕, a race lost" if self.losses else title
+
+    def place(self, at: int) -> str:
+        """A place on the axis, by its name."""
+        return f"v{at}"
+
+    def tip(self, track: Track) -> dict[str, str]:
+        """What its tooltip says of a transaction."""
+        read = "not recorded" if track.read_version is None else f"v{track.read_version}"
+        return {
+            "version": f"v{track.version}", "read version": read, "operation": track.operation,
+            "writer": track.writer, "files": files(track),
+            "bytes": f"+{units.size(track.written)} −{units.size(track.gone)}",
+            "retries": "not seen" if track.lost is None else str(len(track.lost)),
+        }
 
     def note(self, track: Track) -> str:
         """The races that a transaction lost, and why it failed; empty where there is neither."""
@@ -216,6 +244,11 @@ class Scene:
     def lanes(self) -> layout.Lanes:
         """Where the transactions stand in the lanes."""
         return layout.lanes([self.span(track) for track in self.shown], owners=self.writers)
+
+    @property
+    def ties(self) -> list[list[Track]]:
+        """Transactions that are one: their signs are tied by a line."""
+        return []
 
     def span(self, track: Track) -> layout.Span:
         """What a transaction takes of its row: its line, and the words beside it."""

@@ -14,7 +14,7 @@ from deltanb import formatting as units
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import NEUTRAL, color, element, label, line, picture
 from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Mark, Scene
-from deltanb.notebook.drawing.timeline_vega import BAR, ROW, STRIP, WIDTH
+from deltanb.notebook.drawing.timeline_vega import BAR, BESIDE, ROW, STRIP, WIDTH
 from deltanb.observe.tracks import Track
 
 LEFT, RIGHT = 132, 24  # pixels beside the plot: writers' names, half a sign
@@ -168,14 +168,24 @@ class _Lanes:
                 yield line(f"M{LEFT} {y:.1f}h{WIDTH}", stroke_opacity=0.6)
             name = units.fit(lane.name, MAX_WRITER)
             yield label(name, LEFT - 8, self.top + (lane.middle + 0.5) * self.step + 4, text_anchor="end")
+        yield from self._ties()
         for one in self.lines:
             yield from self._track(one)
         yield line(f"M{LEFT} {self.top:.1f}V{self.bottom:.1f}")
         yield from _axis(self.scene, self.low, self.x, self.bottom)
-        said = "version: a line leads from the version read to the version committed"
-        if self.scene.losses:
-            said += "; dashed up to ✕, a race lost"
-        yield label(said, LEFT + WIDTH / 2, self.bottom + 35, muted=True, text_anchor="middle")
+        yield label(self.scene.axis, LEFT + WIDTH / 2, self.bottom + 35, muted=True, text_anchor="middle")
+
+    def _ties(self) -> Iterator[str]:
+        y = {id(one.track): one.y for one in self.lines}
+        for tied in self.scene.ties:
+            at = [y[id(track)] for track in tied if id(track) in y]
+            if len(at) > 1:
+                is_whole = tied[0].is_committed
+                look = {"stroke": NEUTRAL} if is_whole else {
+                    "stroke": color("lost"), "stroke_dasharray": "2 3"}
+                x = self.x(tied[0].version) + (0 if is_whole else BESIDE)
+                yield element("path", d=f"M{x:.1f} {min(at):.1f}V{max(at):.1f}",
+                              stroke_width=2, fill="none", **look)
 
     def _track(self, one: _Line) -> Iterator[str]:
         track, y = one.track, one.y
@@ -192,7 +202,8 @@ class _Lanes:
         for version in crosses:
             yield _cross(self.x(version), y)
         if self.scene.has_labels:
-            side, dx = ("start", -4) if self.scene.is_label_right(track) else ("end", 4)
+            gap = self.scene.label_gap
+            side, dx = ("start", gap - 4) if self.scene.is_label_right(track) else ("end", 4 - gap)
             yield label(self.scene.label(track), self.x(one.end) + dx, y - 8, muted=True, text_anchor=side,
                         font_size=11)
         mark = self.scene.mark(track)

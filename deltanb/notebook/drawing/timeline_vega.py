@@ -11,11 +11,12 @@ and Vega-Lite drops the window for all.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from deltanb import formatting as units
 from deltanb.notebook.drawing.chart import NEUTRAL, color
-from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene, files, reason
+from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene, reason
 from deltanb.observe.tracks import KINDS, Track
 
 WIDTH = 640  # pixels; with the writers' names, what a cell of JupyterLab has beside an open side bar
@@ -26,6 +27,7 @@ SHAPES = {"append": "circle", "rewrite": "square", "delete": "triangle-down",
 CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
 WORDS = {"type": "text", "style": "guide-label", "filled": False, "strokeWidth": 0, "baseline": "middle"}
 """Words in the colour of the host's theme: an unfilled text is given none of its own."""
+BESIDE = 8  # pixels right of its signs that what failed is tied: another one landed at the same place
 BAR = 40  # pixels a bar is wide at most
 WHOLE: dict[str, Any] = {
     "format": "d", "tickMinStep": 1, "labelExpr": "datum.value % 1 ? '' : datum.label",
@@ -39,7 +41,7 @@ def draw(scene: Scene) -> dict[str, Any]:
     return {
         "title": {"text": f"{scene.table}: {scene.headline}", "anchor": "start", "fontSize": 14,
                   "subtitle": [*filter(None, (scene.losses, scene.title)),
-                               "; ".join(filter(None, ("drag across the strip to choose versions",
+                               "; ".join(filter(None, (f"drag across the strip to choose {scene.unit}s",
                                                        scene.older)))]},
         "datasets": _data(scene),
         "vconcat": [_strip(scene), _lanes(scene)],
@@ -74,7 +76,7 @@ def _strip(scene: Scene) -> dict[str, Any]:
     y = {"field": "y", "type": "quantitative", "title": "files + −",
          "scale": {"type": "symlog" if scene.is_log else "linear"},
          "axis": {**WHOLE, "tickCount": 3}}
-    tips = [{"field": "first", "title": "from version"}, {"field": "last", "title": "to version"},
+    tips = [{"field": "first", "title": f"from {scene.unit}"}, {"field": "last", "title": f"to {scene.unit}"},
             {"field": "kind"}, {"field": "files"}]
     select = {"type": "interval", "encodings": ["x"],
               "mark": {"fill": NEUTRAL, "fillOpacity": 0.25, "stroke": NEUTRAL}}
@@ -122,14 +124,10 @@ def _unpacked(scene: Scene) -> list[dict[str, str]]:
 def _lanes(scene: Scene) -> dict[str, Any]:
     lanes = scene.lanes
     height = ROW * lanes.height * (2 if scene.has_labels else 1)
-    title = "version: a line leads from the version read to the version committed"
-    if scene.losses:
-        title += "; dashed up to ✕, a race lost"
-    x: dict[str, Any] = {**X, "field": "v", "title": title, "axis": _versions(scene)}
+    x: dict[str, Any] = {**X, "field": "v", "title": scene.axis, "axis": _versions(scene)}
     y = {"field": "y", "type": "quantitative", "axis": None,
          "scale": {"domain": [-0.6, lanes.height - 0.4], "reverse": True, "nice": False, "zero": False}}
-    tips = [{"field": name} for name in
-            ("version", "read version", "operation", "writer", "files", "bytes", "retries")]
+    tips = [{"field": name} for name in scene.tips]
     color_of = _color(scene)
 
     def layer(data: str, mark: dict[str, Any], **encoding: Any) -> dict[str, Any]:
@@ -142,6 +140,7 @@ def _lanes(scene: Scene) -> dict[str, Any]:
         layer("edges", {"type": "rule", "color": NEUTRAL, "opacity": 0.3, "clip": False}),
         layer("tracks", {"type": "rule", "strokeWidth": 2.5}, x={**x, "field": "from"},
               x2={"field": "v"}, color=color_of, tooltip=tips),
+        *([_tie(layer, x, is_lost) for is_lost in (False, True)] if scene.ties else []),
         layer("dashed", {"type": "rule", "strokeWidth": 2, "strokeDash": [4, 3], "color": color("lost")},
               x={**x, "field": "s"}, x2={"field": "v"}),
         layer("tracks", {"type": "point", "filled": True, "size": 80, "opacity": 1}, x=x, color=color_of,
@@ -167,9 +166,19 @@ def _lanes(scene: Scene) -> dict[str, Any]:
         align = {"expr": "datum.right ? 'left' : 'right'"}
         # Outside the window with its dot: a label that lay over the names would move the whole chart.
         opacity = {"expr": "window.a && (datum.v < window.a[0] || datum.v > window.a[1]) ? 0 : 1"}
-        layers.append(layer("labels", {**WORDS, "align": align, "dy": -12, "opacity": opacity}, x=x,
+        gap = {"dx": {"expr": f"datum.right ? {scene.label_gap:g} : -{scene.label_gap:g}"}} \
+            if scene.label_gap else {}
+        layers.append(layer("labels", {**WORDS, "align": align, "dy": -12, **gap, "opacity": opacity}, x=x,
                             text={"field": "label"}))
     return {"width": WIDTH, "height": height, "encoding": {"y": y}, "layer": layers}
+
+
+def _tie(layer: Callable[..., dict[str, Any]], x: dict[str, Any], is_lost: bool) -> dict[str, Any]:
+    """Lines between what is one transaction: dashed where that came to nothing."""
+    mark = {"type": "rule", "strokeWidth": 2, "color": color("lost") if is_lost else NEUTRAL,
+            **({"strokeDash": [2, 3], "xOffset": BESIDE} if is_lost else {})}
+    return {**layer("ties", mark, x=x, y2={"field": "to"}),
+            "transform": [{"filter": "datum.lost" if is_lost else "!datum.lost"}]}
 
 
 # -- the data ----------------------------------------------------------------------------------
@@ -179,7 +188,7 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
     low, high = scene.domain
     data: dict[str, list[dict[str, Any]]] = {
         "bars": _bars(scene),
-        "lost": [{"a": (first + last) / 2, "text": _lost_in(first, last, races)}
+        "lost": [{"a": (first + last) / 2, "text": _lost_in(scene, first, last, races)}
                  for first, last, races in scene.lost],
         "names": [{"y": lane.middle, "name": units.fit(lane.name, MAX_WRITER)}
                   for lane in scene.lanes.lanes],
@@ -188,13 +197,14 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
         "older": [{"v": low, "to": scene.shown[0].version - 0.5, "y": (scene.lanes.height - 1) / 2,
                    "text": scene.older}],
         "tracks": [], "dashed": [], "crosses": [], "marks": [], "labels": [],
+        **_ties(scene),
     }
     for track, row in zip(scene.shown, scene.lanes.rows, strict=True):
         place = {"v": track.version, "y": row}
         if track.is_committed:
-            data["tracks"].append({**place, **_tooltip_values(track)})
+            data["tracks"].append({**place, **_line(scene, track)})
         at = scene.crosses(track)
-        data["crosses"] += [{"v": version, "y": row, "text": _lost(track, version)} for version in at]
+        data["crosses"] += [{"v": version, "y": row, "text": _lost(scene, track, version)} for version in at]
         if at:
             data["dashed"].append({"s": track.start, "v": at[-1], "y": row})
         mark = scene.mark(track)
@@ -212,22 +222,24 @@ def _bars(scene: Scene) -> list[dict[str, Any]]:
     return [{"v": bar.first, "y": bar.low, "z": bar.high, "k": KINDS.index(bar.kind)} for bar in scene.bars]
 
 
-def _tooltip_values(track: Track) -> dict[str, Any]:
-    read = "not recorded" if track.read_version is None else f"v{track.read_version}"
-    return {
-        "from": track.crosses[-1] if track.crosses else track.start, "kind": track.kind,
-        "version": f"v{track.version}", "read version": read, "operation": track.operation,
-        "writer": track.writer, "files": files(track),
-        "bytes": f"+{units.size(track.written)} −{units.size(track.gone)}",
-        "retries": "not seen" if track.lost is None else str(len(track.lost)),
-    }
+def _line(scene: Scene, track: Track) -> dict[str, Any]:
+    start = track.crosses[-1] if track.crosses else track.start
+    return {"from": start, "kind": track.kind, **scene.tip(track)}
 
 
-def _lost(track: Track, version: int) -> str:
+def _ties(scene: Scene) -> dict[str, list[dict[str, Any]]]:
+    """From the top to the bottom of what is one transaction; no data where there is none."""
+    row = dict(zip(map(id, scene.shown), scene.lanes.rows, strict=True))
+    ties = [(tied[0], [row[id(track)] for track in tied]) for tied in scene.ties]
+    return {"ties": [{"v": one.version, "y": min(rows), "to": max(rows), "lost": not one.is_committed}
+                     for one, rows in ties]} if ties else {}
+
+
+def _lost(scene: Scene, track: Track, version: int) -> str:
     end = "" if track.is_committed or version != track.version else f": {reason(track) or track.outcome}"
-    return f"v{version}{end}"
+    return f"{scene.place(version)}{end}"
 
 
-def _lost_in(first: int, last: int, races: int) -> str:
-    where = f"v{first}" if first == last else f"v{first} to v{last}"
+def _lost_in(scene: Scene, first: int, last: int, races: int) -> str:
+    where = scene.place(first) if first == last else f"{scene.place(first)} to {scene.place(last)}"
     return f"{units.count(races, 'race')} at {where}"

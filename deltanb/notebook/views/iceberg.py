@@ -19,7 +19,7 @@ MAX_SCHEMA_WORDS = 12  # columns named on the line
 
 def table(table: Any) -> View:
     """The view of an :class:`~deltanb.catalog.iceberg_table.IcebergTable`."""
-    loaded = table.loaded()
+    loaded = table.known
     metadata = loaded.metadata
     marks = (pointer(loaded.metadata_location), f"format {metadata.get('format-version', '?')}")
     newest = _current(metadata)
@@ -35,7 +35,7 @@ def table(table: Any) -> View:
 
 def table_row(name: str, table: Any) -> tuple[Inline, ...]:
     """Its line among the tables of a catalog: name, pointer, files, size, last snapshot."""
-    loaded = table.loaded()
+    loaded = table.known
     newest = _current(loaded.metadata)
     files, size = _counts(newest)
     last: Inline = str(_last(newest)).removeprefix("last: ") if newest else muted("no snapshot")

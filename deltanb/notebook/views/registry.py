@@ -122,6 +122,8 @@ _ENTRIES: dict[str, Entry] = {
     "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
     "CommitTimeline": Entry(timeline_view.view, drawings=timeline_view.DRAWINGS,
                             is_chart=timeline_view.is_chart),
+    "CatalogTimeline": Entry(timeline_view.catalog, drawings=timeline_view.CATALOG_DRAWINGS,
+                             is_chart=timeline_view.is_chart),
     "VacuumResult": Entry(vacuum.view),
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),

@@ -13,6 +13,7 @@ from typing import Any
 from deltanb import formatting as units
 from deltanb.errors import MissingDependency
 from deltanb.notebook.drawing import chart
+from deltanb.notebook.drawing.catalog_scene import CatalogScene
 from deltanb.notebook.drawing.timeline_scene import Scene
 from deltanb.notebook.views.model import View
 
@@ -30,6 +31,17 @@ def view(timeline: Any) -> View:
     return View("Timeline", scene.table, tuple(marks), tuple(lines))
 
 
+def catalog(timeline: Any) -> View:
+    """The view of a :class:`~deltanb.observe.catalog_timeline.CatalogTimeline`: a line a transaction."""
+    scene = timeline.scene
+    if not scene.tracks:
+        return View("Timeline", scene.table, ("no transactions",), tuple(filter(None, (scene.title,))))
+    marks = [scene.versions, units.count(scene.num_transactions, "transaction"),
+             units.count(scene.num_tables, "table")]
+    return View("Timeline", scene.table, tuple(marks),
+                (*filter(None, (scene.losses, scene.title)), *scene.rows))
+
+
 def is_chart(timeline: Any) -> bool:
     """Whether there is something to compare; of less, a sentence says it."""
     return len(timeline.tracks) > 1
@@ -37,6 +49,10 @@ def is_chart(timeline: Any) -> bool:
 
 def _scene(timeline: Any) -> Scene:
     return Scene(timeline.table, timeline.tracks, timeline.marks, timeline.title, timeline.writers)
+
+
+def _catalog_scene(timeline: Any) -> CatalogScene:
+    return CatalogScene(timeline.table, timeline.tracks, timeline.marks, timeline.title, timeline.writers)
 
 
 def _spec(timeline: Any) -> dict[str, Any]:
@@ -64,3 +80,4 @@ def _altair(timeline: Any) -> Any:
 
 
 DRAWINGS = {"scene": _scene, "spec": _spec, "svg": _svg, "chart": _altair}
+CATALOG_DRAWINGS = {**DRAWINGS, "scene": _catalog_scene}

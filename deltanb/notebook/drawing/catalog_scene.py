@@ -1,0 +1,150 @@
+"""What the timeline of a catalog shows, and where: that of a table, with a lane a table and with ties.
+
+What lives here: the words of a catalog's timeline, and which signs are tied.
+What it does not know: Vega-Lite, SVG, how a lane is packed (``timeline_scene``, ``layout``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from deltanb import formatting as units
+from deltanb.notebook.drawing import text
+from deltanb.notebook.drawing.timeline_scene import (
+    MAX_OPERATION,
+    MAX_TEXT_ROWS,
+    MAX_WRITER,
+    SESSION,
+    Scene,
+    files,
+    reason,
+)
+from deltanb.observe.catalog_timeline import CatalogTrack
+from deltanb.observe.tracks import Track
+
+MAX_NAMED = 3  # tables named on a line of text
+
+
+class CatalogScene(Scene):
+    """Everything drawn of some transactions of a catalog."""
+
+    unit = "transaction"
+    tips = ("transaction", "read after", "table", "version", "operation", "by", "files", "retries")
+    label_gap = 8.0
+
+    # -- words -----------------------------------------------------------------------------------
+
+    @cached_property
+    def groups(self) -> list[list[CatalogTrack]]:
+        """The tables of each transaction, in the order of their ends."""
+        found: dict[tuple[int, str | None], list[CatalogTrack]] = {}
+        for track in self.tracks:
+            assert isinstance(track, CatalogTrack)
+            found.setdefault((track.version, track.txn_id), []).append(track)
+        return [sorted(group, key=lambda track: track.writer) for group in found.values()]
+
+    @property
+    def versions(self) -> str:
+        """The transactions shown, in words."""
+        known = [track.version for track in self.commits]
+        if not known:
+            return "no transactions"
+        return str(known[0]) if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
+
+    @property
+    def num_transactions(self) -> int:
+        """How many transactions were committed."""
+        return len({track.version for track in self.commits})
+
+    @property
+    def num_tables(self) -> int:
+        """How many tables have a lane."""
+        return len({track.writer for track in self.tracks})
+
+    @property
+    def headline(self) -> str:
+        """How many transactions, of how many tables."""
+        return (f"{units.count(self.num_transactions, 'transaction')} on "
+                f"{units.count(self.num_tables, 'table')}, {self.versions}")
+
+    @property
+    def losses(self) -> str:
+        """What went wrong on the way, as far as this session knows."""
+        parts = []
+        if self.races:
+            parts.append(units.count(len(self.races), "race") + " lost")
+        if self.failed:
+            failed = len({track.txn_id for track in self.failed})
+            parts.append(units.count(failed, "transaction") + " failed")
+        return f"{', '.join(parts)} ({SESSION})" if parts else ""
+
+    @property
+    def axis(self) -> str:
+        """What the lanes show, below them."""
+        title = "transaction: from the one after which it read; its tables are tied"
+        return f"{title}; dashed up to ✕, lost" if self.losses else title
+
+    def place(self, at: int) -> str:
+        """A transaction by its number."""
+        return f"transaction {at}"
+
+    def tip(self, track: Track) -> dict[str, str]:
+        """What its tooltip says of a table in a transaction."""
+        assert isinstance(track, CatalogTrack)
+        read = "not recorded" if track.read_version is None else str(track.read_version)
+        return {
+            "transaction": str(track.version), "read after": read, "table": track.writer,
+            "version": track.pointer, "operation": track.operation, "by": track.who, "files": files(track),
+            "retries": "not seen" if track.lost is None else str(len(track.lost)),
+        }
+
+    @property
+    def rows(self) -> list[str]:
+        """The newest transactions, one per line, the newest first; then how many came earlier."""
+        room = text.MAX_LINES - 1 - bool(self.losses) - bool(self.title)
+        shown: Sequence[list[CatalogTrack]] = self.groups[: -MAX_TEXT_ROWS - 1 : -1]
+        if len(self.groups) > len(shown) or len(shown) > room:
+            shown = shown[: room - 1]
+        lines = text.columns([self._cells(group) for group in shown])
+        earlier = len(self.groups) - len(shown)
+        return [*lines, f"… {units.number(earlier)} earlier"] if earlier else lines
+
+    def _cells(self, group: list[CatalogTrack]) -> list[str]:
+        first = group[0]
+        read = "" if first.read_version is None else f" ← {first.read_version}"
+        said = ", ".join(self._named(track) for track in group[:MAX_NAMED])
+        if len(group) > MAX_NAMED:
+            said += f" and {units.count(len(group) - MAX_NAMED, 'more table')}"
+        lost = sum(len(track.lost or ()) for track in group)
+        if lost and first.is_committed:
+            said += f"  after losing {units.count(lost, 'race')}"
+        mark = self.mark(first)
+        if mark is not None:
+            said = f"{mark.sign} {mark.words}  {said}"
+        return [f"{'*' if first.is_committed else '✕'} {first.version}{read}",
+                units.fit(first.who, MAX_WRITER), said]
+
+    def _named(self, track: CatalogTrack) -> str:
+        if track.is_committed:
+            return " ".join(filter(None, (track.writer, track.pointer, track.operation)))
+        why = f" ({reason(track)})" if track.reason else ""
+        return f"{track.writer} {track.operation}{why}"
+
+    # -- places ----------------------------------------------------------------------------------
+
+    @property
+    def ties(self) -> list[list[Track]]:
+        """The tables of each transaction that has several, among those that have a place in the lanes."""
+        shown = set(map(id, self.shown))
+        tied = ([track for track in group if id(track) in shown] for group in self.groups)
+        return [list(group) for group in tied if len(group) > 1]
+
+    def label(self, track: Track) -> str:
+        """What stands beside its line: the table's version and what was done."""
+        assert isinstance(track, CatalogTrack)
+        operation = units.fit(track.operation, MAX_OPERATION)
+        if not track.is_committed:
+            return f"{operation} failed"
+        counted = f" {files(track)}" if track.added or track.removed else ""
+        return f"{track.pointer} {operation}{counted}".lstrip()

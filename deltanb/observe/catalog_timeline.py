@@ -1,0 +1,267 @@
+"""The timeline of a catalog: which transaction moved which tables, and which of them lost.
+
+What lives here: :class:`CatalogTimeline`, and how it is read: the catalog's history, the commits of its Delta
+tables, the attempts that went through the catalog object.
+What it does not know: how it is drawn (``notebook/drawing``), what a commit says (``tracks``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from deltanb import formatting as units
+from deltanb.catalog.names import TableName
+from deltanb.catalog.progress import GroupAttempt
+from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.observe import tracks
+from deltanb.observe.timeline import CommitTimeline, Mark
+from deltanb.observe.tracks import Track
+
+if TYPE_CHECKING:
+    from deltanb.catalog.catalog import Catalog
+    from deltanb.catalog.history import Entry
+
+__all__ = ["CatalogTimeline", "CatalogTrack"]
+
+NEWEST = 400  # transactions read unless bounds are given: as many as the strip has bars
+KEEP_ID = 8  # characters of the id of a table that was dropped
+
+_ICEBERG = {"append": "append", "overwrite": "rewrite", "delete": "delete", "replace": "optimize"}
+
+
+@dataclass(frozen=True)
+class CatalogTrack(Track):
+    """What one transaction of a catalog did to one table.
+
+    ``version`` and ``read_version`` are places in the catalog's order, ``writer`` is the table, whose lane it
+    is in; ``pointer`` is the table's version, ``who`` the user.
+    """
+
+    pointer: str = ""
+    who: str = ""
+
+
+class CatalogTimeline(CommitTimeline):
+    """Transactions of a catalog, drawn over their order: a lane a table, those of one transaction tied.
+
+    A line leads from the transaction after which the tables were read to the one that moved them. Who lost is
+    known of transactions that went through this catalog object.
+
+    >>> import deltanb as dn
+    >>> with dn.teaching(seed=1, user_name="ada"):
+    ...     catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
+    ...     catalog.create_namespace("shop")
+    ...     for name in ("orders", "totals"):
+    ...         _ = catalog.create_table(f"shop.{name}", {"id": [1]})
+    ...     with catalog.transaction() as txn:
+    ...         _ = txn.table("shop.orders").append({"id": [2]})
+    ...         _ = txn.table("shop.totals").delete("id = 1")
+    ...     catalog.timeline()
+    Timeline default  1 to 3  3 transactions  2 tables
+    * 3 ← 2  ada  shop.orders v1 WRITE, shop.totals v1 DELETE
+    * 2      ada  shop.totals v0 CREATE TABLE AS SELECT
+    * 1      ada  shop.orders v0 CREATE TABLE AS SELECT
+    """
+
+    @classmethod
+    def of(  # type: ignore[override]
+        cls, catalog: Catalog, start: Any = None, end: Any = None, **settings: Any
+    ) -> CatalogTimeline:
+        """The timeline of a catalog from one transaction to another, both included.
+
+        Raises:
+            InvalidArgument: neither a number nor a time.
+        """
+        newest = catalog.store.instant()
+        last = min(newest, newest if end is None else _place(catalog, end))
+        first = max(1, last - NEWEST + 1) if start is None else max(1, _place(catalog, start))
+        reading = _Reading(catalog, _entries(catalog, first, last))
+        said = [settings.get("title", "")]
+        if start is None and first > 1:
+            said.insert(0, f"from transaction {first}; timeline(start, end) shows others")
+        settings["title"] = "; ".join(filter(None, said))
+        found = reading.tracks(first, last)
+        settings.setdefault("writers", list(dict.fromkeys(
+            track.writer for track in sorted(found, key=lambda track: track.version))))
+        return cls(found, catalog.name, **settings)
+
+    def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CatalogTimeline:
+        """The same timeline with remarks on transactions, by number, and on those that failed, by txnId."""
+        return CatalogTimeline(self.tracks, self.table, {**self.marks, **marks}, title or self.title,
+                               self.writers)
+
+
+def _place(catalog: Catalog, moment: Any) -> int:
+    """A transaction by its number, or the last one at a time."""
+    from deltanb.log.history import to_milliseconds
+
+    if isinstance(moment, bool):
+        raise InvalidArgument(f"a timeline's bounds are numbers of transactions or times, not {moment!r}")
+    if hasattr(moment, "__index__"):
+        return int(moment)
+    return catalog.store.instant(to_milliseconds(moment))
+
+
+def _entries(catalog: Catalog, first: int, last: int) -> list[Entry]:
+    found: list[Entry] = []
+    after = first - 1
+    while after < last:
+        page = catalog.store.history(after, min(1000, last - after))
+        if not page:
+            break
+        found += page
+        after = page[-1].seq
+    return found
+
+
+class _Reading:
+    """What is read for a timeline: the catalog's entries, and for each what its tables' logs say."""
+
+    def __init__(self, catalog: Catalog, entries: Sequence[Entry]) -> None:
+        self.catalog, self.entries = catalog, entries
+        self.names = catalog.names_of(table_id for entry in entries for table_id in entry.changes)
+        rows = catalog.store.tables.find_many(map(TableName.of, self.names.values()))
+        self.rows = {row.table_id: row for row in rows.values()}
+        self.names |= _names_of_gone(entries, self.names)
+        self.seqs = {(table_id, after): entry.seq for entry in entries
+                     for table_id, (_, after) in entry.changes.items() if after is not None}
+        """(Table id, version) -> the transaction that made it."""
+        self.commits = {table_id: self._commits(table_id) for table_id in self.names}
+        self.tried = {attempt.grid.txn_id: attempt for attempt in catalog.attempts}
+
+    def _commits(self, table_id: str) -> dict[int, Track]:
+        """A Delta table's commits among the entries, by version; those that were cleaned up are left out."""
+        row = self.rows.get(table_id)
+        wanted = [int(after) for entry in self.entries
+                  if (after := entry.changes.get(table_id, (None, None))[1] or "").isdigit()]
+        if row is None or row.delta is None or not wanted:
+            return {}
+        log = self.catalog.delta.log(row)
+        with suppress(DeltaError, OSError):
+            return {track.version: track for track in tracks.read(log, min(wanted), max(wanted))}
+        return {}
+
+    def tracks(self, first: int, last: int) -> list[Track]:
+        """One for each table that a transaction moved from ``first`` to ``last``, and for each that it failed
+        to move."""
+        found: list[Track] = []
+        for entry in self.entries:
+            found += self._of(entry)
+        landed = {entry.txn_id for entry in self.entries}
+        for attempt in self.catalog.attempts:
+            is_seen = first - 1 <= attempt.read_seq <= last
+            if attempt.grid.txn_id not in landed and attempt.grid.state != "committed" and is_seen:
+                found += self._failed(attempt, last)
+        return found
+
+    # -- what landed -----------------------------------------------------------------------------
+
+    def _of(self, entry: Entry) -> list[Track]:
+        found = [self._moved(entry, table_id, *change) for table_id, change in entry.changes.items()]
+        attempt = self.tried.get(entry.txn_id)
+        if attempt is not None:
+            read: int | None = attempt.read_seq
+        else:
+            known = [track.read_version for track in found if track.read_version is not None]
+            read = max(known, default=None)
+        return [replace(track, read_version=read, lost=self._lost(track, attempt)) for track in found]
+
+    def _lost(self, track: CatalogTrack, attempt: GroupAttempt | None) -> tuple[int, ...] | None:
+        """The transactions to which a table lost races."""
+        rows = [] if attempt is None else [row for row in attempt.grid.rows if row.name == track.writer]
+        if not rows:
+            return None
+        return tuple(self._met(rows[0].name, rows[0].met))
+
+    def _met(self, name: str, versions: Iterable[int]) -> list[int]:
+        ids = [table_id for table_id, known in self.names.items() if known == name]
+        return [self.seqs[table_id, str(version)] for table_id in ids for version in versions
+                if (table_id, str(version)) in self.seqs]
+
+    def _moved(self, entry: Entry, table_id: str, before: str | None, after: str | None) -> CatalogTrack:
+        name = self.names.get(table_id, f"table {table_id[:KEEP_ID]}…")
+        operation = self._operation(entry, name)
+        base = CatalogTrack(
+            entry.seq, None, operation, name, tracks.kind_of(operation), time=entry.time,
+            txn_id=entry.txn_id, is_counted=False, pointer=_pointer(after),
+            who=units.fit(units.clean(entry.principal or "unknown"), tracks.MAX_NAME))
+        if after is None:
+            return replace(base, operation="DROP TABLE", kind="delete")
+        commit = self.commits.get(table_id, {}).get(int(after)) if after.isdigit() else None
+        if commit is not None and (before is not None or after == "0"):
+            read = self.seqs.get((table_id, str(commit.read_version)))
+            return replace(base, read_version=read, operation=commit.operation, kind=commit.kind,
+                           added=commit.added, removed=commit.removed, written=commit.written,
+                           gone=commit.gone, is_counted=True)
+        if before is None:
+            return replace(base, operation="REGISTER TABLE")
+        read = self.seqs.get((table_id, before))
+        return replace(self._iceberg(base, after), read_version=read)
+
+    def _operation(self, entry: Entry, name: str) -> str:
+        found = entry.operations
+        if name in found:
+            return units.fit(units.clean(found[name]), tracks.MAX_NAME)
+        others = [what for what in found.values() if what != "READ"]
+        return others[0] if len(others) == 1 and len(entry.changes) == 1 else "not recorded"
+
+    def _iceberg(self, track: CatalogTrack, location: str) -> CatalogTrack:
+        """What the snapshot of an Iceberg commit says of its files, if its metadata is still there."""
+        if location.isdigit():
+            return track
+        with suppress(DeltaError, OSError, ValueError, KeyError, TypeError):
+            metadata = self.catalog.iceberg.files.read(location)
+            newest = metadata["current-snapshot-id"]
+            snapshot = next(s for s in reversed(metadata["snapshots"]) if s["snapshot-id"] == newest)
+            if snapshot["timestamp-ms"] < metadata["last-updated-ms"]:
+                return track  # a commit of metadata alone
+            said = snapshot["summary"]
+            number = {key: int(said.get(key, 0)) for key in (
+                "added-data-files", "deleted-data-files", "added-files-size", "removed-files-size")}
+            return replace(
+                track, operation=said["operation"].upper(), kind=_ICEBERG.get(said["operation"], "rewrite"),
+                added=number["added-data-files"], removed=number["deleted-data-files"],
+                written=number["added-files-size"], gone=number["removed-files-size"], is_counted=True)
+        return track
+
+    # -- what failed -----------------------------------------------------------------------------
+
+    def _failed(self, attempt: GroupAttempt, last: int) -> list[Track]:
+        """All tables of a transaction that failed, where it met what it failed for."""
+        grid = attempt.grid
+        met = {row.name: self._met(row.name, row.met) for row in grid.rows}
+        places = [at for found in met.values() for at in found]
+        end = max(places, default=min(attempt.read_seq + 1, max(last, 1)))
+        who = units.fit(units.clean(attempt.writer or "unknown"), tracks.MAX_NAME)
+        return [CatalogTrack(
+            end, attempt.read_seq, row.operation, row.name, tracks.kind_of(row.operation), txn_id=grid.txn_id,
+            outcome=grid.state, lost=tuple(at for at in met[row.name] if at < end), is_counted=False,
+            reason=attempt.reason if grid.culprit in (row.name, None) else None, pointer="", who=who)
+            for row in grid.rows if row.operation != "READ" or row.name == grid.culprit]
+
+
+def _names_of_gone(entries: Sequence[Entry], names: Mapping[str, str]) -> dict[str, str]:
+    """Names of tables that were dropped, from transactions of them alone; unless another table has it now."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        (table_id, *others), written = [*entry.changes, ""], [
+            name for name, what in entry.operations.items() if what != "READ"]
+        is_alone = len(written) == 1 and others == [""]
+        if is_alone and table_id not in names and written[0] not in names.values():
+            found[table_id] = written[0]
+    return found
+
+
+def _pointer(where: str | None) -> str:
+    """A version, or the number of a metadata file.
+
+    >>> _pointer("4"), _pointer("file:///lake/t/metadata/00003-5ec0a000.metadata.json"), _pointer(None)
+    ('v4', 'm3', '')
+    """
+    if where is None:
+        return ""
+    number = where if where.isdigit() else units.name_of(where).partition("-")[0]
+    return f"{'v' if where.isdigit() else 'm'}{int(number)}" if number.isdigit() else "moved"

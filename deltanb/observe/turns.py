@@ -1,0 +1,223 @@
+"""Taking turns: writers in threads of their own, exactly one of which runs at a time.
+
+What lives here: the threads, the order of turns, and what became of each writer in words. A writer is stopped
+before each step of I/O of its commits and waits there until it is its turn again, so that the same order
+gives the same log at every run.
+What it does not know: what is written to, and which steps are I/O: it is told.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.commands.read.diff import in_short
+from deltanb.errors import DeltaConcurrentModificationException, InvalidArgument
+from deltanb.options import set_options
+from deltanb.transaction.drive import watching
+from deltanb.transaction.steps import Step
+
+Work = Callable[[Any], Any]
+SERIAL = "serial"
+MIN_WHY = 16  # columns of a mistake's message that say more than its type
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in a message; it is another one at every run
+GRACE = 10.0  # seconds that an interrupted race waits for the writer that runs: nobody else can stop it
+
+
+def words(outcomes: Mapping[str, Any], root: str = "", place: str = "v") -> str:
+    """What became of the writers, in a line; of mistakes, as much of their messages as there is room for.
+    ``place`` stands before the number of what was committed.
+
+    >>> words({"ann": 1, "ben": ValueError("no"), "cid": None})
+    'ann committed v1, ben failed (ValueError: no), cid committed nothing'
+    """
+    told = {name: _why(error, root) for name, error in outcomes.items() if isinstance(error, BaseException)}
+    bare = _sentence(outcomes, dict.fromkeys(told, ""), place)
+    room = (units.MAX_COLUMNS - units.width(bare)) // max(1, sum(map(bool, told.values())))
+    if room < MIN_WHY:
+        return bare
+    return _sentence(outcomes, {name: units.fit(why, room) for name, why in told.items()}, place)
+
+
+def _sentence(outcomes: Mapping[str, Any], told: Mapping[str, str], place: str) -> str:
+    said = []
+    for name, outcome in outcomes.items():
+        if isinstance(outcome, BaseException):
+            said.append(f"{name} failed ({type(outcome).__name__.removesuffix('Exception')}{told[name]})")
+        else:
+            said.append(f"{name} committed " + ("nothing" if outcome is None else f"{place}{outcome}"))
+    return ", ".join(said)
+
+
+def _why(error: BaseException, root: str) -> str:
+    """What a mistake says, on a line, without folders or addresses; a conflict has a picture of its own."""
+    if isinstance(error, DeltaConcurrentModificationException):
+        return ""
+    words = _ADDRESS.sub("", units.clean(in_short(error, root)))
+    return f": {words}" if words else ""
+
+
+def named(
+    writers: Sequence[Work] | Mapping[str, Work], takes: str = "the table",
+    like: str = 'lambda t: t.delete("month = 1")',
+) -> dict[str, Work]:
+    """The writers by name, in their order; ``takes`` and ``like`` say what one is, for messages.
+
+    Raises:
+        InvalidArgument: none, or one that cannot be called.
+    """
+    if isinstance(writers, Mapping):
+        named = dict(writers)
+    elif isinstance(writers, Sequence):
+        named = {}
+        for place, work in enumerate(writers, 1):
+            name = getattr(work, "__name__", "")
+            name = name if name.isidentifier() else f"writer {place}"
+            named[name if name not in named else f"{name} {place}"] = work
+    else:
+        named = {}
+    for name, work in named.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidArgument(f"a writer's name is a text, found {name!r}")
+        if not callable(work):
+            raise InvalidArgument(
+                f"writer {name!r} is a callable that takes {takes}, found {type(work).__name__}; "
+                f"write it like {like}")
+    if not named:
+        raise InvalidArgument(
+            f"a race takes a list or a dict of writers, one at least, found {type(writers).__name__}"
+            + (" without any" if isinstance(writers, Sequence | Mapping) else ""))
+    return named
+
+
+def turns_of(order: Any, names: Sequence[str]) -> list[int]:
+    """Whose turns come first, by place; after them each writer goes on to its end in turn.
+
+    Raises:
+        InvalidArgument: an order that names none of them.
+    """
+    if order is None:
+        return list(range(len(names)))
+    if order == SERIAL:
+        return []
+    if isinstance(order, str) or not isinstance(order, Sequence):
+        raise InvalidArgument(
+            f"order={order!r} is None, 'serial', or a list of writers: {', '.join(names)}")
+    turns = []
+    for turn in order:
+        is_place = isinstance(turn, int) and not isinstance(turn, bool) and 0 <= turn < len(names)
+        if not is_place and turn not in names:
+            raise InvalidArgument(
+                f"order: {turn!r} is none of the writers; they are {', '.join(names)}, "
+                f"or 0 to {len(names) - 1}")
+        turns.append(turn if is_place else names.index(turn))
+    return turns
+
+
+def run(runners: Sequence[Runner], turns: Sequence[int]) -> dict[str, Any]:
+    """Give the turns, then let each go on to its end; whatever happens, no thread stays behind waiting."""
+    try:
+        for place in turns:
+            runners[place].advance()
+        for runner in runners:
+            while not runner.done:
+                runner.advance()
+    finally:
+        for runner in runners:
+            runner.stop()
+    return {runner.name: runner.outcome for runner in runners}
+
+
+class _Stopped(BaseException):
+    """The race is over; no ``except Exception`` of a writer may hold it up."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A step of a writer's commit: what it had come to by then, and whether the writer waits for its turn."""
+
+    txn_id: str
+    outcome: Any = None
+    waits: bool = False
+
+
+class Runner:
+    """One writer: its thread, its settings, and what came of it.
+
+    ``work`` does all of it. ``judge`` is told of each step of its commits, and says what it is to the race;
+    None where it is no part of it.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[[], Any], judge: Callable[[Any, Step], Stop | None]
+    ) -> None:
+        self.name = name
+        self.outcome: Any = None
+        self.done = False
+        self.txn_ids: set[str] = set()
+        self._work, self._judge = work, judge
+        self._go = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self._is_running = self._is_stopped = False
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._live,), name=f"race: {name}", daemon=True)
+
+    def advance(self) -> None:
+        """Let the writer run up to its next step of I/O, or to its end."""
+        if self.done:
+            return
+        self._is_running = True
+        self._resume()
+        try:
+            self._back.acquire()
+        except BaseException:  # it must not go on by itself
+            self._is_stopped = True
+            self._is_running = not self._back.acquire(timeout=GRACE)
+            raise
+        self._is_running = False
+        if self.done:
+            self._thread.join()
+
+    def stop(self) -> None:
+        """End the writer where it waits; one that still runs ends before its next step of I/O."""
+        self._is_stopped = True
+        if self._thread.ident is not None and not self._is_running:
+            self.advance()
+
+    def _resume(self) -> None:
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._go.release()
+
+    # -- in its thread ---------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        watching.set(self._pause)
+        set_options(user_name=self.name)  # of this thread's context, like whatever else the writer sets
+        try:
+            self._work()
+        except BaseException as error:  # a writer's exception is its outcome, whatever it is
+            self.outcome = error
+        finally:
+            self.done = True
+            self._back.release()
+
+    def _pause(self, txn: Any, step: Step) -> None:
+        stop = self._judge(txn, step)
+        if stop is None:
+            return
+        self.txn_ids.add(stop.txn_id)
+        if stop.outcome is not None:
+            self.outcome = stop.outcome
+        if stop.waits:
+            if not self._is_stopped:
+                self._back.release()
+                self._go.acquire()
+            if self._is_stopped:
+                raise _Stopped
