@@ -310,6 +310,23 @@ def test_a_table_that_was_only_read_counts(shop: dn.Catalog) -> None:
     assert shop.table("shop.orders").version == 0
 
 
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_an_append_to_a_table_that_was_only_read_counts_as_its_isolation_says(
+    shop: dn.Catalog, level: str
+) -> None:
+    shop.table("shop.totals").set_properties({"delta.isolationLevel": level})
+    txn = shop.transaction()
+    txn.table("shop.totals").to_arrow()
+    txn.table("shop.orders").append({"id": [3], "price": [30]})
+    shop.table("shop.totals").append({"orders": [0], "sum": [0]})
+    if level == "WriteSerializable":
+        assert txn.commit() is not None
+        return
+    with pytest.raises(errors.ConcurrentAppendException) as found:
+        txn.commit()
+    assert found.value.conflict.table == "shop.totals"
+
+
 def test_a_table_that_was_only_asked_for_does_not(shop: dn.Catalog) -> None:
     with shop.transaction() as txn:
         txn.table("shop.totals")
