@@ -252,6 +252,8 @@ class LockManager(Displayable):
                   timeout: float) -> dict[Name, LockResult]:
         """Lock several, in sorted order, with one deadline for all; where one fails, all are given back.
 
+        The caller keeps other threads out of the transaction meanwhile.
+
         Raises:
             LockFailure: of the first that was not granted.
         """
@@ -267,8 +269,7 @@ class LockManager(Displayable):
                 if waiter is not None:
                     found = self._wait(waiter, left)
                     if isinstance(found, Refusal):
-                        found.answer(*waiter.lock.name, wanted, False)
-                        raise AssertionError("a refusal raises")
+                        raise found.error(*waiter.lock.name, wanted)
                     results[waiter.lock.name] = found
         except BaseException:
             with self._mutex:
@@ -302,7 +303,7 @@ class LockManager(Displayable):
                 if refusal is not None:
                     break
         if refusal is not None:
-            refusal.answer(*name, wanted, False)
+            raise refusal.error(*name, wanted)
         return None
 
     def unlock(self, locker: Locker, to: int = NONE) -> None:
@@ -346,9 +347,6 @@ class LockManager(Displayable):
     def release(self, locker: Locker, height: int) -> None:
         """Give back all locks from a height of the stack on, the last one first."""
         with self._mutex:
-            if height == 0:
-                self._table.release(locker)
-                return
             for lock, to in locker.cut(height):
                 self._table.lower(locker, lock, to)
 
@@ -383,10 +381,11 @@ class LockManager(Displayable):
         self._ids += 1
         return Locker(self._ids, self._clock())
 
-    def renew(self, locker: Locker) -> None:
-        """A fresh id for a transaction that begins anew."""
+    def end(self, locker: Locker) -> None:
+        """Release all that a transaction holds; it begins anew, with a fresh id."""
         now = self._clock()
         with self._mutex:
+            self._table.release(locker)
             self._ids += 1
             locker.id, locker.born = self._ids, now
 
@@ -456,9 +455,9 @@ class LockManager(Displayable):
                     self._table.hand_over(locker, lock, keeper)
                 else:
                     self._table.lower(locker, lock, NONE)
-            locker.floor = 0
             pending = Pending(txn, locker.id, keeper, changes, callback)
             self._pending.append(pending)
+        self.end(locker)
         pending.announce()
 
     def publish_pending(self, txn: Transaction | None) -> None:

@@ -101,7 +101,11 @@ class Locker:
         top = len(self.entries) - 1
         if top < 0:
             raise IllegalStateError(f"{verb}: no locks held; {verb} what a lock call has acquired")
-        bottom = self._bottom(top) if self.joined else top
+        if not self.joined and not self.upgrades and top >= self.floor:
+            lock = self.entries[top]
+            if lock.owner is not self or not lock.is_exclusive:
+                return top
+        bottom = self._bottom(top)
         for at in range(top, bottom - 1, -1):
             lock = self.entries[at]
             if at < self.floor or at in self.upgrades or (lock.is_exclusive and lock.owner is self):

@@ -367,13 +367,13 @@ class Transaction(Displayable):
         Raises:
             LockFailure: of the first one that was not granted; the transaction holds what it held before.
         """
-        self.check()
         wanted = MODE_NAMES.index(mode) if mode in MODE_NAMES[1:] else 0
         if not wanted:
             raise InvalidArgument(
                 f"lock_many takes a mode of {', '.join(MODE_NAMES[1:])}, found {shown(mode)}")
         limit = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
-        return self._manager.lock_many(self._locker, names, wanted, limit)
+        with self.operation():
+            return self._manager.lock_many(self._locker, names, wanted, limit)
 
     def lock_check(self, index_id: int, key: bytes) -> LockResult:
         """What it holds of a lock, in whatever scope: ``UNOWNED``, or ``OWNED_`` and the mode."""
@@ -488,7 +488,6 @@ class Transaction(Displayable):
         if is_put_off:
             self._height = 0
             self._manager.put_off(self, self._locker, changes)
-            self._manager.renew(self._locker)
         else:
             self._end_outermost()
 
@@ -502,9 +501,8 @@ class Transaction(Displayable):
         return failed
 
     def _end_outermost(self) -> None:
-        self._height = self._locker.floor = 0
-        self._manager.release(self._locker, 0)
-        self._manager.renew(self._locker)
+        self._height = 0
+        self._manager.end(self._locker)
 
     def _leave_scope(self) -> None:
         self._locker.floor, self._height, self._lock_mode, self._lock_timeout = self._scopes.pop()
@@ -524,7 +522,7 @@ class Transaction(Displayable):
         error = InvalidTransactionError(
             f"transaction {self.id} is disabled: {attached(cause)}; it can still exit and reset, for other "
             "work take a new one: manager.new_transaction()", cause=cause)
-        raise error from cause if isinstance(cause, BaseException) else error
+        raise error from (cause if isinstance(cause, BaseException) else None)
 
 
 class _Bogus(Transaction):

@@ -212,6 +212,31 @@ def test_lock_many_has_one_deadline() -> None:
     assert waited == [1, 0.25]
 
 
+def test_lock_many_that_is_refused_leaves_the_other_call_alone(parking: Parking) -> None:
+    one, other = two(parking)
+    one.lock_exclusive(1, B)
+    other.lock_shared(1, b"before")
+    waits = parking.waiting(lambda: other.lock_many([(1, A), (1, B)], timeout=-1))
+    with pytest.raises(IllegalStateError, match="two calls at once"):
+        other.lock_many([(1, A), (1, b"c")])
+    assert other.lock_check(1, A) is LockResult.OWNED_EXCLUSIVE
+    one.commit()
+    assert len(waits.result()) == 2 and other.last_locked_key == B
+    assert parking.manager.num_locks_held == 3
+
+
+def test_lock_many_that_is_interrupted_gives_all_back(parking: Parking) -> None:
+    one, other = two(parking)
+    one.lock_exclusive(1, B)
+    other.lock_upgradable(1, A)
+    waits = parking.waiting(lambda: other.lock_many([(1, B), (1, A), (0, A)], timeout=-1))
+    assert other.interrupt()
+    with pytest.raises(LockInterruptedError, match="1:b"):
+        waits.result()
+    assert [state.holders[0][1] for state in parking.manager.locks()] == ["exclusive", "upgradable"]
+    assert other.last_locked_key == A
+
+
 def test_a_wait_that_only_the_waiting_thread_could_end_is_refused(parking: Parking) -> None:
     one, other = two(parking)
     one.attach("mine")

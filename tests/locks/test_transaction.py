@@ -422,7 +422,7 @@ def test_a_commit_that_is_put_off_keeps_its_exclusive_locks(manager: LockManager
     txn.lock_shared(1, C)
     txn.changed(log, 1)
     txn.commit()
-    assert log.said == [] and told.said == [("pending", first, False)]
+    assert log.said == [] and told.said == [("pending", first, True)]
     assert manager.num_pending == 1 and txn.id != first
     assert [(state.key, state.holders) for state in manager.locks()] == [(A, ((first, "exclusive"),))]
     with pytest.raises(LockTimeoutError) as caught:
