@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deltanb import locks as locks
     from deltanb import testing as testing
     from deltanb.catalog.catalog import Catalog as Catalog
+    from deltanb.catalog.remote.catalog import connect as connect
     from deltanb.entry import convert as convert
     from deltanb.entry import create as create
     from deltanb.entry import open as open
@@ -52,6 +53,7 @@ _NAMES = {
     "OptimisticTransaction": "deltanb.transaction.transaction",
     "Snapshot": "deltanb.log.snapshot",
     "Transaction": "deltanb.locks.transaction",
+    "connect": "deltanb.catalog.remote.catalog",
     "convert": "deltanb.entry",
     "create": "deltanb.entry",
     "explain_conflict": "deltanb.observe.what_if",

@@ -43,6 +43,9 @@
     ├── StorageError                      (also OSError) a file cannot be read or written, so nothing is
     ├── CommitFailed                      a catalog's table is no longer what a request requires of it
     ├── CommitTimedOut                    a commit to a catalog took longer than it may; nothing changed
+    ├── Unauthorized                      a server of a catalog does not know who asks
+    │   └── Expired                       the token was known, and its time is over
+    ├── Forbidden                         a server of a catalog knows who asks, who may not do it
     ├── InvalidTransactionError           a transaction of locks that was reset for good, or failed to commit
     ├── LockFailure                       a lock could not be had; nothing that was held is lost
     │   ├── LockTimeoutError
@@ -330,6 +333,18 @@ class CommitFailed(DeltaError):
 
 class CommitTimedOut(DeltaError):
     """A commit to a catalog took longer than it may (``.seconds``); nothing was changed."""
+
+
+class Unauthorized(DeltaError):
+    """A server of a catalog was asked without a token, or with one it does not know."""
+
+
+class Expired(Unauthorized):
+    """The token of a request to a server was known, and its time is over."""
+
+
+class Forbidden(DeltaError):
+    """A server of a catalog was asked for what the token's owner may not do."""
 
 
 class MaxCommitRetriesExceeded(DeltaError):

@@ -19,7 +19,6 @@ from deltanb.catalog.delta import DeltaTables
 from deltanb.catalog.history import CatalogHistory, Entry
 from deltanb.catalog.iceberg_table import IcebergTable
 from deltanb.catalog.names import MAX_PAGE, Page, TableName
-from deltanb.catalog.overview import Overview, names_of, overview
 from deltanb.catalog.rows import taken
 from deltanb.catalog.snapshot import CatalogSnapshot
 from deltanb.catalog.store import CatalogStore
@@ -36,6 +35,7 @@ from deltanb.safe_text import shown
 from deltanb.table import DeltaTable
 
 if TYPE_CHECKING:
+    from deltanb.catalog.overview import Overview
     from deltanb.catalog.progress import GroupAttempt
     from deltanb.catalog.rows import TableRow
     from deltanb.log.snapshot import Snapshot
@@ -75,12 +75,23 @@ class Catalog(Displayable):
     def __init__(
         self, url: str, warehouse: str | os.PathLike[str], name: str = "default",
     ) -> None:
-        self.store = CatalogStore(url, name)
-        """The database: what is asked of it as a whole."""
-        self.name = name
-        self.warehouse = Warehouse(warehouse)
-        self.delta = DeltaTables(self.store, self.warehouse)
-        self.iceberg = IcebergTables(self.store, self.warehouse)
+        store, place = CatalogStore(url, name), Warehouse(warehouse)
+        self._set(store, place, IcebergTables(store, place))
+
+    @classmethod
+    def over(cls, store: Any, warehouse: Warehouse, iceberg: IcebergTables) -> Catalog:
+        """The catalog of a store that is open already: of a database, or of one behind a server."""
+        catalog = cls.__new__(cls)
+        catalog._set(store, warehouse, iceberg)
+        return catalog
+
+    def _set(self, store: Any, warehouse: Warehouse, iceberg: IcebergTables) -> None:
+        self.store = store
+        """What is asked of the catalog as a whole: its database, or the server before that."""
+        self.name: str = store.name
+        self.warehouse = warehouse
+        self.delta = DeltaTables(store, warehouse)
+        self.iceberg = iceberg
         self.attempts: deque[GroupAttempt] = deque(maxlen=MAX_ATTEMPTS)
         """The transactions that tried to commit through this object, those that failed included."""
 
@@ -336,7 +347,8 @@ class Catalog(Displayable):
 
     def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
         """The names that tables have now, by id; those that are no more are left out."""
-        return names_of(self.store.database, self.name, table_ids)
+        found: dict[str, str] = self.store.names_of(table_ids)
+        return found
 
     def timeline(self, start: Any = None, end: Any = None) -> Any:
         """What happened in the catalog as a picture: a lane a table, commits of one transaction tied.
@@ -354,7 +366,8 @@ class Catalog(Displayable):
 
     def overview(self, most: int = 20) -> Overview:
         """What it has at a glance, as its picture shows it: at most ``most`` tables and transactions."""
-        return overview(self.store.database, self.name, most)
+        found: Overview = self.store.overview(most)
+        return found
 
     def table_at(self, name: TableName, seq: int) -> tuple[DeltaLog, Snapshot] | Loaded:
         """A table after a transaction of the catalog: a Delta table's log and snapshot, or an Iceberg table.

@@ -17,7 +17,6 @@ from deltanb.catalog.iceberg.requirements import check, commit_failed
 from deltanb.catalog.names import TableName
 from deltanb.catalog.warehouse.commit import Change
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
-from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options
@@ -25,6 +24,7 @@ from deltanb.options import options
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltanb.catalog.warehouse.member import IcebergMember
     from deltanb.catalog.warehouse.tables import IcebergTables
 
 __all__ = ["IcebergTable", "PinnedIcebergTable", "StagedIcebergTable"]
@@ -230,7 +230,7 @@ class StagedIcebergTable(IcebergTable):
     def part(self) -> IcebergMember:
         """Its part in the commit."""
         change = Change(self.full_name, self.requirements, self.updates) if self.updates else None
-        return IcebergMember(self.tables.committer, self.base, change)
+        return self.tables.part(self.base, change)
 
     def delete_written(self) -> None:
         """Delete the files that PyIceberg wrote for changes that were given up."""

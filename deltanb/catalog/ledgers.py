@@ -162,13 +162,15 @@ class Garbage:
 
         return self._database.write(work)
 
-    def forget(self, paths: Iterable[str]) -> None:
-        """Take files out that are deleted."""
+    def forget(self, paths: Iterable[str], reasons: Iterable[str] | None = None) -> None:
+        """Take files out that are deleted; with ``reasons``, those alone that were recorded for one of them.
+        """
         paths = sorted(set(paths))
+        also = () if reasons is None else (garbage.c.reason.in_(list(reasons)),)
 
         def work(connection: sa.Connection) -> None:
             for some in _chunks(paths):
-                connection.execute(garbage.delete().where(garbage.c.path.in_(some)))
+                connection.execute(garbage.delete().where(garbage.c.path.in_(some), *also))
 
         self._database.write(work)
 

@@ -33,6 +33,9 @@ from deltanb.safe_text import shown
 
 __all__ = ["Registry"]
 
+PURGED = "a table that was purged"
+"""Why its folder is recorded as garbage."""
+
 ADDED_IDS = 3  # tries to load a table whose row another catalog changes meanwhile
 
 
@@ -257,7 +260,7 @@ class Registry:
             if published and row.delta is not None and row.delta.latest != row.delta.published:
                 raise Undo(None)
             if purged_from is not None and row.delta is not None:
-                note(connection, [as_garbage(row.delta.location, "a table that was purged", purged_from)])
+                note(connection, [as_garbage(row.delta.location, PURGED, purged_from)])
             connection.execute(iceberg_tables.delete().where(iceberg_tables.c.dn_table_id == row.table_id))
             for table in (delta_commits, delta_tables):
                 connection.execute(table.delete().where(table.c.table_id == row.table_id))

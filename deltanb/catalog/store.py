@@ -14,6 +14,7 @@ from deltanb.catalog.database import Database, Undo
 from deltanb.catalog.history import Entry, entries, newest_seq, pointers_at, record, seq_at, seq_of
 from deltanb.catalog.ledgers import Answer, Answers, Garbage, keep, take_back
 from deltanb.catalog.namespaces import Namespaces
+from deltanb.catalog.overview import Overview, names_of, overview
 from deltanb.catalog.ratification import (
     Asserted,
     DeltaCommit,
@@ -97,6 +98,11 @@ class CatalogStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def place(self) -> str:
+        """Where the catalog is, without a password."""
+        return self.database.place
+
     def close(self) -> None:
         """Close all connections."""
         self.database.close()
@@ -157,6 +163,14 @@ class CatalogStore:
     def history(self, after: int = 0, size: int = 1000) -> list[Entry]:
         """Up to ``size`` transactions of the database after a sequence number, oldest first."""
         return self.database.read(lambda connection: entries(connection, after, size))
+
+    def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
+        """The names that tables have now, by id; those that the catalog has no more are left out."""
+        return names_of(self.database, self.name, table_ids)
+
+    def overview(self, most: int) -> Overview:
+        """At most ``most`` namespaces, tables and transactions, and how many there are."""
+        return overview(self.database, self.name, most)
 
     def instant(self, time: int | None = None) -> int:
         """The sequence number of the last transaction, of all or up to a time (epoch ms); 0 without any."""

@@ -17,6 +17,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
 
+import deltanb as dn
 from deltanb.catalog.ratification import DeltaCommit, IcebergSwap
 from deltanb.catalog.registry import TableRow
 from deltanb.catalog.store import CatalogStore
@@ -94,6 +95,35 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]
     if request.param == "sqlite":
         return lambda: f"sqlite:///{tmp_path}/{next(_numbers)}.db"
     return request.getfixturevalue("new_schema")
+
+
+@pytest.fixture
+def behind(new_url: Callable[[], str]) -> Iterator[CatalogStore]:
+    """The database of :func:`catalog`, whoever asks it there."""
+    with CatalogStore(new_url(), durability="none") as store:
+        yield store
+
+
+def url_of(store: CatalogStore) -> str:
+    """The URL of a store's database."""
+    return store.database.engine.url.render_as_string(False)
+
+
+@pytest.fixture(params=["in the process", "over HTTP"])
+def catalog(request: pytest.FixtureRequest, behind: CatalogStore, tmp_path: Path) -> Iterator[dn.Catalog]:
+    """A catalog with the namespace ``shop``, by its database or behind a server."""
+    if request.param == "in the process":
+        catalog = dn.Catalog(url_of(behind), warehouse=tmp_path / "lake")
+    else:
+        pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'deltanb[catalog]'")
+        from deltanb.catalog.server import serve
+
+        server = serve(behind, tmp_path / "lake")
+        request.addfinalizer(server.stop)
+        catalog = dn.connect(server.url)
+    with catalog:
+        catalog.create_namespace("shop")
+        yield catalog
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
-"""Iceberg tables of a catalog in the process: made, read and written by PyIceberg, committed with Delta's."""
+"""Iceberg tables of a catalog, in the process and over HTTP: rows by PyIceberg, commits with Delta's."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,12 +15,10 @@ pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's:
 
 
 @pytest.fixture
-def shop(new_url: Callable[[], str], tmp_path: Path) -> Iterator[dn.Catalog]:
-    with dn.Catalog(new_url(), warehouse=tmp_path / "lake") as catalog:
-        catalog.create_namespace("shop")
-        catalog.create_table("shop.events", {"id": [1, 2]}, format="iceberg")
-        catalog.create_table("shop.totals", {"events": [2]})
-        yield catalog
+def shop(catalog: dn.Catalog) -> dn.Catalog:
+    catalog.create_table("shop.events", {"id": [1, 2]}, format="iceberg")
+    catalog.create_table("shop.totals", {"events": [2]})
+    return catalog
 
 
 def files_below(folder: Path) -> list[str]:

@@ -22,6 +22,7 @@ import msgspec
 from deltanb.catalog.server.endpoints import ENDPOINTS, PREFIX, Endpoint
 from deltanb.catalog.server.etags import etag_of
 from deltanb.catalog.server.messages import Reply, Request
+from deltanb.catalog.server.more_endpoints import MORE_ENDPOINTS
 from deltanb.catalog.server.openapi import description
 from deltanb.catalog.server.refusals import refusal, refused
 from deltanb.catalog.server.service import Service, not_found
@@ -78,8 +79,10 @@ def _routes(door: _Door) -> list[Route]:
     """Those without the prefix first: a catalog may be called as a namespace."""
     own = [Route(f"/v1{each.path}", partial(door.endpoint, each), methods=[each.method])
            for each in _heads_first()]
-    return own + [Route(f"/v1{PREFIX}{each.path}", partial(door.endpoint, each), methods=[each.method])
-                  for each in _heads_first() if each.has_prefix]
+    more = [Route(each.path, partial(door.endpoint, each), methods=[each.method]) for each in MORE_ENDPOINTS]
+    return more + own + [
+        Route(f"/v1{PREFIX}{each.path}", partial(door.endpoint, each), methods=[each.method])
+        for each in _heads_first() if each.has_prefix]
 
 
 def _heads_first() -> list[Endpoint]:

@@ -34,6 +34,8 @@ class Endpoint:
     """The name of the schema of what it answers with."""
     query: tuple[str, ...] = ()
     has_prefix: bool = True
+    is_keyed: bool = True
+    """Whether it takes an idempotency key, if it changes anything."""
 
     @property
     def name(self) -> str:
@@ -43,7 +45,7 @@ class Endpoint:
     @property
     def changes(self) -> bool:
         """Whether it takes an idempotency key."""
-        return self.method in ("POST", "DELETE") and self.name != "report_metrics"
+        return self.is_keyed and self.method in ("POST", "DELETE") and self.name != "report_metrics"
 
 
 def config(request: Request) -> Reply:

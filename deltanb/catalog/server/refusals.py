@@ -7,10 +7,12 @@ What it does not know: what was asked.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from deltanb import errors
 from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.server.messages import NoSuchCatalog, Reply
-from deltanb.catalog.server.tokens import Expired, Forbidden, Unauthorized
 
 __all__ = ["MAY_BE_KEPT", "refusal", "refused"]
 
@@ -19,11 +21,16 @@ MAY_BE_KEPT = frozenset({400, 404, 406, 409, 422})
 
 RETRY_SECONDS = "1"
 
+KIND_HEADER = "Deltanb-Error"
+TOLD = ("path", "namespace", "version", "txn_id", "field", "key")
+"""What an error carries that its client is told."""
+MAX_TOLD = 300  # characters of each: headers are short
+
 # The first class that fits counts.
 _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
-    (Expired, 419, "AuthenticationTimeoutException"),
-    (Unauthorized, 401, "NotAuthorizedException"),
-    (Forbidden, 403, "ForbiddenException"),
+    (errors.Expired, 419, "AuthenticationTimeoutException"),
+    (errors.Unauthorized, 401, "NotAuthorizedException"),
+    (errors.Forbidden, 403, "ForbiddenException"),
     (errors.TableNotFound, 404, "NoSuchTableException"),
     (errors.NamespaceNotFound, 404, "NoSuchNamespaceException"),
     (errors.TableAlreadyExists, 409, "AlreadyExistsException"),
@@ -53,8 +60,25 @@ def refusal(error: Exception) -> Reply:
     """
     for kind, status, name in _STATUSES:
         if isinstance(error, kind):
-            return refused(status, name, _message(error), **_more(error))
+            return with_kind(refused(status, name, _message(error), **_more(error)), error)
     return refused(500, "InternalServerError", "the server failed; its log says how")
+
+
+def with_kind(reply: Reply, error: Exception) -> Reply:
+    """A refusal that says in a header which error of this library it is, for a client that is this library.
+    """
+    told: Json = {"kind": _kind(error)}
+    for name in TOLD:
+        value: Any = getattr(error, name, None)
+        if isinstance(value, int | str) and len(str(value)) <= MAX_TOLD:
+            told[name] = value
+    return Reply(reply.status, reply.value, {**reply.headers, KIND_HEADER: json.dumps(told)})
+
+
+def _kind(error: Exception) -> str:
+    """Of the nearest class that everybody has."""
+    return next(str(kind.kind) for kind in type(error).__mro__  # type: ignore[attr-defined]
+                if vars(errors).get(kind.__name__) is kind)
 
 
 def refused(status: int, name: str, message: str, **more: object) -> Reply:

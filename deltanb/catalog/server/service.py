@@ -137,13 +137,13 @@ class Service:
         header = request.headers.get("idempotency-key")
         if header is None or not endpoint.changes:
             return request
-        self._forget_answers()
+        self.forget_answers()
         parts = {"": f"{endpoint.method} {endpoint.path}", **{f"path {name}": value for name, value in
                  request.params.items() if name != "prefix"}, **request.query}
         return replace(request, keyed=Keyed.of(
             header, request.principal.name, parts, request.content, self.settings.key_lifetime))
 
-    def _forget_answers(self) -> None:
+    def forget_answers(self) -> None:
         """Delete the answers that have expired, now and then."""
         now = options.clock()
         with self._lock:

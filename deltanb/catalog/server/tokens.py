@@ -25,7 +25,7 @@ import msgspec
 
 from deltanb.catalog.iceberg.fields import Json, array, choice, record, refuse, text
 from deltanb.catalog.names import parts_of
-from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.errors import Expired, Forbidden, InvalidArgument, Unauthorized
 from deltanb.options import options
 from deltanb.safe_text import get_logger
 
@@ -37,18 +37,6 @@ MAX_PRINCIPAL = 100  # characters: it is a part of the keys of answers
 
 _log = get_logger("deltanb.catalog.server")
 _NAME = re.compile(r"[A-Za-z0-9._@-]+")
-
-
-class Unauthorized(DeltaError):
-    """No token, or one that is not known."""
-
-
-class Expired(Unauthorized):
-    """A token that was known."""
-
-
-class Forbidden(DeltaError):
-    """The sender may not do what was asked."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +67,16 @@ class Principal:
             parts[:len(namespace)] == namespace and level != "none"
             for parts, level in self.permissions.items())
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether there is no namespace in which it may not read."""
+        return self.may("read", ()) and "none" not in self.permissions.values()
+
+    @property
+    def may_write_somewhere(self) -> bool:
+        """Whether there is a namespace in which it may write."""
+        return "write" in self.permissions.values()
+
     def require(self, what: str, namespace: tuple[str, ...]) -> None:
         """Refuse what it may not do.
 
@@ -101,7 +99,7 @@ class Tokens:
     'ada'
     >>> tokens.principal("Bearer other")
     Traceback (most recent call last):
-    deltanb.catalog.server.tokens.Unauthorized: the token is not known
+    deltanb.errors.Unauthorized: the token is not known
     """
 
     def __init__(self, principals: Mapping[str, Principal]) -> None:

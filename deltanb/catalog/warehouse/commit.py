@@ -22,7 +22,7 @@ from deltanb.catalog.iceberg.requirements import FailedRequirement, check
 from deltanb.catalog.iceberg.updates import parsed as parsed_updates
 from deltanb.catalog.ledgers import Answer
 from deltanb.catalog.names import TableName
-from deltanb.catalog.ratification import Asserted, IcebergSwap, Ratified, Refused
+from deltanb.catalog.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.store import CatalogStore, Replayed
 from deltanb.catalog.warehouse.metadata_files import MetadataFile, MetadataFiles
@@ -291,9 +291,10 @@ class Committer:
 
     def land(
         self, prepared: Prepared, txn_id: str, principal: str | None = None, answer: AnswerFor | None = None,
-        summary: str | None = None,
+        summary: str | None = None, commits: Sequence[DeltaCommit] = (), asserted: Sequence[Asserted] = (),
     ) -> Committed | Replayed | Refused:
-        """Ask the catalog to move all tables of a prepared commit.
+        """Ask the catalog to move all tables of a prepared commit, with ``commits`` of Delta tables and if
+        what is ``asserted`` of others holds.
 
         Its files stay where it is refused, and where that is not known; else those of a commit that did not
         land are removed.
@@ -302,7 +303,8 @@ class Committer:
             CommitOutcomeUnknown, StorageError, NamespaceNotFound: see ``CatalogStore.ratify``.
         """
         kept = None if answer is None else answer(Committed(txn_id, None, prepared.tables))
-        proposals, assertions = prepared.proposals, prepared.assertions
+        proposals: list[DeltaCommit | IcebergSwap] = [*commits, *prepared.proposals]
+        assertions = [*asserted, *prepared.assertions]
         if not proposals and not assertions:
             first = None if kept is None else self.store.answers.keep(kept)
             return Committed(txn_id, None, prepared.tables) if first in (None, kept) else Replayed(first)

@@ -30,6 +30,7 @@ from deltanb.catalog.warehouse.commit import (
     Member,
     Prepared,
 )
+from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.catalog.warehouse.metadata_files import MetadataFiles
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.errors import CommitFailed, InvalidArgument, InvalidTable, NamespaceNotFound, TableNotFound
@@ -163,6 +164,10 @@ class IcebergTables:
             committed.txn_id, principal, [swap], answer=None if answer is None else answer(committed),
             summary="register")
         return committed if isinstance(result, Ratified) else result
+
+    def part(self, table: IcebergTable, change: Change | None) -> IcebergMember:
+        """A table's part in a commit of several, as it was read; without a change it must stay as it is."""
+        return IcebergMember(self.committer, table, change)
 
     def load(self, name: Any) -> IcebergTable:
         """A table as it is.

@@ -25,7 +25,7 @@ def catalog(catalog: Any) -> View:
     """The view of a :class:`~deltanb.catalog.catalog.Catalog`."""
     found = catalog.overview(MAX_LISTED)
     marks = (units.count(found.num_tables, "table"), units.count(found.num_transactions, "transaction"))
-    place = ["database ", code(place_of(catalog.store.database.place)),
+    place = ["database ", code(place_of(catalog.store.place)),
              "  warehouse ", code(units.name_of(catalog.warehouse.uri))]
     if not found.num_namespaces:
         begin = ["empty; begin with ", code('catalog.create_namespace("shop")')]

@@ -1,0 +1,1 @@
+"""A catalog behind a server, used as one in the process is."""
