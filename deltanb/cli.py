@@ -99,6 +99,12 @@ def _parser() -> argparse.ArgumentParser:
     access = serve.add_mutually_exclusive_group(required=True)
     access.add_argument("--token-file", metavar="FILE", help="who may do what (JSON)")
     access.add_argument("--no-auth", action="store_true", help="let everyone in; on loopback only")
+    serve.add_argument("--max-tables", type=_positive, default=100, metavar="N",
+                       help="tables of one commit (default %(default)s)")
+    serve.add_argument("--max-updates", type=_positive, default=1000, metavar="N",
+                       help="updates of a table in one commit (default %(default)s)")
+    serve.add_argument("--max-seconds", type=_positive, default=30, metavar="N",
+                       help="that a commit may take (default %(default)s)")
     serve.set_defaults(run=_serve)
 
     catalog = commands.add_parser(
@@ -132,8 +138,11 @@ def _port(text: str) -> int:
 def _serve(arguments: argparse.Namespace) -> None:
     from deltanb.catalog.server.logs import log_to
     from deltanb.catalog.server.serving import run, service_of
+    from deltanb.catalog.warehouse.commit import Limits
 
-    service = service_of(arguments.catalog, arguments.warehouse, arguments.host, arguments.token_file)
+    limits = Limits(arguments.max_tables, arguments.max_updates, arguments.max_seconds)
+    service = service_of(
+        arguments.catalog, arguments.warehouse, arguments.host, arguments.token_file, limits)
     log_to(sys.stderr)
     run(service, arguments.host, arguments.port,
         lambda url: print(f"deltanb: the catalog is served at {url}", flush=True))

@@ -154,6 +154,22 @@ class IcebergTables:
         raise CommitFailed(f"others changed {name} {1 + MAX_RETRIES} times in between; try again",
                            failed_requirements=[])
 
+    def names_at(self, metadata_location: str) -> list[TableName]:
+        """The tables of the catalog to whose folder a metadata file belongs.
+
+        Raises:
+            BadRequest, InvalidTable: as :meth:`register`.
+        """
+        metadata = self.files.read(metadata_location)
+        place = self.warehouse.name_of(metadata["location"], "metadata-location: its location")
+        row = iceberg_tables.c
+        query = sa.select(row.table_namespace, row.table_name).where(
+            row.catalog_name == self.store.name,
+            row.metadata_location.contains(f"/{place}/", autoescape=True)
+            | (row.metadata_location == metadata_location))
+        found = self.store.database.read(lambda connection: connection.execute(query).tuples().all())
+        return [TableName(tuple(namespace.split(".")), name) for namespace, name in found]
+
     def _registered(
         self, row: TableRow | None, table: IcebergTable, principal: str | None, answer: AnswerFor | None
     ) -> Committed | Replayed | Refused:

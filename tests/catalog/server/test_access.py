@@ -113,6 +113,23 @@ def test_a_commit_needs_all_its_tables_and_reading_those_it_only_requires_of(cli
     assert properties == {}
 
 
+def test_a_table_that_one_may_not_read_is_not_registered_by_another_name(client: Client) -> None:
+    def place(name: str) -> str:
+        found = client.get(f"{space(name)}/tables/t", headers=as_("r"))
+        return str(found.json()["metadata-location"])
+
+    def register(token: str, name: str, at: str) -> Any:
+        return client.post(f"{space('ns.team')}/register", headers=as_(token), json={
+            "name": name, "metadata-location": at})
+
+    old, body = place("ns.secret"), {"requirements": [], "updates": [set_properties(a="b")]}
+    client.post(f"{space('ns.secret')}/tables/t", json=body, headers=as_("r"))
+    for at in (old, place("ns.secret"), place("ns")):
+        assert error(register("t", "stolen", at)) == (403, "ForbiddenException")
+    assert register("t", "own", place("ns.team")).status_code == 200
+    assert register("r", "shared", old).status_code == 200
+
+
 def test_lists_show_what_one_may_see(client: Client) -> None:
     def seen(token: str, **params: str) -> Any:
         return client.get("/v1/namespaces", params=params, headers=as_(token)).json().get("namespaces")

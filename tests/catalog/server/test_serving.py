@@ -24,7 +24,7 @@ from deltanb.catalog.store import CatalogStore
 from deltanb.errors import StorageError
 from tests.catalog.iceberg_tables import set_properties
 from tests.catalog.script import Held, Running
-from tests.catalog.server.ask import TABLES, change, commit, made, new_key
+from tests.catalog.server.ask import COMMIT, TABLES, change, commit, made, new_key
 
 ROOT = Path(__file__).resolve().parents[3]
 START_SECONDS = 60  # a loaded machine takes its time to start an interpreter
@@ -103,14 +103,16 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: sig
     tokens.write_text(json.dumps({"tokens": [{"name": "a", "token": "s", "permissions": {"*": "write"}}]}))
     tokens.chmod(0o600)
     given = ["--catalog", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path / "lake")]
-    with process(*given, "--token-file", str(tokens)) as (run, url):
+    with process(*given, "--token-file", str(tokens), "--max-tables", "1") as (run, url):
         assert httpx.get(f"{url}/v1/config").status_code == 401
-        assert httpx.get(f"{url}/v1/config", headers={"Authorization": "Bearer s"}).status_code == 200
+        two = httpx.post(f"{url}{COMMIT}", json={"table-changes": [change("a"), change("b")]},
+                         headers={"Authorization": "Bearer s"})
+        assert two.json()["error"]["message"] == "table-changes has 2 tables, and a commit may have 1"
         run.send_signal(number)
         _, said = run.communicate(timeout=START_SECONDS)
     assert run.returncode == 0, said
     lines = [json.loads(line) for line in said.splitlines()]
-    assert [(line["status"], line["principal"]) for line in lines] == [(401, None), (200, "a")]
+    assert [(line["status"], line["principal"]) for line in lines] == [(401, None), (400, "a")]
 
 
 @pytest.mark.parametrize(("more", "said"), [
@@ -129,7 +131,8 @@ def test_what_cannot_be_served_is_told_in_a_line(
 
 
 def test_whether_there_are_tokens_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
-    for more in ([], ["--no-auth", "--token-file", "x"], ["--no-auth", "--port", "70000"]):
+    for more in ([], ["--no-auth", "--token-file", "x"], ["--no-auth", "--port", "70000"],
+                 ["--no-auth", "--max-tables", "0"]):
         with pytest.raises(SystemExit):
             cli.main(["serve", "--catalog", "sqlite:///c.db", "--warehouse", "lake", *more])
         assert "usage:" in capsys.readouterr().err

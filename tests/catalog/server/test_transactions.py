@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import shutil
@@ -259,6 +260,19 @@ def test_limits_can_be_set(small: Client, files: Files) -> None:
                         headers={"Content-Type": "application/json"})
     assert error(pieces) == (413, "RequestTooLargeException")
     assert files() == before
+
+
+def test_a_body_that_does_not_come_in_time_is_not_waited_for(
+    small: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deltanb.catalog.server.app.BODY_SECONDS", 0.01)
+
+    async def stuck() -> Any:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    late = small.post(COMMIT, content=stuck(), headers={"Content-Type": "application/json"})
+    assert error(late) == (408, "RequestTimeoutException")
 
 
 async def iter_of(*parts: bytes) -> Any:

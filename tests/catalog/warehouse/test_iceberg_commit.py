@@ -13,7 +13,7 @@ from deltanb.catalog.ledgers import Answer
 from deltanb.catalog.names import TableName
 from deltanb.catalog.ratification import DeltaCommit, Ratified, Refused
 from deltanb.catalog.store import CatalogStore, Replayed
-from deltanb.catalog.warehouse.commit import Change, Committed, IcebergTable, Limits
+from deltanb.catalog.warehouse.commit import Change, Committed, IcebergTable, Limits, Prepared
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.errors import (
     BadRequest,
@@ -228,6 +228,22 @@ def test_a_table_that_is_only_required_of_must_stay(
         lake.commit(guarded("a", "b"))
     one, other = lake.load_many([named("a"), named("b")]).values()
     assert (one.metadata["current-snapshot-id"], other.metadata["current-snapshot-id"]) == (-1, 1)
+
+
+def test_without_the_assertion_both_would_land(
+    lake: IcebergTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the test before this one would not see if tables that are only required of were not looked at."""
+    made(lake, "ab")
+    monkeypatch.setattr(Prepared, "assertions", [])
+
+    def guarded(writes: str, reads: str) -> list[Change]:
+        return [change(writes, add(1, number=1), point(1)), change(reads, needs=[at_snapshot(None)], at=1)]
+
+    rivals(lake, monkeypatch, [lambda: lake.commit(guarded("b", "a"))])
+    lake.commit(guarded("a", "b"))
+    one, other = lake.load_many([named("a"), named("b")]).values()
+    assert (one.metadata["current-snapshot-id"], other.metadata["current-snapshot-id"]) == (1, 1)
 
 
 def test_a_renamed_or_dropped_table_is_not_found(
