@@ -1,8 +1,8 @@
-"""The lock manager: threads around the core. It lets them wait, wakes them, and says why one got nothing.
+"""The lock manager: threads around the core, one at a time.
 
-What lives here: one mutex around the core, how a thread waits and what ends its wait, timeouts, when a
-deadlock is searched for, and commits that are put off.
-What it does not know: who gets a lock (``core``), who waits in a circle (``deadlock``), scopes and undo
+What lives here: one mutex around the core, what a transaction asks of it, which of its calls may begin, and
+commits that are put off.
+What it does not know: who gets a lock (``core``), how a thread waits (``waits``), scopes and undo
 (``transaction``).
 
 All state of the core, and of every transaction as far as locks go, is changed under the mutex and nowhere
@@ -26,10 +26,8 @@ from weakref import WeakSet
 
 from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
-from deltanb.locks import deadlock
 from deltanb.locks.commit import Changes, CommitCallback, Pending
 from deltanb.locks.core import Lock, LockTable, Waiter
-from deltanb.locks.deadlock import Cycle, DeadlockItem
 from deltanb.locks.modes import (
     EXCLUSIVE,
     MODE_NAMES,
@@ -42,33 +40,15 @@ from deltanb.locks.modes import (
 )
 from deltanb.locks.refusals import Refusal, seconds
 from deltanb.locks.stack import Locker
+from deltanb.locks.waits import Park, Waits, here, holders_of, park
 from deltanb.options import options
 from deltanb.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.locks.transaction import Transaction
 
-Park = Callable[[Waiter, "float | None"], bool]
-"""How a thread waits: for ``waiter.signal``, so many seconds or for ever; whether it came."""
-
-class _Here(threading.local):
-    """A token of the running thread; an id would be that of another thread once this one has ended."""
-
-    def __init__(self) -> None:
-        self.token = object()
-
-
-_here = _Here()
-
 ILLEGAL, INTERRUPTED = LockResult.ILLEGAL, LockResult.INTERRUPTED
-TIMED_OUT, DEADLOCK = LockResult.TIMED_OUT_LOCK, LockResult.DEADLOCK
 DETECTION = ("enqueue", "timeout")
-
-
-def park(waiter: Waiter, timeout: float | None) -> bool:
-    """Wait for the signal; the operating system wakes the thread, which never looks by itself."""
-    signalled: bool = waiter.signal.acquire(timeout=-1 if timeout is None else timeout)
-    return signalled
 
 
 @dataclass(frozen=True)
@@ -140,9 +120,9 @@ class LockManager(Displayable):
         self.detect = detect
         self._clock = clock or (lambda: options.timer())
         self._deadlines = clock or time.monotonic_ns
-        self._park = park
         self._mutex = threading.Lock()
         self._table = LockTable(self.upgrade_rule)
+        self._waits = Waits(self._mutex, self._table, self._clock, detect == "enqueue", park)
         self._ids = 0
         self._pending: list[Pending] = []
         self._is_closed = False
@@ -210,7 +190,7 @@ class LockManager(Displayable):
         finally:
             with self._mutex:
                 if not self._is_closed:
-                    self._is_closed = True
+                    self._is_closed = self._waits.is_closed = True
                     self._table.close(self.new_locker())
 
     # -- locks ---------------------------------------------------------------------------------
@@ -228,24 +208,30 @@ class LockManager(Displayable):
         if (type(key) is not bytes or type(index_id) is not int
                 or not -0x8000_0000_0000_0000 <= index_id <= 0x7FFF_FFFF_FFFF_FFFF):
             index_id, key = named(index_id, key)
-        with self._mutex:
-            if ((locker.call is not None or self._is_closed or self._is_foreign)
-                    and (closed := self._refused(locker)) is not None):
-                return closed.answer(index_id, key, wanted, is_try)
-            locker.thread = _here.token
-            result = self._table.ask(locker, (index_id, key), wanted)
-            if result.__class__ is LockResult and result is not ILLEGAL:
-                return result
-            if result is ILLEGAL:
-                ended: Refusal | Waiter = Refusal(ILLEGAL, holders=self._holders((index_id, key)))
-            else:
-                assert isinstance(result, Waiter)
-                ended = self._begin_wait(result, timeout, is_try)
-        if isinstance(ended, Waiter):
-            found = self._wait(ended, timeout)
-            if isinstance(found, LockResult):
-                return found
-            ended = found
+        before = locker.call
+        try:
+            with self._mutex:
+                if ((locker.call is not None or self._is_closed or self._is_foreign)
+                        and (closed := self._refused(locker)) is not None):
+                    return closed.answer(index_id, key, wanted, is_try)
+                locker.thread = here.token
+                result = self._table.ask(locker, (index_id, key), wanted)
+                if result.__class__ is LockResult and result is not ILLEGAL:
+                    return result
+                if result is ILLEGAL:
+                    lock = self._table.locks[index_id, key]
+                    ended: Refusal | Waiter = Refusal(ILLEGAL, holders=holders_of(lock))
+                else:
+                    assert isinstance(result, Waiter)
+                    ended = self._waits.begin(result, timeout, is_try)
+            if isinstance(ended, Waiter):
+                found = self._waits.wait(ended, timeout)
+                if isinstance(found, LockResult):
+                    return found
+                ended = found
+        except KeyboardInterrupt:
+            self._waits.abandon(locker, before)
+            raise
         return ended.answer(index_id, key, wanted, is_try)
 
     def lock_many(self, locker: Locker, names: Iterable[Any], wanted: int,
@@ -267,11 +253,12 @@ class LockManager(Displayable):
                 left = timeout if end is None else max(0.0, (end - self._deadlines()) / 1e9)
                 waiter = self._lock_on(locker, ordered, wanted, left, results, before)
                 if waiter is not None:
-                    found = self._wait(waiter, left)
+                    found = self._waits.wait(waiter, left)
                     if isinstance(found, Refusal):
                         raise found.error(*waiter.lock.name, wanted)
                     results[waiter.lock.name] = found
         except BaseException:
+            self._waits.abandon(locker, locker.call)
             with self._mutex:
                 locker.cut(height)
                 for name, held in reversed(before):
@@ -286,15 +273,15 @@ class LockManager(Displayable):
         table = self._table
         with self._mutex:
             refusal = self._refused(locker)
-            locker.thread = _here.token
+            locker.thread = here.token
             for name in ordered[len(results):]:
                 lock = table.locks.get(name)
                 before.append((name, NONE if lock is None else lock.held_by(locker)))
                 result = refusal or table.ask(locker, name, wanted)
                 if result is ILLEGAL:
-                    refusal = Refusal(ILLEGAL, holders=self._holders(name))
+                    refusal = Refusal(ILLEGAL, holders=holders_of(self._table.locks[name]))
                 elif isinstance(result, Waiter):
-                    ended = self._begin_wait(result, timeout, False)
+                    ended = self._waits.begin(result, timeout, False)
                     if isinstance(ended, Waiter):
                         return ended
                     refusal = ended
@@ -405,7 +392,7 @@ class LockManager(Displayable):
         return Refusal(INTERRUPTED, is_closed=True) if self._is_closed else None
 
     def _refuse_second_call(self, locker: Locker) -> None:
-        if locker.call is None or (locker.call == _here.token and locker.waiter is None):
+        if locker.call is None or (locker.call == here.token and locker.waiter is None):
             return
         doing = "waits for a lock" if locker.waiter is not None else "is in a call"
         raise IllegalStateError(
@@ -438,7 +425,7 @@ class LockManager(Displayable):
                 if not is_nestable:
                     raise IllegalStateError(
                         f"transaction {locker.id} is in another call of this thread; end that first")
-            locker.call = _here.token
+            locker.call = here.token
         return Call(locker, before)
 
     # -- commits that are put off --------------------------------------------------------------
@@ -449,7 +436,7 @@ class LockManager(Displayable):
         callback = attachment if isinstance(attachment, CommitCallback) else None
         with self._mutex:
             keeper = self.new_locker()
-            keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, _here.token
+            keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, here.token
             for lock, _ in locker.cut(0):
                 if lock.held_by(locker) == EXCLUSIVE:
                     self._table.hand_over(locker, lock, keeper)
@@ -475,88 +462,6 @@ class LockManager(Displayable):
         if untold is not None:
             raise untold
 
-    # -- waiting -------------------------------------------------------------------------------
-
-    def _begin_wait(self, waiter: Waiter, timeout: float, is_try: bool) -> Refusal | Waiter:
-        """Decide whether a request may wait; the mutex is held. Where not, it is cancelled."""
-        waiter.since = self._clock()
-        waiter.is_endless = timeout < 0
-        refusal: Refusal | None = None
-        if timeout != 0 or not is_try:
-            refusal = self._deadlock(waiter, timeout)
-        if refusal is None and timeout == 0:
-            refusal = self._timed_out(waiter, 0)
-        if refusal is not None:
-            self._table.cancel(waiter, refusal.result)
-            return refusal
-        waiter.signal = threading.Lock()
-        waiter.signal.acquire()
-        waiter.call, waiter.locker.call = waiter.locker.call, waiter.locker.thread
-        return waiter
-
-    def _wait(self, waiter: Waiter, timeout: float) -> LockResult | Refusal:
-        """Wait until somebody decides the request, or the time is over."""
-        refusal: Refusal | None = None
-        try:
-            if not self._park(waiter, None if timeout < 0 else timeout):
-                with self._mutex:
-                    if waiter.result is None:
-                        refusal = self._ended_in_vain(waiter, timeout)
-                        self._table.cancel(waiter, refusal.result)
-        except BaseException:
-            with self._mutex:
-                if waiter.result is None:
-                    self._table.cancel(waiter, INTERRUPTED)
-                elif waiter.result.is_held:
-                    self._table.take_back(waiter)
-            raise
-        finally:
-            waiter.locker.call = waiter.call
-        if refusal is None and waiter.result is INTERRUPTED:
-            refusal = Refusal(INTERRUPTED, timeout, is_closed=self._is_closed)
-        assert waiter.result is not None
-        return refusal or waiter.result
-
-    def _deadlock(self, waiter: Waiter, timeout: float) -> Refusal | None:
-        """The deadlock that a wait would be part of, if it began now."""
-        if self.detect == "enqueue" or timeout == 0:
-            circle = deadlock.cycle_of(waiter)
-            if circle:
-                return self._refusal_of([], circle, waiter, 0)
-        if timeout == 0:
-            return self._behind(waiter, 0)
-        if timeout < 0:
-            way, idle = deadlock.ended_by(waiter, _here.token)
-            if idle is not None:
-                return self._refusal_of([], way, waiter, 0, idle)
-        return None
-
-    def _ended_in_vain(self, waiter: Waiter, timeout: float) -> Refusal:
-        found = self._behind(waiter, timeout) if self.detect == "timeout" else None
-        return found or self._timed_out(waiter, timeout)
-
-    def _behind(self, waiter: Waiter, timeout: float) -> Refusal | None:
-        circle = deadlock.cycle_of(waiter)
-        way: list[Waiter] = []
-        if not circle:
-            way, circle = deadlock.cycle_behind(waiter)
-        return self._refusal_of(way, circle, waiter, timeout) if circle else None
-
-    def _refusal_of(self, way: list[Waiter], circle: list[Waiter], waiter: Waiter, timeout: float,
-                    idle: Locker | None = None) -> Refusal:
-        thread = None if idle is None else threading.current_thread().name
-        cycle = deadlock.described(circle, waiter.locker, self._clock(), idle, thread)
-        items = deadlock.items([*way, *circle])
-        return self._timed_out(waiter, timeout, DEADLOCK, cycle, items)
-
-    def _timed_out(self, waiter: Waiter, timeout: float, result: LockResult = TIMED_OUT,
-                   cycle: Cycle | None = None, items: tuple[DeadlockItem, ...] = ()) -> Refusal:
-        attachment = deadlock.attachment_of(waiter.lock, waiter.locker, waiter.wanted == EXCLUSIVE)
-        return Refusal(result, timeout, attachment, cycle, items, self._holders(waiter.lock.name))
-
-    def _holders(self, name: Name) -> tuple[tuple[int, str], ...]:
-        return _state(self._table.locks[name]).holders
-
 
 def _named(name: Any) -> Name:
     if type(name) is tuple and len(name) == 2 and type(name[0]) is int and type(name[1]) is bytes:
@@ -573,7 +478,7 @@ def _both(first: Iterable[Lock], then: Iterable[Lock]) -> Iterator[Lock]:
 
 def _state(lock: Lock) -> LockState:
     return LockState(
-        *lock.name, tuple((locker.id, MODE_NAMES[mode]) for locker, mode in lock.holders()),
+        *lock.name, holders_of(lock),
         tuple((w.locker.id, MODE_NAMES[w.wanted]) for w in sorted(lock.waiters(), key=lambda w: w.ticket)))
 
 
@@ -583,7 +488,7 @@ _managers: WeakSet[LockManager] = WeakSet()
 def _after_fork() -> None:
     """In a forked process nobody else is there to release anything, and the mutex may be taken for ever."""
     for manager in list(_managers):
-        manager._mutex = threading.Lock()
+        manager._mutex = manager._waits.mutex = threading.Lock()
         manager._is_foreign = True
 
 

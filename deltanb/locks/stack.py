@@ -27,8 +27,10 @@ NO_POSITIONS: Final[frozenset[int]] = frozenset()
 class Locker:
     """Who holds locks: a transaction, or a commit that is not flushed yet.
 
-    All fields are guarded by the manager's mutex, but for ``attachment`` (one reference, replaced whole) and
-    ``call`` (see :meth:`~deltanb.locks.manager.LockManager.check_in`).
+    The manager's mutex guards what is locked: ``entries``, ``upgrades``, ``joined``, ``waiter``. ``id``,
+    ``born`` and ``floor`` change only in a call of the transaction that does not wait, so whoever grants it a
+    lock reads what was written before that wait began. ``attachment`` is one reference, replaced whole;
+    ``call`` is cleared by the thread that set it.
     """
 
     __slots__ = ("attachment", "born", "call", "entries", "floor", "id", "joined", "thread", "upgrades",

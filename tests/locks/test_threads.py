@@ -20,7 +20,7 @@ from deltanb.errors import (
 )
 from deltanb.locks import LockManager, LockResult, Transaction
 from deltanb.locks.core import Waiter
-from deltanb.locks.manager import park
+from deltanb.locks.waits import Waits, park
 from deltanb.testing import MemoryIndex
 
 A, B = b"a", b"b"
@@ -163,6 +163,27 @@ def test_a_keyboard_interrupt_leaves_no_request_behind(parking: Parking) -> None
     one.commit()
     assert parking.manager.num_locks_held == 0
     assert other.lock_exclusive(1, A) is LockResult.ACQUIRED
+
+
+def test_a_keyboard_interrupt_just_before_the_wait_leaves_no_request_behind(
+    parking: Parking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    one, other = two(parking)
+    one.lock_exclusive(1, A)
+    monkeypatch.setattr(Waits, "wait", stop)
+    calls = (lambda: other.lock_exclusive(1, A), lambda: other.lock_many([(0, B), (1, A)]))
+    for call in calls:
+        with pytest.raises(KeyboardInterrupt):
+            call()
+        assert parking.manager.num_waiting == 0 and parking.manager.num_locks_held == 1
+        assert other.lock_exclusive(1, B) is LockResult.ACQUIRED
+        other.commit()
+    with other.operation(), pytest.raises(KeyboardInterrupt):
+        calls[0]()
+    other.commit()
 
 
 def test_a_lock_granted_as_the_interrupt_came_is_given_back() -> None:
