@@ -193,6 +193,7 @@ class DeltaTables:
     def _register(self, name: TableName, snapshot: Snapshot, table_id: str | None = None) -> TableRow:
         return self.catalog.tables.register_delta(  # type: ignore[no-any-return]
             name, snapshot.log.path, snapshot.version, table_id, options.user_name, ict=snapshot.timestamp,
+            etag=f"{snapshot.version}.{snapshot.timestamp}",
             protocol=_json(snapshot.protocol.to_value()), metadata=_json(snapshot.metadata.to_value()))
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.steps import Winner
 
-__all__ = ["ManagedCommitter", "Ratifier", "summary_of"]
+__all__ = ["ManagedCommitter", "Ratifier", "commit_info_of", "kept_of", "summary_of"]
 
 logger = get_logger("deltanb.catalog")
 
@@ -84,7 +84,7 @@ class ManagedCommitter(FolderCommitter):
 
     def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool | OSError | DeltaError:
         """Stage a version and have it ratified."""
-        info = _commit_info(body)
+        info = commit_info_of(body)
         try:
             proposal = self.stage(version, body)
         except DeltaError as error:
@@ -139,9 +139,10 @@ class ManagedCommitter(FolderCommitter):
             if isinstance(error, StorageError) or not isinstance(error, OSError):
                 raise
             raise StorageError.of(error, "written", f"{store.root}/{name}") from error
+        time = commit_info_of(body).get("inCommitTimestamp")
         return DeltaCommit(
             self.table_id, self.name, version, file_name=file_name, file_size=len(body),
-            mtime=options.clock(), ict=_commit_info(body).get("inCommitTimestamp"), **_kept(body))
+            mtime=options.clock(), ict=time, **kept_of(body, version))
 
     def discard(self, proposal: DeltaCommit) -> None:
         """Delete a staged file that was surely not ratified; what cannot be deleted now is swept later."""
@@ -217,7 +218,7 @@ def summary_of(operations: dict[str, Any]) -> str:
     return json.dumps(operations)
 
 
-def _commit_info(body: bytes) -> dict[str, Any]:
+def commit_info_of(body: bytes) -> dict[str, Any]:
     """The first line: in-commit timestamps are on in every managed table, so it is the commitInfo."""
     info = json.loads(body.partition(b"\n")[0]).get("commitInfo")
     if not isinstance(info, dict) or "txnId" not in info:
@@ -229,13 +230,18 @@ def _commit_info(body: bytes) -> dict[str, Any]:
 _KEPT = re.compile(rb'^\{"(protocol|metaData)":', re.MULTILINE)
 
 
-def _kept(body: bytes) -> dict[str, Any]:
-    """What the catalog keeps of a table beside its version, where the commit sets it anew."""
+def kept_of(body: bytes, version: int) -> dict[str, Any]:
+    """What the catalog keeps of a table beside its version, where the commit sets it anew.
+
+    The tag says when that was last so: it begins with the version and its time.
+    """
     found = {}
     for match in _KEPT.finditer(body):
         line = body[match.start():body.find(b"\n", match.start()) + 1 or None]
         key = "protocol" if match[1] == b"protocol" else "metadata"
         found[key] = json.dumps(json.loads(line)[match[1].decode()])
+    if found:
+        found["etag"] = f"{version}.{commit_info_of(body).get('inCommitTimestamp')}"
     return found
 
 

@@ -326,14 +326,14 @@ class RemoteRegistry:
 
     def register_delta(
         self, name: Any, location: str, version: int, table_id: str | None = None,
-        principal: str | None = None, *, ict: int | None = None, protocol: str | None = None,
-        metadata: str | None = None,
+        principal: str | None = None, *, ict: int | None = None, etag: str | None = None,
+        protocol: str | None = None, metadata: str | None = None,
     ) -> TableRow:
         """Make a row for a Delta table whose log has all versions up to ``version`` in its folder."""
         table_id, key = table_id or options.new_id(), new_key()
         value = {"table": name_value(TableName.of(name)), "location": location, "version": version,
-                 "table-id": table_id, "principal": principal, "ict": ict, "protocol": protocol,
-                 "metadata": metadata}
+                 "table-id": table_id, "principal": principal, "ict": ict, "etag": etag,
+                 "protocol": protocol, "metadata": metadata}
         self._registering[table_id] = key  # also where an interrupt ends it
         try:
             found = self._connection.change(f"{OWN}/tables/register", value, _MADE, key=key)

@@ -1,6 +1,7 @@
 """The endpoints beside those of Iceberg's REST catalog, in one table.
 
-What lives here: method, whole path and function of each: those of this library's own, for ``dn.connect``.
+What lives here: method, whole path and function of each: those of this library's own, for ``dn.connect``, and
+those of Unity Catalog's Delta API.
 What it does not know: how a request comes in.
 """
 
@@ -12,6 +13,7 @@ from deltanb.catalog.server import own
 from deltanb.catalog.server.endpoints import Endpoint
 from deltanb.catalog.server.messages import Reply, Request
 from deltanb.catalog.server.ratify import outcome, ratify
+from deltanb.catalog.server.unity import endpoints as unity
 
 __all__ = ["MORE_ENDPOINTS"]
 
@@ -25,7 +27,19 @@ def _own(path: str, call: Callable[[Request], Reply], summary: str) -> Endpoint:
     return Endpoint("POST", f"{OWN}{path}", call, summary, body="Object", is_keyed=call in KEYED)
 
 
+UNITY = ("/delta/v1", "/api/2.1/unity-catalog/delta/v1")
+"""Where Unity Catalog's Delta API is: below the server's root, and where its own server has it."""
+
+
+def _unity() -> tuple[Endpoint, ...]:
+    return tuple(
+        Endpoint(method, f"{root}{path}", call, str(call.__doc__),
+                 body="Object" if method == "POST" else None, is_keyed=False)
+        for root in UNITY for method, path, call in unity.ENDPOINTS)
+
+
 MORE_ENDPOINTS = (
+    *_unity(),
     Endpoint("GET", f"{OWN}/config", own.config, "The catalog's name and warehouse"),
     _own("/tables/load", own.load, "Tables by name, at one instant"),
     _own("/tables/page", own.page, "A page of a namespace's tables"),

@@ -65,7 +65,8 @@ _PAGE = record({"namespace": namespace_field},
                {"page-token": text, "page-size": whole(32, least=1), "format": choice("delta", "iceberg")})
 _REGISTER = record(
     {"table": table_name, "location": text, "version": VERSION},
-    {"table-id": short, "principal": short, "ict": whole(64), "protocol": text, "metadata": text})
+    {"table-id": short, "principal": short, "ict": whole(64), "etag": short, "protocol": text,
+     "metadata": text})
 _REGISTERED = record({"table-id": short}, {"keys": array(uuid_text)})
 _RENAME = record({"source": table_name, "destination": table_name})
 _DROP = record({"table": table_name}, {"principal": short, "published": flag, "purge": flag})
@@ -107,7 +108,8 @@ def register(request: Request) -> Reply:
     location = request.service.tables.warehouse.table_location(body["location"], "location")
     return _row(_through(request, _row).register_delta(
         body["table"], location, body["version"], body.get("table-id"), _who(request, body),
-        ict=body.get("ict"), protocol=body.get("protocol"), metadata=body.get("metadata")))
+        ict=body.get("ict"), etag=body.get("etag"), protocol=body.get("protocol"),
+        metadata=body.get("metadata")))
 
 
 def is_registered(request: Request) -> Reply:

@@ -1,0 +1,444 @@
+"""Delta tables in the shape of Unity Catalog's Delta API."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb.catalog.server.app import application
+from deltanb.catalog.server.service import Service
+from deltanb.catalog.server.tokens import Tokens
+from deltanb.catalog.store import CatalogStore
+from deltanb.log.commits import STAGED_FOLDER, commit_name
+from tests.catalog.iceberg_tables import SCHEMA
+from tests.catalog.server.ask import Client, error
+
+Json = dict[str, Any]
+ROOT = "/delta/v1"
+TABLES = f"{ROOT}/catalogs/default/schemas/ns/tables"
+ORDERS = f"{TABLES}/orders"
+
+
+@pytest.fixture
+def catalog(service: Service) -> dn.Catalog:
+    """The catalog that is served, with the table ``ns.orders``."""
+    catalog = dn.Catalog.over(service.tables.store, service.tables.warehouse, service.tables)
+    catalog.create_table("ns.orders", {"id": [1]})
+    return catalog
+
+
+@pytest.fixture
+def orders(catalog: dn.Catalog) -> Table:
+    """A table, as a client that writes its log by itself sees it."""
+    return Table(catalog)
+
+
+class Table:
+    """Stages commits of ``ns.orders``, and says what a request has to say of them."""
+
+    def __init__(self, catalog: dn.Catalog) -> None:
+        self.catalog = catalog
+        row = catalog.store.tables.load("ns.orders")
+        self.id = row.table_id
+        self.folder = Path(row.delta.location)
+
+    def stage(self, version: int, *actions: Json, name: str | None = None) -> Json:
+        """Write a commit where it does not count; the update that proposes it."""
+        row = self.catalog.store.tables.load("ns.orders")
+        time = row.delta.last_ict + 1 + version
+        info = {"commitInfo": {"inCommitTimestamp": time, "txnId": str(uuid.uuid4()), "operation": "WRITE"}}
+        body = "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in (info, *actions))
+        name = name or f"{version:020}.{uuid.uuid4()}.json"
+        path = self.folder / STAGED_FOLDER / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(body)
+        return {"action": "add-commit", "commit": {
+            "version": version, "timestamp": time, "file-name": name, "file-size": len(body),
+            "file-modification-timestamp": time}}
+
+    def publish(self, version: int, name: str) -> None:
+        shutil.copy(self.folder / STAGED_FOLDER / name, self.folder / commit_name(version))
+
+    def metadata(self, **changes: Any) -> Json:
+        """A metaData action that changes the table's."""
+        now = json.loads(self.catalog.store.tables.load("ns.orders").delta.metadata)
+        return {"metaData": {**now, **changes}}
+
+    def ask(self, *updates: Json, uuid: str | None = None, etag: str | None = None) -> Json:
+        """A request for updates."""
+        requirements = [{"type": "assert-table-uuid", "uuid": uuid or self.id}]
+        if etag is not None:
+            requirements.append({"type": "assert-etag", "etag": etag})
+        return {"requirements": requirements, "updates": list(updates)}
+
+
+def published(version: int) -> Json:
+    return {"action": "set-latest-backfilled-version", "latest-published-version": version}
+
+
+def told(answer: Any) -> Json:
+    assert answer.status_code == 200, answer.text
+    return answer.json()  # type: ignore[no-any-return]
+
+
+def test_what_there_is_is_said_to_who_knows_the_version(client: Client) -> None:
+    for root in (ROOT, f"/api/2.1/unity-catalog{ROOT}"):
+        found = told(client.get(f"{root}/config?catalog=default&protocol-versions=1.3,2.0"))
+        assert found["protocol-version"] == "1.0" and len(found["endpoints"]) == 10
+        assert "POST /v1/catalogs/{catalog}/schemas/{schema}/tables/{table}" in found["endpoints"]
+    invalid = (400, "InvalidParameterValueException")
+    for query, expected in (("catalog=default&protocol-versions=2.0", invalid), ("catalog=default", invalid),
+                            ("protocol-versions=1.0", (404, "NoSuchCatalogException"))):
+        assert error(client.get(f"{ROOT}/config?{query}")) == expected
+
+
+def test_a_table_is_loaded_with_what_is_not_published_newest_first(client: Client, orders: Table) -> None:
+    found = told(client.get(ORDERS))
+    metadata = found["metadata"]
+    assert metadata["table-uuid"] == orders.id and metadata["table-type"] == "MANAGED"
+    assert metadata["location"] == f"file://{orders.folder}"
+    assert metadata["columns"]["fields"] == [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
+    assert metadata["properties"]["delta.feature.catalogManaged"] == "supported"
+    assert metadata["properties"]["delta.minReaderVersion"] == "3"
+    assert (metadata["last-commit-version"], found["latest-table-version"], found["commits"]) == (0, 0, [])
+    adds = [orders.stage(1)]
+    told(client.post(ORDERS, json=orders.ask(adds[0])))
+    adds.append(orders.stage(2))
+    after = told(client.post(ORDERS, json=orders.ask(adds[1])))
+    assert after["commits"] == [add["commit"] for add in reversed(adds)]
+    assert after["latest-table-version"] == 2 and after == told(client.get(ORDERS))
+    assert after["metadata"]["etag"] == metadata["etag"]  # no commit changed the metadata
+    table = orders.catalog.table("ns.orders")
+    assert table.version == 2 and table.append({"id": [2]}) == 3
+
+
+def test_nested_types_are_written_with_hyphens(client: Client, catalog: dn.Catalog) -> None:
+    catalog.create_table("ns.nested", "a array<struct<b: map<string, decimal(10,2)>>>")
+    (field,) = told(client.get(f"{TABLES}/nested"))["metadata"]["columns"]["fields"]
+    inner = field["type"]["element-type"]["fields"][0]["type"]
+    assert field["type"]["contains-null"] is True
+    assert (inner["key-type"], inner["value-type"], inner["value-contains-null"]) == (
+        "string", "decimal(10,2)", True)
+
+
+def test_a_replayed_commit_changes_nothing(client: Client, orders: Table) -> None:
+    add = orders.stage(1)
+    body = orders.ask(add)
+    first = told(client.post(ORDERS, json=body))
+    seq = orders.catalog.store.instant()
+    assert told(client.post(ORDERS, json=body)) == first
+    orders.publish(1, add["commit"]["file-name"])
+    told(client.post(ORDERS, json=orders.ask(published(1))))
+    assert told(client.post(ORDERS, json=body))["latest-table-version"] == 1
+    assert orders.catalog.store.instant() == seq
+    other = orders.stage(1)
+    assert error(client.post(ORDERS, json=orders.ask(other))) == (409, "CommitVersionConflictException")
+
+
+def test_versions_follow_each_other(client: Client, orders: Table) -> None:
+    for version in (2, 7):
+        answer = client.post(ORDERS, json=orders.ask(orders.stage(version)))
+        assert error(answer) == (409, "CommitVersionConflictException")
+    one, two = orders.stage(1), orders.stage(1)
+    told(client.post(ORDERS, json=orders.ask(one)))
+    assert error(client.post(ORDERS, json=orders.ask(two))) == (409, "CommitVersionConflictException")
+    assert told(client.get(ORDERS))["commits"] == [one["commit"]]
+
+
+def test_requirements(client: Client, orders: Table) -> None:
+    etag = told(client.get(ORDERS))["metadata"]["etag"]
+    conflict = (409, "UpdateRequirementConflictException")
+    add = orders.stage(1)
+    assert error(client.post(ORDERS, json=orders.ask(add, uuid=str(uuid.uuid4())))) == conflict
+    assert error(client.post(ORDERS, json=orders.ask(add, etag="other"))) == conflict
+    told(client.post(ORDERS, json=orders.ask(add, etag=etag)))
+    comment = {"action": "set-table-comment", "comment": "all of them"}
+    after = told(client.post(ORDERS, json=orders.ask(comment, etag=etag)))
+    assert after["metadata"]["etag"] != etag
+    assert error(client.post(ORDERS, json=orders.ask(comment, etag=etag))) == conflict
+
+
+def test_no_more_than_ten_commits_stay_unpublished(client: Client, orders: Table) -> None:
+    names = []
+    for version in range(1, 11):
+        add = orders.stage(version)
+        names.append(add["commit"]["file-name"])
+        told(client.post(ORDERS, json=orders.ask(add)))
+    eleventh = orders.stage(11)
+    refused = client.post(ORDERS, json=orders.ask(eleventh))
+    assert error(refused) == (429, "ResourceExhaustedException")
+    invalid = (400, "InvalidParameterValueException")
+    assert error(client.post(ORDERS, json=orders.ask(published(2)))) == invalid
+    for version, name in enumerate(names[:4], 1):
+        orders.publish(version, name)
+    after = told(client.post(ORDERS, json=orders.ask(published(4), eleventh)))
+    assert [each["version"] for each in after["commits"]] == [11, 10, 9, 8, 7, 6, 5]
+    told(client.post(ORDERS, json=orders.ask(published(3))))  # what is said already
+    assert error(client.post(ORDERS, json=orders.ask(published(12)))) == invalid
+
+
+def test_what_a_commit_says_is_what_counts(client: Client, orders: Table) -> None:
+    columns = {"type": "struct", "fields": [
+        {"name": "id", "type": "long", "nullable": True, "metadata": {}},
+        {"name": "tags", "nullable": True, "metadata": {}, "type": {
+            "type": "array", "element-type": "string", "contains-null": True}}]}
+    schema = {"type": "struct", "fields": [columns["fields"][0], {**columns["fields"][1], "type": {
+        "type": "array", "elementType": "string", "containsNull": True}}]}
+    configuration = {"delta.enableInCommitTimestamps": "true", "owner": "ada"}
+    action = orders.metadata(schemaString=json.dumps(schema), configuration=configuration)
+    domain = {"domainMetadata": {"domain": "delta.clustering", "removed": False, "configuration": json.dumps(
+        {"clusteringColumns": [["id"]]})}}
+    gone = {"domainMetadata": {"domain": "old", "removed": True, "configuration": ""}}
+    protocol = json.loads(orders.catalog.store.tables.load("ns.orders").delta.protocol)
+    wider = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "clustering", "domainMetadata"]}
+    add = orders.stage(1, {"protocol": wider}, action, domain, gone)
+    agreeing = [
+        {"action": "set-columns", "columns": columns},
+        {"action": "set-properties", "updates": {"owner": "ada"}},
+        {"action": "remove-properties", "removals": ["color"]},
+        {"action": "set-partition-columns", "partition-columns": []},
+        {"action": "set-protocol", "protocol": {
+            "min-reader-version": 3, "min-writer-version": 7, "reader-features": wider["readerFeatures"],
+            "writer-features": wider["writerFeatures"]}},
+        {"action": "set-domain-metadata", "updates": {"delta.clustering": {"clusteringColumns": [["id"]]}}},
+        {"action": "remove-domain-metadata", "domains": ["old"]}]
+    other = [
+        {"action": "set-columns", "columns": {"type": "struct", "fields": columns["fields"][:1]}},
+        {"action": "set-properties", "updates": {"owner": "bob"}},
+        {"action": "remove-properties", "removals": ["owner"]},
+        {"action": "set-partition-columns", "partition-columns": ["id"]},
+        {"action": "set-protocol", "protocol": {"min-reader-version": 3, "min-writer-version": 7}},
+        {"action": "set-domain-metadata", "updates": {"delta.rowTracking": {"rowIdHighWaterMark": 7}}},
+        {"action": "remove-domain-metadata", "domains": ["delta.clustering"]}]
+    for update in other:
+        answer = client.post(ORDERS, json=orders.ask(add, update))
+        assert error(answer) == (400, "InvalidParameterValueException")
+        assert update["action"] in answer.json()["error"]["message"]
+    assert orders.catalog.table("ns.orders").version == 0
+    found = told(client.post(ORDERS, json=orders.ask(add, *agreeing)))["metadata"]
+    assert found["columns"] == columns and found["properties"]["owner"] == "ada"
+    assert found["properties"]["delta.feature.clustering"] == "supported"
+    assert found["last-commit-version"] == 1
+    assert found["last-commit-timestamp-ms"] == add["commit"]["timestamp"]
+    assert orders.catalog.table("ns.orders").snapshot.schema.names == ["id", "tags"]
+
+
+def test_what_has_a_place_in_the_log_comes_with_a_commit(client: Client, orders: Table) -> None:
+    columns = told(client.get(ORDERS))["metadata"]["columns"]
+    for update in (
+        {"action": "set-columns", "columns": columns},
+        {"action": "set-properties", "updates": {"delta.appendOnly": "true"}},
+        {"action": "remove-properties", "removals": ["delta.enableInCommitTimestamps"]},
+        {"action": "set-partition-columns", "partition-columns": []},
+        {"action": "set-protocol", "protocol": {"min-reader-version": 3, "min-writer-version": 7}},
+        {"action": "set-domain-metadata", "updates": {"delta.rowTracking": {"rowIdHighWaterMark": 7}}},
+        {"action": "remove-domain-metadata", "domains": ["d"]},
+        {"action": "update-metadata-snapshot-version", "last-commit-version": 1,
+         "last-commit-timestamp-ms": 1},
+    ):
+        assert error(client.post(ORDERS, json=orders.ask(update))) == (400, "InvalidParameterValueException")
+    found = told(client.post(ORDERS, json=orders.ask(
+        {"action": "set-properties", "updates": {"team": "sales", "x": "1"}})))["metadata"]["properties"]
+    assert (found["team"], found["x"]) == ("sales", "1")
+    found = told(client.post(ORDERS, json=orders.ask(
+        {"action": "remove-properties", "removals": ["x"]})))["metadata"]["properties"]
+    assert found["team"] == "sales" and "x" not in found
+
+
+def test_staged_files_are_looked_at(client: Client, orders: Table) -> None:
+    def refused(add: Json) -> str:
+        answer = client.post(ORDERS, json=orders.ask(add))
+        assert error(answer)[0] == 400 and orders.catalog.store.tables.load("ns.orders").delta.latest == 0
+        return str(answer.json()["error"]["message"])
+
+    add = orders.stage(1)
+    commit = add["commit"]
+    for change, said in ((("file-size", 1), "file-size"), (("timestamp", 1), "timestamp"),
+                         (("file-name", f"{1:020}.{uuid.uuid4()}.json"), "no staged file"),
+                         (("file-name", "../../x.json"), "file-name")):
+        assert said in refused({**add, "commit": {**commit, change[0]: change[1]}})
+    staged = orders.folder / STAGED_FOLDER / commit["file-name"]
+    staged.write_text("x" * commit["file-size"])
+    assert "cannot be read" in refused(add)
+    assert "uniform" in refused({**orders.stage(1), "uniform": {"iceberg": {}}})
+    lost = orders.metadata(configuration={})
+    assert "delta.enableInCommitTimestamps" in refused(orders.stage(1, lost))
+    bare = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [],
+                         "writerFeatures": []}}
+    assert "catalogManaged" in refused(orders.stage(1, bare))
+
+
+MALFORMED: list[tuple[Callable[[Table], Any], str]] = [
+    (lambda t: [], "the body"),
+    (lambda t: {}, "requirements"),
+    (lambda t: {**t.ask(published(0)), "more": 1}, "more"),
+    (lambda t: {**t.ask(published(0)), "requirements": []}, "requirements"),
+    (lambda t: t.ask(), "updates"),
+    (lambda t: {**t.ask(published(0)), "requirements": [{"type": "assert-etag", "etag": "x"}]},
+     "requirements"),
+    (lambda t: {**t.ask(published(0)), "requirements": [{"type": "assert-create"}]}, "requirements[0].type"),
+    (lambda t: t.ask(published(0), uuid="x"), "requirements[0].uuid"),
+    (lambda t: t.ask({"action": "dance"}), "updates[0].action"),
+    (lambda t: t.ask("dance"), "updates[0].action"),
+    (lambda t: t.ask({"action": ["x"]}), "updates[0].action"),
+    (lambda t: t.ask(published(0), published(0)), "updates[1].action"),
+    (lambda t: t.ask({"action": "add-commit"}), "updates[0].commit"),
+    (lambda t: t.ask({"action": "add-commit", "commit": {"version": 0}}), "updates[0].commit.version"),
+    (lambda t: t.ask({"action": "set-columns", "columns": {"type": "array"}}),
+     "updates[0].columns.element-type"),
+    (lambda t: t.ask({"action": "set-columns", "columns": "long"}), "updates[0].columns.type"),
+    (lambda t: t.ask({"action": "set-domain-metadata", "updates": {"mine": {}}}), "updates[0].updates.mine"),
+    (lambda t: t.ask({"action": "set-properties", "updates": {"delta.feature.x": "supported"}}), "updates"),
+    (lambda t: t.ask({"action": "set-properties", "updates": {"a": "1"}},
+                     {"action": "remove-properties", "removals": ["a"]}), "updates"),
+    (lambda t: t.ask({"action": "set-properties", "updates": {"a": 1}}), "updates[0].updates.a"),
+]
+
+
+@pytest.mark.parametrize(("body", "field"), MALFORMED)
+def test_a_malformed_request_names_the_field_and_changes_nothing(
+    client: Client, orders: Table, body: Callable[[Table], Any], field: str
+) -> None:
+    before = orders.catalog.store.tables.load("ns.orders")
+    answer = client.post(ORDERS, json=body(orders))
+    assert error(answer) == (400, "BadRequestException")
+    assert answer.json()["error"]["message"].startswith(field)
+    assert orders.catalog.store.tables.load("ns.orders") == before
+
+
+# -- the life of a table -----------------------------------------------------------------------------
+
+
+def staging(client: Client, name: str = "new") -> Json:
+    return told(client.post(TABLES.replace("tables", "staging-tables"), json={"name": name}))
+
+
+def written(staged: Json, **changes: Any) -> Json:
+    """Write version 0 of a staging table as asked for; the request that makes it a table."""
+    columns = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7,
+                "readerFeatures": staged["required-protocol"]["reader-features"],
+                "writerFeatures": staged["required-protocol"]["writer-features"]}
+    metadata = {"id": str(uuid.uuid4()), "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps(columns), "partitionColumns": [], "createdTime": 5,
+                "configuration": staged["required-properties"]}
+    info = {"inCommitTimestamp": 5, "txnId": "t", "operation": "CREATE TABLE", "timestamp": 5}
+    lines = [{"commitInfo": info}, {"protocol": protocol}, {"metaData": metadata}]
+    file = Path(staged["location"].removeprefix("file://")) / commit_name(0)
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return {"name": "new", "location": staged["location"], "table-type": "MANAGED", "columns": columns,
+            "protocol": staged["required-protocol"], "properties": staged["required-properties"],
+            "last-commit-timestamp-ms": 5, **changes}
+
+
+def test_a_staging_table_becomes_a_table(client: Client, catalog: dn.Catalog) -> None:
+    staged = staging(client)
+    place = staged["location"].removeprefix("file://")
+    assert [path for path, _ in catalog.store.garbage.due(10**15)] == [place]
+    own = told(client.get(f"{ROOT}/staging-tables/{staged['table-id']}/credentials"))
+    assert own["storage-credentials"][0]["prefix"] == staged["location"]
+    body = written(staged)
+    found = told(client.post(TABLES, json=body))
+    assert found["metadata"]["table-uuid"] == staged["table-id"] and found["latest-table-version"] == 0
+    assert not catalog.store.garbage.due(10**15)
+    assert catalog.table("ns.new").append({"id": [1]}) == 1
+    assert error(client.post(TABLES, json=body)) == (400, "InvalidParameterValueException")
+    assert error(client.post(TABLES.replace("tables", "staging-tables"), json={"name": "new"})) == (
+        409, "AlreadyExistsException")
+
+
+def test_a_table_that_is_not_as_it_has_to_be_is_none(client: Client, catalog: dn.Catalog) -> None:
+    staged = staging(client)
+    body = written(staged)
+    for changes in (
+        {"table-type": "EXTERNAL"}, {"location": staged["location"] + "x"}, {"location": "file:///etc"},
+        {"properties": {}}, {"properties": {**body["properties"], "io.unitycatalog.tableId": "x"}},
+        {"properties": {**body["properties"], "a": "b"}}, {"partition-columns": ["id"]},
+        {"columns": {"type": "struct", "fields": []}}, {"uniform": {"iceberg": {}}},
+        {"protocol": {"min-reader-version": 1, "min-writer-version": 2}},
+    ):
+        assert error(client.post(TABLES, json={**body, **changes}))[0] == 400
+    assert error(client.post(TABLES, json={**body, "name": "orders"})) == (409, "AlreadyExistsException")
+    nowhere = TABLES.replace("/ns/", "/attic/")
+    assert error(client.post(nowhere, json=body)) == (404, "NoSuchSchemaException")
+    assert catalog.list_tables("ns") == ["ns.orders"]
+    told(client.post(TABLES, json=body))
+
+
+def test_tables_are_renamed_and_dropped(client: Client, orders: Table) -> None:
+    assert client.head(ORDERS).status_code == 204
+    assert client.post(f"{ORDERS}/rename", json={"new-name": "bills"}).status_code == 204
+    assert client.head(ORDERS).status_code == 404
+    assert error(client.get(ORDERS)) == (404, "NoSuchTableException")
+    assert client.delete(f"{TABLES}/bills").status_code == 204
+    assert error(client.delete(f"{TABLES}/bills")) == (404, "NoSuchTableException")
+    due = orders.catalog.store.garbage.due(10**15)
+    assert due == [(str(orders.folder), "a table that was purged")] and orders.folder.exists()
+
+
+def test_what_is_no_managed_delta_table_is_said_to_be_none(client: Client, service: Service) -> None:
+    service.tables.create("ns.e", SCHEMA)
+    for answer in (client.get(f"{TABLES}/e"), client.delete(f"{TABLES}/e")):
+        assert error(answer) == (400, "UnsupportedTableFormatException")
+    assert client.head(f"{TABLES}/e").status_code == 400
+    assert error(client.get(f"{TABLES}/e".replace("default", "main"))) == (404, "NoSuchCatalogException")
+    for bad in ("..%2e", "a.b"):
+        assert error(client.get(f"{TABLES}/{bad}"))[0] in (400, 404)
+
+
+def test_metrics_and_credentials(client: Client, orders: Table) -> None:
+    found = told(client.get(f"{ORDERS}/credentials?operation=READ"))["storage-credentials"]
+    assert [(each["prefix"], each["operation"], each["config"]) for each in found] == [
+        (f"file://{orders.folder}", "READ", {})]
+    assert error(client.get(f"{ORDERS}/credentials")) == (400, "BadRequestException")
+    report = {"table-id": orders.id, "report": {"commit-report": {"num-files-added": 1}}}
+    assert client.post(f"{ORDERS}/metrics", json=report).status_code == 204
+    other = {**report, "table-id": str(uuid.uuid4())}
+    assert error(client.post(f"{ORDERS}/metrics", json=other)) == (400, "InvalidParameterValueException")
+
+
+# -- who may do what ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(service: Service, orders: Table) -> Iterator[Client]:
+    service.tokens = Tokens.of({"tokens": [
+        {"name": "root", "token": "r", "permissions": {"*": "write"}},
+        {"name": "reader", "token": "e", "permissions": {"ns": "read"}},
+        {"name": "nobody", "token": "n", "permissions": {"attic": "write"}}]})
+    with Client(application(service)) as client:
+        yield client
+
+
+def test_a_token_does_what_it_may(guarded: Client, orders: Table, store: CatalogStore) -> None:
+    def ask(token: str, method: str, path: str, **more: Any) -> Any:
+        return guarded.request(method, path, headers={"Authorization": f"Bearer {token}"}, **more)
+
+    assert error(guarded.get(ORDERS)) == (401, "NotAuthorizedException")
+    told(ask("e", "GET", ORDERS))
+    assert ask("e", "GET", f"{ORDERS}/credentials?operation=READ").status_code == 200
+    denied = (403, "PermissionDeniedException")
+    body = orders.ask(orders.stage(1))
+    for token in "en":
+        for method, path, value in (
+            ("POST", ORDERS, body), ("DELETE", ORDERS, None), ("POST", f"{ORDERS}/rename", {"new-name": "x"}),
+            ("POST", TABLES.replace("tables", "staging-tables"), {"name": "x"}),
+            ("GET", f"{ORDERS}/credentials?operation=READ_WRITE", None),
+        ):
+            assert error(ask(token, method, path, **({} if value is None else {"json": value}))) == denied
+    assert error(ask("n", "GET", ORDERS)) == denied
+    told(ask("r", "POST", ORDERS, json=body))
+    (entry,) = store.history(after=store.instant() - 1)
+    assert entry.principal == "root"
+    staged = told(ask("r", "POST", TABLES.replace("tables", "staging-tables"), json={"name": "x"}))
+    mine = f"{ROOT}/staging-tables/{staged['table-id']}/credentials"
+    assert ask("r", "GET", mine).status_code == 200
+    assert error(ask("e", "GET", mine)) == (404, "NoSuchTableException")
