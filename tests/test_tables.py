@@ -5,7 +5,7 @@ What each holds is told by ``shared/tables/expected``; ``outcome`` says what has
 ``rows``           the rows, to the hash of their canonical form, and the state of the log
 ``log_only``       the state of the log; reading the data fails with an error of ours
 ``error``          an error of ours
-``needs_catalog``  the state of the log; reading is refused by the feature's name
+``needs_catalog``  opening it by its path is refused by the name of the feature
 ``fixture``        files for a store, no table
 """
 

@@ -296,7 +296,8 @@ def at_level(scenario: dict[str, Any], level: str) -> dict[str, Any]:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("scenario", PLAIN, ids=lambda s: f"{s['id']}-{s['group']}")
 def test_every_scenario_replayed_is_the_scenario_run(scenario: dict[str, Any], level: str) -> None:
-    log, txn, error = run(scenario)
+    place, txn, error = run(scenario)
+    log = place.log
     if error is not None and txn.conflict is None:
         return  # refused before any winner, or by other means than a rule
     replay = log.history().replay(level)
