@@ -58,7 +58,7 @@ def race_of(
     seen = {txn_id for runner in runners for txn_id in runner.txn_ids}
     whole = CatalogTimeline.of(catalog, before + 1)
     shown = [track for track in whole.tracks if track.is_committed or track.txn_id in seen]
-    title = words(outcomes, catalog.warehouse.uri, place="transaction ")
+    title = words(outcomes, catalog.warehouse.uri, place="#")
     return CatalogRace(shown, catalog.name, title=title, writers=whole.writers, outcomes=outcomes)
 
 

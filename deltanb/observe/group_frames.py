@@ -41,14 +41,14 @@ from deltanb.transaction.steps import (
 )
 
 GROUP_ALGORITHM = (
-    ("read", "read all tables at one instant"),
-    ("prepare", "prepare each table's commit"),
-    ("stage", "stage it where it counts for nothing"),
-    ("ratify", "ratify all of them, or none"),
-    ("refused", "  refused: who has the version?"),
-    ("check", "  check the table that lost"),
-    ("won", "committed: all versions count"),
-    ("publish", "publish each into its folder"),
+    ("read", "read at one instant"),
+    ("prepare", "prepare each table"),
+    ("stage", "stage each new version"),
+    ("ratify", "ratify all, or none"),
+    ("refused", "  refused: who has it?"),
+    ("check", "  check the one that lost"),
+    ("won", "won: all of them count"),
+    ("publish", "publish each one"),
 )
 """The commit in eight lines: a short name for the text form, and the line."""
 READ, PREPARE, STAGE, RATIFY, REFUSED, CHECK, WON, PUBLISH = range(len(GROUP_ALGORITHM))

@@ -87,7 +87,7 @@ def body(view: View, share: float) -> html.Markup:
     parts = [
         html.part(t("p", html.inline(_head(view))), [t("p", html.inline(line)) for line in view.lines]),
         t("div", stepper_forms.algorithm(GROUP_ALGORITHM, shown.at),
-          t("div", group_forms.grid(view, grid, None, share), cls="dnb-log"), cls="dnb-step"),
+          t("div", group_forms.grid(view, grid, None, share), cls="dnb-scroll dnb-log"), cls="dnb-step"),
         html.part(stepper_forms.events(shown), cls="dnb-soft"),
     ]
     if why is not None:

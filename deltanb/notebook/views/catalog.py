@@ -17,7 +17,7 @@ from deltanb.options import options
 
 MAX_LISTED = 20  # tables and transactions asked for: more is a list, and no picture
 MAX_NAMED = 3  # namespaces named on their line, tables on the line of a transaction
-KEEP_ID = 8  # characters of the id of a table that has no name any more
+KEEP_ID = 8  # characters of a txnId, and of the id of a table that has no name any more
 HISTORY = ("seq", "time", "who", "tables", "operations", "txnId")
 
 
@@ -109,7 +109,7 @@ def _row(entry: Any, names: Mapping[str, str]) -> tuple[Inline, ...]:
     words = ", ".join(dict.fromkeys(entry.operations.values())) or entry.summary or "–"
     time = Span(units.time(entry.time, zone=False), "fixed")
     return (str(entry.seq), time, entry.principal or muted("–"), moved(entry.changes, names), words,
-            code(entry.txn_id))
+            code(units.fit(entry.txn_id, KEEP_ID + 1)))
 
 
 def moved(changes: Mapping[str, Any], names: Mapping[str, str]) -> list[Inline]:
