@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from deltanb import formatting as units
+from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.observe import group_frames, rivals
 from deltanb.observe.stepped import StepLine, Stepped, printed
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupStepper"]
 
 
-class GroupStepper(Stepped):
+class GroupStepper(Displayable, Stepped):
     """The commit of several tables, advanced step by step, on the real catalog.
 
     A step's reading or writing is done when the step is left, so that whatever happens before that, a

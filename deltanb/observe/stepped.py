@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 from deltanb import formatting as units
-from deltanb.display import Displayable
 from deltanb.safe_text import safe
 
 
@@ -26,7 +25,7 @@ class StepLine(str):
         """Show nothing, as the line was printed."""
 
 
-class Stepped(Displayable):
+class Stepped:
     """A commit that is advanced step by step; each frame has a ``line``, a ``number`` and a ``state``."""
 
     def __init__(self, first: Any) -> None:

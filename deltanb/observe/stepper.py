@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from deltanb import formatting as units
+from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.observe import frames as stepper_frames
 from deltanb.observe import rivals
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 
-class CommitStepper(Stepped):
+class CommitStepper(Displayable, Stepped):
     """A commit that is advanced step by step, on the real table.
 
     A step's reading or writing is done when the step is left, so that whatever happens before that, a

@@ -230,6 +230,32 @@ def test_tables_of_both_formats_stand_in_one_grid(shop: dn.Catalog) -> None:
     assert "Requirement failed" in repr(lost) and "Requirement failed" in assert_consistent(lost).text
 
 
+def test_a_catalog_behind_a_server_is_seen_alike(shop: dn.Catalog, tmp_path: Path) -> None:
+    """Looked at, raced, stepped and drawn; what it says is what the one in the process says."""
+    from deltanb.catalog.server import serve
+
+    def order(txn: Any) -> None:
+        txn.table("shop.orders").append({"id": [3], "price": [30]})
+        txn.table("shop.totals").update({"sum": "sum + 30"})
+
+    with serve(shop.store.database.place, warehouse=tmp_path / "lake") as server, \
+            dn.connect(server.url) as remote:
+        race = dn.race(remote, {"ann": order, "ben": order})
+        assert race.outcomes["ann"] == 4 and isinstance(
+            race.outcomes["ben"], errors.ConcurrentAppendException)
+        txn = remote.transaction()
+        order(txn)
+        stepper = txn.stepper()
+        stepper.let_win("append here", "shop.totals", "cid")
+        while not stepper.is_done:
+            stepper.advance()
+        for shown in (remote, remote.history(), remote.snapshot(["shop.orders"]), txn, stepper):
+            assert_consistent(shown)
+        assert repr(remote.history()) == repr(shop.history())
+        assert repr(remote).split("\n")[1].startswith("server http://127.0.0.1:")
+        assert repr(remote.timeline()).split("\n")[0] == repr(shop.timeline()).split("\n")[0]
+
+
 def test_the_row_that_failed_is_shown_however_many_there_are(shop: dn.Catalog) -> None:
     grid = progress.begun("txn", {f"shop.t{at:04}": "WRITE" for at in range(300)})
     found = errors.TableNotFound("there is no such table", path="shop.t0299")

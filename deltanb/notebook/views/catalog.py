@@ -25,7 +25,8 @@ def catalog(catalog: Any) -> View:
     """The view of a :class:`~deltanb.catalog.catalog.Catalog`."""
     found = catalog.overview(MAX_LISTED)
     marks = (units.count(found.num_tables, "table"), units.count(found.num_transactions, "transaction"))
-    place = ["database ", code(place_of(catalog.store.place)),
+    where = place_of(catalog.store.place)
+    place = ["server " if where.startswith("http") else "database ", code(where),
              "  warehouse ", code(units.name_of(catalog.warehouse.uri))]
     if not found.num_namespaces:
         begin = ["empty; begin with ", code('catalog.create_namespace("shop")')]
@@ -46,7 +47,8 @@ def place_of(url: str) -> str:
         return f"{kind} {units.name_of(rest)}"
     rest = rest.partition("?")[0]
     user, at, host = rest.rpartition("@")
-    return f"{kind} {user.partition(':')[0]}{at}{host}"
+    between = "://" if kind.startswith("http") else " "
+    return f"{kind}{between}{user.partition(':')[0]}{at}{host}"
 
 
 def _namespaces(found: Any) -> Section:
