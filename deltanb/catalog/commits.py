@@ -14,6 +14,7 @@ meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from deltanb.errors import InvalidTable, VersionNotFound
@@ -74,6 +75,18 @@ class CatalogCommits:
         if known is None or (tail.latest, tail.published) >= (known.latest, known.published):
             self._known = known = tail
         return known
+
+    def is_published(self, version: int) -> bool:
+        """Whether a version is known to be in the folder; nobody is asked."""
+        return self._known is not None and version <= self._known.published
+
+    def note_published(self, version: int) -> None:
+        """All versions up to one that is ratified are in the folder, and the catalog knows."""
+        known = self._known
+        if known is not None and version > known.published:
+            self._known = replace(
+                known, latest=max(known.latest, version), published=version,
+                commits=tuple(commit for commit in known.commits if commit.version > version))
 
     def _reaching(self, version: int) -> Tail:
         """What is known where that goes up to a version, and else what the catalog says now."""

@@ -102,13 +102,15 @@ class Database:
     def write(
         self, work: Callable[[sa.Connection], T],
         landed: Callable[[sa.Connection], T | None] | None = None, txn_id: str | None = None,
+        is_durable: bool = True,
     ) -> T:
         """What ``work`` returns, once the one transaction it ran in has ended; all or nothing.
 
         ``work`` runs again where the database ended its transaction because of another one, or where the
         connection was found closed before COMMIT. ``landed`` is asked on a fresh connection where the
         answer to COMMIT was lost: its result, or None where the transaction is not there. By then it
-        cannot land any more: whoever commits holds what :func:`hold_sequence` takes.
+        cannot land any more: whoever commits holds what :func:`hold_sequence` takes. What is not
+        ``is_durable`` does not wait for the disk, and may be lost where the power fails.
 
         Raises:
             StorageError: nothing was written.
@@ -117,7 +119,8 @@ class Database:
         """
         for _ in range(MAX_ATTEMPTS):
             try:
-                with self._errors("written"), self._my_turn(), self._connection() as connection:
+                with self._errors("written"), self._my_turn(), \
+                        self._connection(is_durable=is_durable) as connection:
                     transaction = connection.begin()
                     try:
                         result = work(connection)
@@ -179,13 +182,13 @@ class Database:
         self._pid, self._turn = os.getpid(), threading.RLock()
 
     @contextmanager
-    def _connection(self, reads: bool = False) -> Iterator[sa.Connection]:
+    def _connection(self, reads: bool = False, is_durable: bool = True) -> Iterator[sa.Connection]:
         if self._pid != os.getpid():  # a fork: the connections are the parent's
             self._after_fork()
         with self.engine.connect() as connection:
             if reads and connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="AUTOCOMMIT")
-            yield connection.execution_options(dn_writes=not reads)
+            yield connection.execution_options(dn_writes=not reads, dn_syncs=is_durable)
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:

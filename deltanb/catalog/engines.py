@@ -48,8 +48,14 @@ def _sqlite(url: sa.URL, sync: bool) -> sa.Engine:
 
     @sa.event.listens_for(engine, "begin")
     def begun(connection: sa.Connection) -> None:
-        if connection.get_execution_options().get("dn_writes"):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        asked = connection.get_execution_options()
+        if not asked.get("dn_writes"):
+            return
+        syncs = asked.get("dn_syncs", True)
+        if sync and connection.info.get("dn_syncs", True) != syncs:  # of the connection, whoever has it next
+            connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if syncs else 'NORMAL'}")
+            connection.info["dn_syncs"] = syncs
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
 
@@ -60,10 +66,17 @@ def _postgresql(url: sa.URL, sync: bool) -> sa.Engine:
         f"-c idle_in_transaction_session_timeout={LOST_CLIENT_SECONDS}s",
         "" if sync else "-c synchronous_commit=off"]
     try:
-        return sa.create_engine(
+        engine = sa.create_engine(
             url, isolation_level="READ COMMITTED",
             connect_args={"options": " ".join(map(str, settings)).strip(), "connect_timeout": BUSY_SECONDS})
     except ImportError:
         raise MissingDependency(
             "a catalog in PostgreSQL needs psycopg, which is not installed: pip install 'deltanb[catalog]'",
             extra="catalog") from None
+
+    @sa.event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        if sync and not connection.get_execution_options().get("dn_syncs", True):
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+
+    return engine

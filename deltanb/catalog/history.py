@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import overload
+from typing import Any, overload
 
 from deltanb.catalog.database import hold_sequence
 from deltanb.catalog.tables import sa, txn_changes, txns
@@ -137,12 +137,20 @@ def pointers_at(connection: sa.Connection, seq: int, table_ids: Sequence[str]) -
 
     None is a table that was dropped by then; one that was not there yet is left out.
     """
+    found = connection.execute(_POINTERS, {"with_ids": list(table_ids), "up_to": seq})
+    return {row.table_id: row.after for row in found}
+
+
+def _pointers() -> sa.Select[Any]:
     change = txn_changes.c
     last = sa.select(change.table_id, sa.func.max(change.seq).label("seq")).where(
-        change.table_id.in_(table_ids), change.seq <= seq).group_by(change.table_id).subquery()
-    query = sa.select(change.table_id, change.after).join_from(
+        change.table_id.in_(sa.bindparam("with_ids", expanding=True)), change.seq <= sa.bindparam("up_to")
+    ).group_by(change.table_id).subquery()
+    return sa.select(change.table_id, change.after).join_from(
         txn_changes, last, sa.and_(change.table_id == last.c.table_id, change.seq == last.c.seq))
-    return {row.table_id: row.after for row in connection.execute(query)}
+
+
+_POINTERS = _pointers()  # made once: SQLAlchemy takes longer to make a statement than the database to run it
 
 
 def entries(connection: sa.Connection, after: int, size: int) -> list[Entry]:

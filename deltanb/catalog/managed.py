@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from deltanb.catalog.commits import CatalogCommits, Tails, staged_name
 from deltanb.catalog.ratification import Asserted, DeltaCommit, Ratified
@@ -67,6 +67,14 @@ class Ratifier(Tails, Protocol):
         """Say that all versions up to one are in the folder."""
 
 
+class _Staged(NamedTuple):
+    """A staged commit: its version, its file, and what is in it."""
+
+    version: int
+    name: str
+    body: bytes
+
+
 class ManagedCommitter(FolderCommitter):
     """Commits of one table, by the name and id under which the catalog has it."""
 
@@ -80,6 +88,7 @@ class ManagedCommitter(FolderCommitter):
     ) -> None:
         super().__init__(log, snapshot, begins)
         self.catalog, self.name, self.table_id = catalog, name, table_id
+        self._staged: _Staged | None = None  # the last one
         self._open: tuple[str, list[DeltaCommit]] | None = None  # nobody knows whether these are ratified
 
     def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool | OSError | DeltaError:
@@ -140,6 +149,7 @@ class ManagedCommitter(FolderCommitter):
                 raise
             raise StorageError.of(error, "written", f"{store.root}/{name}") from error
         time = commit_info_of(body).get("inCommitTimestamp")
+        self._staged = _Staged(version, name, body)
         return DeltaCommit(
             self.table_id, self.name, version, file_name=file_name, file_size=len(body),
             mtime=options.clock(), ict=time, **kept_of(body, version))
@@ -191,22 +201,36 @@ class ManagedCommitter(FolderCommitter):
             InvalidTable: a file of that name has other content: somebody wrote it past the catalog.
             StorageError: it cannot be written.
         """
-        commits, store = self.log.commits, self.log.store
+        commits, last = self.log.commits, None
         assert isinstance(commits, CatalogCommits)
-        last = None
-        for commit in commits.look().commits:
-            if commit.version > version:
-                break
-            body, name = commits.read(commit.version), commit_name(commit.version)
-            if not store.put_if_absent(name, body) and store.read(name) != body:
-                raise InvalidTable(
-                    f"{store.root}: the file {name} is not the commit that the catalog has ratified as "
-                    f"version {commit.version}; it was written past the catalog. Move it away, publish again",
-                    path=store.root, file=name, version=commit.version)
-            last = commit.version
+        mine = self._staged if self._staged is not None and self._staged.version == version else None
+        if mine is not None and commits.is_published(version):
+            return
+        if mine is not None and commits.is_published(version - 1):  # as usual: what was just ratified, alone
+            self._put_into_folder(version, mine.body, mine.name)
+            last = version
+        else:
+            for commit in self.catalog.tails([self.table_id])[self.table_id].commits:
+                if commit.version > version:
+                    break
+                self._put_into_folder(commit.version, commits.read(commit.version))
+                last = commit.version
         if last is not None:
             self.catalog.set_published(self.table_id, last)
-            commits.look()
+            commits.note_published(last)
+
+    def _put_into_folder(self, version: int, body: bytes, staged: str | None = None) -> None:
+        """Give a commit its name in the folder: the staged file's second one, where that can be had."""
+        store, name = self.log.store, commit_name(version)
+        link = getattr(store, "link_if_absent", None)
+        is_new = None if staged is None or link is None else link(staged, name)
+        if is_new is None:
+            is_new = store.put_if_absent(name, body)
+        if not is_new and store.read(name) != body:
+            raise InvalidTable(
+                f"{store.root}: the file {name} is not the commit that the catalog has ratified as "
+                f"version {version}; it was written past the catalog. Move it away, publish again",
+                path=store.root, file=name, version=version)
 
 
 def summary_of(operations: dict[str, Any]) -> str:

@@ -191,16 +191,9 @@ class CatalogStore:
             TableNotFound: no Delta table has one of the ids.
         """
         wanted = sorted(set(table_ids))
-        table, commit = delta_tables.c, delta_commits.c
-        columns = [column for column in commit if column.name not in ("table_id", "inline")]
-        state = table.table_id, table.latest_version, table.published_version
-        query = sa.select(*state, *columns).select_from(
-            delta_tables.outerjoin(delta_commits, sa.and_(
-                commit.table_id == table.table_id, commit.version > table.published_version))
-        ).where(table.table_id.in_(wanted)).order_by(commit.version)
         tails: dict[str, Tail] = {}
         for table_id, latest, published, *one in self.database.read(
-                lambda connection: connection.execute(query).all()):
+                lambda connection: connection.execute(_TAILS, {"with_ids": wanted}).all()):
             before = tails[table_id].commits if table_id in tails else ()
             more = () if one[0] is None else (Commit(*one),)
             tails[table_id] = Tail(latest, published, before + more)
@@ -267,16 +260,13 @@ class CatalogStore:
             TableNotFound: no Delta table has the id.
             InvalidArgument: the version is not ratified.
         """
-        row = delta_tables.c
-        forward = delta_tables.update().where(
-            row.table_id == table_id, row.published_version < version, row.latest_version >= version)
+        place = {"of_table": table_id, "up_to": version}
 
         def work(connection: sa.Connection) -> None:
-            if connection.execute(forward.values(published_version=version)).rowcount:
-                connection.execute(delta_commits.delete().where(
-                    delta_commits.c.table_id == table_id, delta_commits.c.version <= version))
+            if connection.execute(_FORWARD, place).rowcount:
+                connection.execute(_PUBLISHED, place)
                 return
-            newest = sa.select(row.latest_version).where(row.table_id == table_id)
+            newest = sa.select(delta_tables.c.latest_version).where(delta_tables.c.table_id == table_id)
             latest = connection.execute(newest).scalar()
             if latest is None:
                 raise _no_delta_table(table_id)
@@ -285,7 +275,23 @@ class CatalogStore:
                     f"version {version} of table {table_id} cannot be published: the latest that is ratified "
                     f"is {latest}")
 
-        self.database.write(work)
+        self.database.write(work, is_durable=False)  # who does not find it there publishes once more
+
+
+# Made once: SQLAlchemy takes longer to make a statement than the database to run it.
+
+_table, _commit = delta_tables.c, delta_commits.c
+_TAILS = sa.select(
+    _table.table_id, _table.latest_version, _table.published_version,
+    *(column for column in _commit if column.name not in ("table_id", "inline")),
+).select_from(delta_tables.outerjoin(delta_commits, sa.and_(
+    _commit.table_id == _table.table_id, _commit.version > _table.published_version))
+).where(_table.table_id.in_(sa.bindparam("with_ids", expanding=True))).order_by(_commit.version)
+_FORWARD = delta_tables.update().where(
+    _table.table_id == sa.bindparam("of_table"), _table.published_version < sa.bindparam("up_to"),
+    _table.latest_version >= sa.bindparam("up_to")).values(published_version=sa.bindparam("up_to"))
+_PUBLISHED = delta_commits.delete().where(
+    _commit.table_id == sa.bindparam("of_table"), _commit.version <= sa.bindparam("up_to"))
 
 
 def _landed(connection: sa.Connection, txn_id: str) -> Ratified | None:

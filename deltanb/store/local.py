@@ -209,6 +209,27 @@ class LocalStore:
             sync_path(os.path.dirname(path))
         return True
 
+    def link_if_absent(self, source: str, name: str) -> bool | None:
+        """Give a file that is on the disk a second name, if that is free; None where it cannot have two.
+
+        Raises:
+            StorageError: nothing was changed, or it is not known to have reached the disk.
+        """
+        path = self._path(name)
+        try:
+            os.link(self._path(source), path)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in _NO_HARD_LINKS:
+                return None
+            raise StorageError.of(error, "written", path) from error
+        if self._syncs:
+            sync_path(os.path.dirname(path))
+        return True
+
     def put(self, name: str, data: bytes) -> None:
         """A temporary file renamed over the name."""
         path = self._path(name)

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
-import pwd
-import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,58 +16,21 @@ import deltanb as dn
 from deltanb.catalog.ratification import DeltaCommit, IcebergSwap
 from deltanb.catalog.registry import TableRow
 from deltanb.catalog.store import CatalogStore
-from tests.catalog.postgresql import ELSEWHERE, initdb
+from tests.catalog.postgresql import NoServer, running
 
 _numbers = itertools.count(1)
-
-
-def server_user() -> dict[str, Any]:
-    """Arguments of subprocess that start the server as someone whom it accepts: not as root."""
-    if os.geteuid() != 0:
-        return {}
-    for name in ("postgres", "nobody"):
-        try:
-            user = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    pytest.skip("no PostgreSQL: this is root, and there is neither the user postgres nor nobody")
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
     """The URL of a PostgreSQL server on loopback that begins empty and ends with the session."""
     pytest.importorskip("psycopg", reason="no PostgreSQL: psycopg is not installed")
-    program = initdb()
-    if program is None:
-        pytest.skip(f"no PostgreSQL: initdb is neither on PATH nor in {ELSEWHERE}; apt install postgresql")
-    user = server_user()
-    folder = Path(tempfile.mkdtemp(prefix="deltanb-postgresql-"))
-    if user:
-        os.chown(folder, user["user"], user["group"])
-    data, log = folder / "data", folder / "log"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    settings = (f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off "
-                "-c max_connections=60 -c shared_buffers=16MB")
-    control = [str(program.with_name("pg_ctl")), "-D", str(data), "-s"]
-
-    def run(*command: str) -> None:
-        done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **user)
-        if done.returncode:
-            said = done.stderr.decode(errors="replace") + (log.read_text() if log.exists() else "")
-            pytest.skip(f"no PostgreSQL: {Path(command[0]).name} failed: {said}")
-
-    try:
-        run(str(program), "-D", str(data), "-A", "trust", "-U", "deltanb", "-N", "-E", "UTF8", "--no-locale")
-        run(*control, "-w", "-l", str(log), "-o", settings, "start")
+    with ExitStack() as stack:
         try:
-            yield f"postgresql://deltanb@127.0.0.1:{port}/postgres"
-        finally:
-            run(*control, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            url = stack.enter_context(running())
+        except NoServer as error:
+            pytest.skip(f"no PostgreSQL: {error}")
+        yield url
 
 
 @pytest.fixture(scope="session")

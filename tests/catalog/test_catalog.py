@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -239,6 +240,20 @@ def test_a_folder_that_was_noted_as_garbage_is_none_once_it_is_a_table(
         catalog.register_table("shop.other", other.path)
 
 
+def test_what_a_power_cut_took_from_the_catalog_is_published_again(catalog: dn.Catalog) -> None:
+    """That a version is published is said without waiting for the disk."""
+    table = catalog.create_table("shop.orders", {"id": [1]})
+    with patch.object(catalog.store, "set_published"):  # said, and lost
+        table.append({"id": [2]})
+    assert table.append({"id": [3]}) == 2
+    state = catalog.store.tables.load("shop.orders").delta
+    assert state is not None and (state.latest, state.published) == (2, 2)
+    with patch.object(catalog.store, "set_published"):
+        table.append({"id": [4]})
+    catalog.drop_table("shop.orders")
+    assert len(rows(catalog.register_table("shop.again", table.path))) == 4
+
+
 # -- several tables ----------------------------------------------------------------------------------
 
 
@@ -308,23 +323,6 @@ def test_a_table_that_was_only_read_counts(shop: dn.Catalog) -> None:
         txn.commit()
     assert found.value.conflict.table == "shop.totals"
     assert shop.table("shop.orders").version == 0
-
-
-@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
-def test_an_append_to_a_table_that_was_only_read_counts_as_its_isolation_says(
-    shop: dn.Catalog, level: str
-) -> None:
-    shop.table("shop.totals").set_properties({"delta.isolationLevel": level})
-    txn = shop.transaction()
-    txn.table("shop.totals").to_arrow()
-    txn.table("shop.orders").append({"id": [3], "price": [30]})
-    shop.table("shop.totals").append({"orders": [0], "sum": [0]})
-    if level == "WriteSerializable":
-        assert txn.commit() is not None
-        return
-    with pytest.raises(errors.ConcurrentAppendException) as found:
-        txn.commit()
-    assert found.value.conflict.table == "shop.totals"
 
 
 def test_a_table_that_was_only_asked_for_does_not(shop: dn.Catalog) -> None:

@@ -343,6 +343,23 @@ def test_what_a_commit_says_of_a_table_is_kept_until_another_says_otherwise(
 # Publishing
 
 
+def test_what_is_published_does_not_wait_for_the_disk_and_the_next_commit_does(url: str) -> None:
+    """SQLite says it of a connection, PostgreSQL of a transaction."""
+    with CatalogStore(url, durability="sync") as store:
+        store.namespaces.create("ns")
+        table = store.tables.register_delta("ns.a", "lake/a", 0, table_id="a")
+        said: list[str] = []
+        sa.event.listen(store.database.engine, "before_cursor_execute", lambda *given: said.append(given[2]))
+        for version in (1, 2):
+            store.ratify(f"{version}", None, [DeltaCommit("a", table.name, version, inline=b"1")])
+            store.set_published("a", version)
+    settings = [text for text in said if "synchronous" in text]
+    if url.startswith("sqlite"):
+        assert settings == [f"PRAGMA synchronous={level}" for level in ("NORMAL", "FULL", "NORMAL")]
+    else:
+        assert settings == ["SET LOCAL synchronous_commit = off"] * 2
+
+
 def test_commits_are_kept_until_they_are_published(store: CatalogStore, tables: Any) -> None:
     name = tables.delta("a").name
     tables.delta("b")

@@ -205,6 +205,28 @@ def test_without_hard_links_there_is_still_one_winner(
     assert store.is_partial_write_visible
 
 
+def test_a_file_gets_a_second_name_if_that_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path, durability="sync")
+    store.put("staged/a", b"1")
+    assert store.link_if_absent("staged/a", "b") is True
+    assert store.link_if_absent("staged/a", "b") is False
+    assert store.link_if_absent("staged/gone", "c") is None
+    store.delete("staged/a")
+    assert store.read("b") == b"1"
+    for code, error in ((errno.EPERM, None), (errno.ENOSPC, StorageError)):
+        def refuse(*_: object, code: int = code) -> None:
+            raise OSError(code, "refused")
+
+        monkeypatch.setattr(os, "link", refuse)
+        if error is None:
+            assert store.link_if_absent("b", "d") is None, "it is written as a file of its own"
+            continue
+        with pytest.raises(error):
+            store.link_if_absent("b", "d")
+
+
 def test_roots_by_path_uri_and_pathlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spaced = tmp_path / "a b%20c"
     assert store_for(spaced).root == str(spaced)

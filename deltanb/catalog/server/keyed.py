@@ -132,8 +132,9 @@ class KeepingDatabase(Database):
     def write(
         self, work: Callable[[sa.Connection], Any],
         landed: Callable[[sa.Connection], Any] | None = None, txn_id: str | None = None,
+        is_durable: bool = True,
     ) -> Any:
-        """What ``work`` returns, its answer kept.
+        """What ``work`` returns, its answer kept; an answer always reaches the disk.
 
         Raises:
             AlreadyAnswered: an answer was there; nothing was written.
