@@ -227,7 +227,10 @@ def test_tables_of_both_formats_stand_in_one_grid(shop: dn.Catalog) -> None:
         lost.commit()
     row = lost.group.row("shop.events")
     assert row.cells[2].sign == "✕" and row.error is lost.error
-    assert "Requirement failed" in repr(lost) and "Requirement failed" in assert_consistent(lost).text
+    assert "Requirement failed" in repr(lost)
+    page = assert_consistent(lost)
+    assert "Not met: 1 requirement" in page.text and "assert-ref-snapshot-id" in page.text
+    assert any(tag == "details" and "open" in attrs for tag, attrs in page.tags)
 
 
 def test_a_catalog_behind_a_server_is_seen_alike(shop: dn.Catalog, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def frame(frame: GroupFrame) -> GroupStepView:
     so_far = Section(SO_FAR, units.count(frame.num_events, "event"))
     return GroupStepView(
         "Group commit", "", (step, frame.headline), lines, (*grid.sections, so_far),
-        culprit=grid.culprit, met=grid.met, why=grid.why, frame=frame)
+        culprit=grid.culprit, met=grid.met, why=grid.why, unmet=grid.unmet, frame=frame)
 
 
 def _head(view: GroupStepView) -> list[Span]:

@@ -7,6 +7,7 @@ What it does not know: how a grid comes about (``catalog/progress``), how it is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ class GroupView(View):
     met: conflict.ConflictView | None = None
     why: Inline = ""
     """Why it failed, in a sentence."""
+    unmet: Table | None = None
+    """The requirements of an Iceberg table that were not met, and what the table has instead."""
 
 
 def group(grid: GroupCommit) -> GroupView:
@@ -66,7 +69,24 @@ def _with_grid(
     elif error is not None and grid.state != "abandoned":
         why = _error(error)
         sections.append(Section("Error", why))
-    return GroupView(kind, name, tuple(marks), lines, (*sections, *more), culprit=culprit, met=met, why=why)
+    return GroupView(kind, name, tuple(marks), lines, (*sections, *more), culprit=culprit, met=met, why=why,
+                     unmet=None if met is not None else _unmet(error))
+
+
+def _unmet(error: BaseException | None) -> Table | None:
+    """The failed requirements of an error, if it has some."""
+    found = list(getattr(error, "failed_requirements", None) or ())
+    if not found:
+        return None
+    rows = tuple((code(each.get("requirement", {}).get("type", "?")), _pairs(each.get("requirement", {})),
+                  _pairs(each.get("actual"))) for each in found[:options.max_rows])
+    return Table(("requirement", "asks for", "the table has"), rows, len(found), "requirement")
+
+
+def _pairs(value: Any) -> Inline:
+    if not isinstance(value, Mapping):
+        return muted("–") if value is None else code(units.value_of(value))
+    return code(units.pairs({key: one for key, one in value.items() if key != "type"}) or "–")
 
 
 def _state(grid: GroupCommit) -> list[Inline]:
