@@ -35,7 +35,7 @@ from deltanb.errors import (
     add_note,
 )
 from deltanb.options import options
-from deltanb.schema.protocol import CATALOG_MANAGED, FEATURE_PREFIX, supports
+from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
 from deltanb.store.open import store_for
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -103,13 +103,14 @@ class DeltaTables:
         store = store_for(self.warehouse.new_location(name, options.new_id()) if location is None
                           else self.warehouse.table_location(_whole(location), "location"))
         place = store.root
-        settings["properties"] = {**(settings.get("properties") or {}), **MANAGED}
+        table_id = options.new_id()
+        settings["properties"] = {
+            **(settings.get("properties") or {}), **MANAGED, CATALOG_TABLE_ID: table_id}
         if next(store.list_all(""), None) is not None:
             raise TableAlreadyExists(
                 f"{place} is not empty, so no table can be made there; catalog.register_table({str(name)!r}, "
                 "location) takes over one that is there", path=place)
         self.catalog.garbage.record([place], NEW_TABLE, options.clock() + GRACE)
-        table_id = options.new_id()
         is_ours = location is None  # a folder of this name is nobody else's
         try:
             log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, **settings)
@@ -181,8 +182,10 @@ class DeltaTables:
             raise TableNotFound(f"there is no Delta table at {place} to be registered", path=place)
         try:
             if not supports(log.snapshot.protocol, CATALOG_MANAGED):
-                set_properties(log, MANAGED)
-            return self._register(name, log.update())
+                table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or options.new_id()
+                set_properties(log, {**MANAGED, CATALOG_TABLE_ID: table_id})
+            snapshot = log.update()
+            return self._register(name, snapshot, snapshot.properties.get(CATALOG_TABLE_ID))
         except BaseException as error:
             with suppress(Exception):
                 if supports(log.update().protocol, CATALOG_MANAGED):

@@ -21,9 +21,11 @@ from deltanb.schema.features import FEATURES, Feature
 
 __all__ = [
     "CATALOG_MANAGED",
+    "CATALOG_TABLE_ID",
     "FEATURES",
     "Feature",
     "check_by_path",
+    "check_managed",
     "check_readable",
     "check_writable",
     "downgraded",
@@ -42,6 +44,8 @@ logger = get_logger(__name__)
 
 FEATURE_PREFIX = "delta.feature."
 CATALOG_MANAGED = "catalogManaged"
+CATALOG_TABLE_ID = "io.unitycatalog.tableId"
+"""The property that names a managed table's id in its catalog, which clients of Unity Catalog ask for."""
 READER_VERSION_KEY = "delta.minReaderVersion"
 WRITER_VERSION_KEY = "delta.minWriterVersion"
 _AUTOMATIC = [feature for feature in FEATURES.values() if feature.automatic]
@@ -193,6 +197,25 @@ def check_by_path(protocol: Protocol | None, path: str, before: Protocol | None 
             "folder does not. Open it through the catalog, not by path: "
             "deltanb.Catalog(url).table('namespace.table')",
             features=(CATALOG_MANAGED,), path=path)
+
+
+def check_managed(metadata: Metadata, before: Metadata | None, table: str) -> None:
+    """Refuse metadata that takes from a managed table what its catalog needs of it.
+
+    ``before`` is the metadata that was read; None where there was none, or no catalog managed the table.
+
+    Raises:
+        InvalidArgument: in-commit timestamps are off (PROTOCOL.md, "Catalog-managed tables"), or the id of
+            the table is another one.
+    """
+    if not FEATURES["inCommitTimestamp"].is_active_in(metadata):
+        raise InvalidArgument(
+            f"table {table}: a catalog manages it, and orders its commits by their timestamps; "
+            "delta.enableInCommitTimestamps stays true")
+    known = None if before is None else before.configuration.get(CATALOG_TABLE_ID)
+    found = metadata.configuration.get(CATALOG_TABLE_ID)
+    if known is not None and found != known:
+        raise InvalidArgument(f"table {table}: {CATALOG_TABLE_ID} is its id in the catalog and stays {known}")
 
 
 def _is_writable(name: str, metadata: Metadata, writes_data: bool) -> bool:

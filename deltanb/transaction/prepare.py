@@ -136,6 +136,8 @@ def prepare(
     _no_downgrade(read_protocol, protocol, operation, table)
     if not is_managed:
         features.check_by_path(final_protocol, table, read_protocol)
+    elif metadata is not None and features.supports(final_protocol, features.CATALOG_MANAGED):
+        features.check_managed(metadata, read_metadata, table)
     features.check_writable(
         final_protocol, standing, table,
         writes_data=any(isinstance(a, AddFile) and a.data_change for a in others))

@@ -503,3 +503,24 @@ def test_what_was_read_elsewhere_does_not_make_appends_meet(shop: dn.Catalog) ->
     txn.table("shop.orders").append({"id": [9], "price": [count]})
     shop.table("shop.orders").append({"id": [8], "price": [1]})
     assert txn.commit() is not None and shop.table("shop.orders").version == 2
+
+
+def test_no_command_takes_what_the_catalog_needs_of_a_table(catalog: dn.Catalog, tmp_path: Path) -> None:
+    """Its timestamps, and the id that clients of Unity Catalog ask for, whatever becomes of the rest."""
+    dn.create(tmp_path / "lake" / "old", {"id": [1]})
+    table = catalog.register_table("shop.old", tmp_path / "lake" / "old")
+    mine = table.properties["io.unitycatalog.tableId"]
+    assert mine == catalog.store.tables.load("shop.old").table_id
+    table.append({"id": [2]})
+    table.restore(0)
+    assert rows(table) == [{"id": 1}] and table.properties["io.unitycatalog.tableId"] == mine
+    assert table.properties["delta.enableInCommitTimestamps"] == "true"
+    for call in (lambda: table.set_properties({"delta.enableInCommitTimestamps": "false"}),
+                 lambda: table.unset_properties("delta.enableInCommitTimestamps"),
+                 lambda: table.set_properties({"io.unitycatalog.tableId": "another"}),
+                 lambda: table.drop_feature("catalogManaged")):
+        with pytest.raises(errors.DeltaError, match="catalog"):
+            call()
+    table.overwrite({"other": [1]}, overwrite_schema=True)
+    assert table.properties["io.unitycatalog.tableId"] == mine
+    assert "io.unitycatalog.tableId" not in table.clone(tmp_path / "clone").properties

@@ -22,7 +22,14 @@ from deltanb.data.deletion_vectors import relative_path
 from deltanb.errors import InvalidArgument, TableAlreadyExists
 from deltanb.options import options
 from deltanb.safe_text import redacted, without_credentials
-from deltanb.schema.protocol import CATALOG_MANAGED, check_writable, downgraded, merged, supports
+from deltanb.schema.protocol import (
+    CATALOG_MANAGED,
+    CATALOG_TABLE_ID,
+    check_writable,
+    downgraded,
+    merged,
+    supports,
+)
 from deltanb.store.base import LogStore
 from deltanb.store.paths import is_same_table, place_of
 from deltanb.transaction import active
@@ -39,7 +46,7 @@ if TYPE_CHECKING:
 MODES = ("error", "overwrite")
 _OF_THE_SOURCES_LOG = ("delta.inCommitTimestampEnablementVersion",
                        "delta.inCommitTimestampEnablementTimestamp",
-                       "delta.requireCheckpointProtectionBeforeVersion")
+                       "delta.requireCheckpointProtectionBeforeVersion", CATALOG_TABLE_ID)
 """Properties about versions of the source, which the clone does not have."""
 
 

@@ -25,7 +25,7 @@ from deltanb.errors import DataFileNotFound, InvalidArgument
 from deltanb.log.replay import FILES_SCHEMA, key_array
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import with_marks_kept
-from deltanb.schema.protocol import merged
+from deltanb.schema.protocol import CATALOG_TABLE_ID, merged
 from deltanb.store.paths import place_of
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 MAX_NAMED = 5  # files named in an error; there may be thousands
 _KEPT_PROPERTIES = (
     "delta.enableInCommitTimestamps", "delta.inCommitTimestampEnablementVersion",
-    "delta.inCommitTimestampEnablementTimestamp")
-"""They say how the log tells its times, which concerns the commits between as well."""
+    "delta.inCommitTimestampEnablementTimestamp", CATALOG_TABLE_ID)
+"""They say how the log tells its times, which concerns the commits between as well, and whose table it is."""
 
 
 @active.command
