@@ -77,3 +77,13 @@ def running(sync: bool = False) -> Iterator[str]:
             run(*control, "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_connections(url: str) -> None:
+    """Close all other connections to the server, as a restart of it does."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")

@@ -31,6 +31,7 @@ from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.options import SeededIds, set_options
 from deltanb.transaction.delta_log import DeltaLog
+from tests.catalog.postgresql import end_connections
 from tests.faults import disk as disks
 from tests.faults.disk import Disk, Done, Fault, Moment, Strike
 from tests.faults.killed import Killer
@@ -183,7 +184,15 @@ class Place(Disk):
                 Place.of_others = files(Path(place.root)) - there
 
     def _operate(self, kind: str, path: str | None, *work: Any) -> Any:
-        return work[0]() if Place.active is not self else super()._operate(kind, path, *work)
+        if Place.active is not self:
+            return work[0]()
+        strike = self.strike
+        if strike is None or strike.fault != "restart" or len(self.done) != strike.place:
+            return super()._operate(kind, path, *work)
+        self.struck = Done(kind, str(self._below(path)))
+        self.done.append(self.struck)
+        end_connections(url_of(Path(self.root).parent))
+        return work[0]()
 
     def _watched(self, engine: Any) -> Any:
         dialect = engine.dialect

@@ -17,7 +17,7 @@ import pytest
 from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.store import CatalogStore
 from deltanb.options import set_options
-from tests.catalog.struck import COMMANDS, CatalogTrials
+from tests.catalog.struck import COMMANDS, OF_THE_DATABASE, CatalogTrials
 from tests.faults.disk import Strike
 from tests.faults.killed import Killer
 
@@ -94,3 +94,16 @@ def test_faults_are_found(
     monkeypatch.setattr(owner, attribute, broken)
     found = trials.complaints(command, strike)
     assert any(word in complaint for complaint in found), found
+
+
+# -- a database that is started anew -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("new_url", ["postgresql"], indirect=True)
+def test_a_database_that_is_started_anew_at_any_statement_of_a_commit(trials: CatalogTrials) -> None:
+    done = trials.reference("two tables").done
+    begins = next(at for at, one in enumerate(done) if one.kind == "change") - 2
+    strikes = [Strike(at, "before", "restart") for at, one in enumerate(done)
+               if at >= begins and one.name.startswith(OF_THE_DATABASE)]
+    assert len(strikes) > 10
+    assert [complaint for strike in strikes for complaint in trials.complaints("two tables", strike)] == []

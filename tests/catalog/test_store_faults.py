@@ -15,6 +15,7 @@ from deltanb.catalog.store import CatalogStore
 from deltanb.catalog.tables import sa
 from deltanb.errors import CommitOutcomeUnknown, MaxCommitRetriesExceeded, StorageError
 from tests.catalog.conftest import Tables, step
+from tests.catalog.postgresql import end_connections
 from tests.catalog.script import Held, Running, at_commit, die, each_statement, in_child, until_blocked
 
 on_postgresql = pytest.mark.parametrize("new_url", ["postgresql"], indirect=True)
@@ -194,16 +195,6 @@ def test_an_interrupt_before_the_commit_leaves_nothing(store: CatalogStore, tabl
 
 
 # Transactions that PostgreSQL ends
-
-
-def end_connections(url: str) -> None:
-    """Close all other connections to the server, as a restart of it does."""
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
-            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 
 
 @on_postgresql

@@ -25,7 +25,7 @@ from unittest.mock import patch
 from deltanb.store import local as stores
 
 Moment = Literal["before", "half", "after"]
-Fault = Literal["kill", "ENOSPC", "EROFS", "EIO", "interrupt", "down"]
+Fault = Literal["kill", "ENOSPC", "EROFS", "EIO", "interrupt", "down", "restart"]
 
 CALLS = ("open", "write", "fsync", "close", "link", "rename", "replace", "unlink", "remove", "mkdir", "rmdir",
          "read", "stat", "scandir")
