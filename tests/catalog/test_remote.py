@@ -246,6 +246,49 @@ def test_iceberg_commits_whose_answer_is_lost(shop: dn.Catalog, wire: Wire) -> N
     assert not shop.history(1)[0].summary.startswith("commit")
 
 
+def interrupted_after(send: Callable[[], Any]) -> Any:
+    send()
+    raise KeyboardInterrupt
+
+
+def interrupted_before(send: Callable[[], Any]) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("does", "status"), [
+    (interrupted_after, "committed"), (interrupted_before, "failed")])
+def test_an_interrupted_commit_is_asked_for(
+    shop: dn.Catalog, wire: Wire, tmp_path: Path, does: Any, status: str
+) -> None:
+    wire.script(RATIFY, does)
+    txn = shop.transaction()
+    order(txn)
+    with pytest.raises(KeyboardInterrupt):
+        txn.commit()
+    assert txn.status == status and OUTCOME in wire.asked
+    assert numbers(shop) == ((2, 2) if status == "committed" else (1, 1))
+
+
+def test_an_interrupted_creation_is_asked_for(shop: dn.Catalog, wire: Wire, tmp_path: Path) -> None:
+    register = "/deltanb/v1/tables/register"
+    late: list[Callable[[], Any]] = []
+
+    def interrupted_on_its_way(send: Callable[[], Any]) -> Any:
+        late.append(send)
+        raise KeyboardInterrupt
+
+    before = tree(tmp_path / "lake")
+    wire.script(register, interrupted_on_its_way)
+    with pytest.raises(KeyboardInterrupt):
+        shop.create_table("shop.bills", {"id": [1]})
+    assert late[0]().status_code == 400 and tree(tmp_path / "lake") == before
+    wire.script(register, interrupted_after)
+    with pytest.raises(KeyboardInterrupt) as found:
+        shop.create_table("shop.bills", {"id": [1]})
+    assert "created despite" in found.value.__notes__[0]
+    assert shop.table("shop.bills").to_arrow().num_rows == 1
+
+
 # -- servers that go ---------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ from deltanb.catalog.server.endpoints import ENDPOINTS, PREFIX, Endpoint
 from deltanb.catalog.server.etags import etag_of
 from deltanb.catalog.server.messages import Reply, Request
 from deltanb.catalog.server.more_endpoints import MORE_ENDPOINTS
-from deltanb.catalog.server.openapi import description
+from deltanb.catalog.server.more_openapi import whole_description
 from deltanb.catalog.server.refusals import refusal, refused
 from deltanb.catalog.server.service import Service, not_found
 from deltanb.catalog.server.tables import is_minimal
@@ -175,7 +175,7 @@ class _Door:
 
     async def openapi(self, http: HttpRequest) -> Response:
         """The description of all endpoints."""
-        return Response(msgspec.json.encode(description()), media_type="application/json")
+        return Response(msgspec.json.encode(whole_description()), media_type="application/json")
 
     async def no_route(self, http: HttpRequest, error: Exception) -> Response:
         """No such path, or not by this method."""

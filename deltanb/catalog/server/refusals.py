@@ -32,6 +32,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.Unauthorized, 401, "NotAuthorizedException"),
     (errors.Forbidden, 403, "ForbiddenException"),
     (errors.TableNotFound, 404, "NoSuchTableException"),
+    (errors.VersionNotFound, 404, "NotFoundException"),
     (errors.NamespaceNotFound, 404, "NoSuchNamespaceException"),
     (errors.TableAlreadyExists, 409, "AlreadyExistsException"),
     (errors.NamespaceAlreadyExists, 409, "AlreadyExistsException"),

@@ -191,7 +191,8 @@ def test_what_a_commit_says_is_what_counts(client: Client, orders: Table) -> Non
             "type": "array", "element-type": "string", "contains-null": True}}]}
     schema = {"type": "struct", "fields": [columns["fields"][0], {**columns["fields"][1], "type": {
         "type": "array", "elementType": "string", "containsNull": True}}]}
-    configuration = {"delta.enableInCommitTimestamps": "true", "owner": "ada"}
+    configuration = {"delta.enableInCommitTimestamps": "true", "io.unitycatalog.tableId": orders.id,
+                     "owner": "ada"}
     action = orders.metadata(schemaString=json.dumps(schema), configuration=configuration)
     domain = {"domainMetadata": {"domain": "delta.clustering", "removed": False, "configuration": json.dumps(
         {"clusteringColumns": [["id"]]})}}

@@ -18,11 +18,11 @@ from deltanb.catalog.commits import staged_name
 from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.managed import commit_info_of, kept_of
 from deltanb.catalog.rows import DeltaState
-from deltanb.catalog.server.unity.forms import TABLE_ID, bare
+from deltanb.catalog.server.unity.forms import bare
 from deltanb.catalog.store import Commit
 from deltanb.damage import reading
 from deltanb.errors import InvalidArgument
-from deltanb.schema.protocol import CATALOG_MANAGED
+from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID
 from deltanb.store.base import LogStore
 
 __all__ = ["Content", "configuration_of", "disagreement", "require_managed", "staged"]
@@ -112,8 +112,9 @@ def require_managed(protocol: Json, metadata: Json, table_id: str | None = None)
     properties = metadata.get("configuration") or {}
     if properties.get("delta.enableInCommitTimestamps") != "true":
         raise InvalidArgument("properties: a managed table has delta.enableInCommitTimestamps=true")
-    if table_id is not None and properties.get(TABLE_ID) != table_id:
-        raise InvalidArgument(f"properties: {TABLE_ID} is {table_id}, found {properties.get(TABLE_ID)}")
+    if table_id is not None and properties.get(CATALOG_TABLE_ID) != table_id:
+        found_id = properties.get(CATALOG_TABLE_ID)
+        raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is {table_id}, found {found_id}")
 
 
 def disagreement(updates: Mapping[str, Json], after: Content) -> None:

@@ -22,7 +22,6 @@ from deltanb.catalog.server.messages import NoSuchCatalog, Reply, Request
 from deltanb.catalog.server.unity.commits import Content, configuration_of, disagreement, require_managed
 from deltanb.catalog.server.unity.forms import (
     COUNT,
-    TABLE_ID,
     columns_of,
     domains_of,
     is_derived,
@@ -43,6 +42,7 @@ from deltanb.errors import (
 )
 from deltanb.options import options
 from deltanb.safe_text import get_logger, shown
+from deltanb.schema.protocol import CATALOG_TABLE_ID
 from deltanb.store.open import store_for
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -101,7 +101,7 @@ def staging_table(request: Request) -> Reply:
         "table-id": table_id, "table-type": "MANAGED", "location": location,
         "storage-credentials": [_credential(location, "READ_WRITE")], "required-protocol": PROTOCOL,
         "suggested-protocol": {"reader-features": [], "writer-features": []},
-        "required-properties": {"delta.enableInCommitTimestamps": "true", TABLE_ID: table_id},
+        "required-properties": {"delta.enableInCommitTimestamps": "true", CATALOG_TABLE_ID: table_id},
         "suggested-properties": {}})
 
 
@@ -131,7 +131,7 @@ def create_table(request: Request) -> Reply:
     if snapshot.version != 0:
         raise InvalidArgument(f"location: its log is at version {snapshot.version}, and must be at 0")
     protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
-    table_id = body["properties"][TABLE_ID]
+    table_id = body["properties"][CATALOG_TABLE_ID]
     require_managed(protocol, metadata, table_id)
     domains = {name: configuration_of(each.configuration)
                for name, each in snapshot.domain_metadata.items()}
@@ -146,9 +146,9 @@ def create_table(request: Request) -> Reply:
 def _staging_place(request: Request, body: Json) -> str:
     """The folder of the sender's staging table that a request means."""
     location = request.service.tables.warehouse.table_location(body["location"], "location")
-    table_id = body["properties"].get(TABLE_ID)
+    table_id = body["properties"].get(CATALOG_TABLE_ID)
     if table_id is None:
-        raise InvalidArgument(f"properties: {TABLE_ID} is missing; it is the staging table's id")
+        raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is missing; it is the staging table's id")
     place = store_for(location).root
     if place not in _staging_places(request, table_id):
         raise InvalidArgument(f"location: there is no staging table {shown(table_id)} of yours at it")

@@ -18,11 +18,8 @@ from deltanb.catalog.store import Commit, Tail
 from deltanb.safe_text import shown
 from deltanb.schema.protocol import FEATURE_PREFIX
 
-__all__ = ["TABLE_ID", "bare", "columns_of", "columns_value", "commit_of", "domains_of", "is_derived",
+__all__ = ["bare", "columns_of", "columns_value", "commit_of", "domains_of", "is_derived",
            "last_change", "loaded_value", "protocol_of", "uniform_of"]
-
-TABLE_ID = "io.unitycatalog.tableId"
-"""The property in which a table's log has the id that its catalog gave it."""
 
 MAX_DEPTH = 100  # of nested types
 COUNT = whole(64, least=0)

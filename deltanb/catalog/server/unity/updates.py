@@ -22,7 +22,6 @@ from deltanb.catalog.rows import TableRow
 from deltanb.catalog.server.unity.commits import disagreement, require_managed, staged
 from deltanb.catalog.server.unity.forms import (
     COUNT,
-    TABLE_ID,
     columns_of,
     commit_of,
     domains_of,
@@ -37,6 +36,7 @@ from deltanb.catalog.tables import delta_tables
 from deltanb.errors import InvalidArgument, TableNotFound
 from deltanb.log.commits import commit_name
 from deltanb.options import options
+from deltanb.schema.protocol import CATALOG_TABLE_ID
 from deltanb.store.base import LogStore
 from deltanb.store.open import store_for
 
@@ -213,7 +213,7 @@ def _commit(
             f"{MAX_UNPUBLISHED}; publish them, and say so by {PUBLISHED}")
     after = staged(files, commit, row.delta)
     before = json.loads(row.delta.metadata or "{}").get("configuration") or {}
-    require_managed(after.protocol, after.metadata, before.get(TABLE_ID))
+    require_managed(after.protocol, after.metadata, before.get(CATALOG_TABLE_ID))
     disagreement(update.actions, after)
     txn_id = after.info["txnId"]
     verdict = store.ratify(txn_id, principal, [DeltaCommit(
@@ -245,7 +245,7 @@ def _rewrite(store: CatalogStore, row: TableRow, update: Update) -> None:
     setting = dict(_given(update.actions, "set-properties", "updates"))
     removing = list(_given(update.actions, "remove-properties", "removals"))
     for name in (*setting, *removing):
-        if name.startswith("delta.") or name == TABLE_ID:
+        if name.startswith("delta.") or name == CATALOG_TABLE_ID:
             raise InvalidArgument(f"set-properties: {name} has a place in the table's log, and comes with an "
                                   "add-commit")
     metadata = json.loads(row.delta.metadata or "{}")
