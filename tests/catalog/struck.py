@@ -42,6 +42,8 @@ Work = Callable[[dn.Catalog], Any]
 World = dict[str, dict[str, Any]]
 FIRST, SECOND = 1, 2
 """Seeds of ids: of the run that is struck, like the one that is not, and of the run after it."""
+OF_ONE_RUN = re.compile(r"TimestampEnablement|\.tableId$")
+"""Properties whose values are times and ids."""
 SAMPLE, MAX_AT_COMMITS = 8, 18
 """Strikes tried of each command in a usual run, beside those at its COMMITs."""
 
@@ -434,7 +436,7 @@ def world(catalog: dn.Catalog) -> World:
     """All tables of a catalog at one instant, as somebody sees them who asks it."""
     return {name: {
         "version": table.version, "rows": rows(table.to_arrow()),
-        "properties": {k: v for k, v in table.properties.items() if "TimestampEnablement" not in k},
+        "properties": {k: v for k, v in table.properties.items() if not OF_ONE_RUN.search(k)},
         "description": table.metadata.description,
         "operations": [entry.operation for entry in table.history()],
     } for name, table in catalog.snapshot(catalog.list_tables("shop")).items()}
