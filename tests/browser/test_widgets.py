@@ -40,8 +40,25 @@ CommitTimeline([Track(v, max(0, v - 1), "WRITE", f"writer {v % 3}", "append", 1)
 WIDE = """\
 wide = dn.create("wide", {f"a_column_with_a_long_name_{n}": ["x" * 60] for n in range(12)})
 wide.time_travel()"""
+GROUP = """\
+catalog = dn.Catalog("sqlite:///shop.db", warehouse="shop")
+catalog.create_namespace("shop")
+for name in ("orders", "totals"):
+    catalog.create_table(f"shop.{name}", {"n": [1]})
+both = catalog.transaction()
+for name in ("orders", "totals"):
+    both.table(f"shop.{name}").update({"n": "n + 1"})
+both.stepper()"""
+TIED = """\
+for name in ("menu", "stock"):
+    catalog.create_table(f"shop.{name}", {"n": [1]})
+with catalog.transaction() as txn:
+    for name in ("menu", "stock"):
+        txn.table(f"shop.{name}").append({"n": [2]})
+catalog.timeline()"""
 MAX_TABS = 12  # from a stepper's first button to its last
 APPEND = (0x2B, 0x51, 0xFB)  # --dnb-append
+NEUTRAL = (0x7A, 0x7A, 0x7A)  # of a line that ties
 MAX_STEPS = 20  # of a commit that loses one race; it has ten
 # Pixels of a colour, and how opaque the corner is.
 DRAWN = """(canvas, [r, g, b]) => {
@@ -68,7 +85,7 @@ def opened(request: pytest.FixtureRequest, browser: Any, server: Server) -> Iter
     app, theme = request.param
     server.set_theme(theme)
     reader = Reader(browser.new_context(viewport=VIEW), server)
-    path = server.write(f"lesson-{app}-{theme}", TIMELINE, STEPPER, TRAVEL, KEYS, MANY, WIDE)
+    path = server.write(f"lesson-{app}-{theme}", TIMELINE, STEPPER, TRAVEL, KEYS, MANY, WIDE, GROUP, TIED)
     yield Lesson(reader.run(path, app), reader, app)
     reader.context.close()
     server.end_kernels()
@@ -228,6 +245,43 @@ def test_a_wide_table_stays_in_its_cell(lesson: Lesson, picture: Picture) -> Non
         "nodes => Math.max(...nodes.map(node => node.scrollWidth - node.clientWidth))")
     assert inside > 0  # it is wider than the cell, and scrolls there
     picture(shown)
+
+
+def test_a_commit_of_two_tables_fails_at_the_table_that_is_chosen(lesson: Lesson, picture: Picture) -> None:
+    shown = cell(lesson.page, 6)
+    rich, heading = shown.locator(".dnb-rich"), shown.locator(".dnb-rich p").first
+    step = shown.get_by_role("button", name=re.compile("step|next"))
+    table, kind = shown.locator("select").nth(0), shown.locator("select").nth(1)
+    step.click()
+    expect(heading).to_contain_text("step 1")
+    table.select_option(label="shop.totals")
+    kind.select_option(label="delete what you read")
+    shown.get_by_role("button", name="let another writer win now").click()
+    expect(heading).to_contain_text("another writer has shop.totals v1 now")
+    for _ in range(MAX_STEPS):
+        before = heading.inner_text()
+        if "failed at" in before:
+            break
+        step.click()
+        expect(heading).not_to_have_text(before)
+    expect(heading).to_contain_text("failed at shop.totals (ConcurrentDeleteRead)")
+    marked = rich.locator("tr.dnb-mark").first
+    assert "shop.totals" in marked.inner_text() and "✕ v1" in marked.inner_text()
+    expect(rich.get_by_text("Your transaction")).to_be_visible()
+    right = "node => node.getBoundingClientRect().right"
+    assert rich.last.evaluate(right) <= shown.locator(".jp-OutputArea").first.evaluate(right)
+    picture(shown)
+
+
+def test_tables_of_one_transaction_are_tied_in_the_chart(lesson: Lesson, picture: Picture) -> None:
+    canvas = cell(lesson.page, 7).locator(".vega-embed canvas")
+    canvas.scroll_into_view_if_needed()
+    expect(canvas).to_be_visible()
+    pixels, corner = canvas.evaluate(DRAWN, APPEND)
+    assert pixels > 300 and corner == 0
+    ties, _ = canvas.evaluate(DRAWN, NEUTRAL)
+    assert ties > 25
+    picture(canvas)
 
 
 def drag(page: Any, handle: Any, to: float, still: Callable[[], bool] = lambda: True) -> None:
