@@ -13,7 +13,8 @@ from tests.transaction import test_scenarios
 
 @pytest.mark.parametrize("scenario", test_scenarios.SCENARIOS, ids=lambda s: s["id"])
 def test_scenario_is_shown(scenario: dict[str, Any]) -> None:
-    log, txn, error = test_scenarios.run(scenario)
+    place, txn, error = test_scenarios.run(scenario)
+    log = place.log
     for obj in (txn, log, log.update()):
         assert_consistent(obj)
     found = getattr(error, "conflict", None)
