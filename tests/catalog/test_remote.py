@@ -77,8 +77,8 @@ class Wire:
             scripts = self._scripts.get(path)
             does = scripts.pop(0) if scripts else lambda send: send()
 
-            def send() -> Any:
-                if not client.is_closed:
+            def send(late: bool = False) -> Any:
+                if not late:
                     return request(client, method, url, **more)
                 with httpx.Client() as fresh:
                     return request(fresh, method, url, **more)
@@ -145,7 +145,7 @@ def test_a_request_that_got_lost_is_sent_again(shop: dn.Catalog, wire: Wire) -> 
 
 
 def test_a_request_that_comes_late_can_do_nothing_any_more(shop: dn.Catalog, wire: Wire) -> None:
-    late: list[Callable[[], Any]] = []
+    late: list[Callable[..., Any]] = []
 
     def delayed(send: Callable[[], Any]) -> Any:
         late.append(send)
@@ -159,13 +159,13 @@ def test_a_request_that_comes_late_can_do_nothing_any_more(shop: dn.Catalog, wir
     assert txn.status == "failed"
     staged = Path(shop.table("shop.orders").path) / STAGED_FOLDER
     assert not list(staged.iterdir())
-    answer = late[0]()
+    answer = late[0](late=True)
     assert answer.status_code == 400 and numbers(shop) == (1, 1)
 
 
 def test_one_that_is_late_and_was_not_given_up_lands(shop: dn.Catalog, wire: Wire) -> None:
     """The control: it is the outcome that was asked for that keeps it from landing."""
-    late: list[Callable[[], Any]] = []
+    late: list[Callable[..., Any]] = []
 
     def delayed(send: Callable[[], Any]) -> Any:
         late.append(send)
@@ -177,7 +177,7 @@ def test_one_that_is_late_and_was_not_given_up_lands(shop: dn.Catalog, wire: Wir
     order(txn)
     with pytest.raises(errors.CommitOutcomeUnknown):
         txn.commit()
-    assert late[0]().status_code == 200 and numbers(shop) == (2, 2)
+    assert late[0](late=True).status_code == 200 and numbers(shop) == (2, 2)
 
 
 def test_no_file_is_deleted_while_the_fate_is_open(shop: dn.Catalog, wire: Wire, tmp_path: Path) -> None:
@@ -230,6 +230,16 @@ def test_what_is_never_answered_is_unknown_and_what_is_never_sent_is_certain(
         shop.table("shop.orders")
 
 
+def test_an_answer_that_is_lost_disturbs_no_other_request(shop: dn.Catalog, wire: Wire) -> None:
+    def meanwhile(send: Callable[[], Any]) -> Any:
+        wire.script("/v1/namespaces", lost_answer, lost_answer)
+        shop.create_namespace("attic")
+        return send()
+
+    wire.script("/deltanb/v1/instant", meanwhile)
+    assert shop.store.instant() > 0 and shop.list_namespaces() == ["attic", "shop"]
+
+
 def test_iceberg_commits_whose_answer_is_lost(shop: dn.Catalog, wire: Wire) -> None:
     pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
     wire.script("/v1/namespaces/shop/tables", lost_answer)
@@ -271,7 +281,7 @@ def test_an_interrupted_commit_is_asked_for(
 
 def test_an_interrupted_creation_is_asked_for(shop: dn.Catalog, wire: Wire, tmp_path: Path) -> None:
     register = "/deltanb/v1/tables/register"
-    late: list[Callable[[], Any]] = []
+    late: list[Callable[..., Any]] = []
 
     def interrupted_on_its_way(send: Callable[[], Any]) -> Any:
         late.append(send)
@@ -281,7 +291,7 @@ def test_an_interrupted_creation_is_asked_for(shop: dn.Catalog, wire: Wire, tmp_
     wire.script(register, interrupted_on_its_way)
     with pytest.raises(KeyboardInterrupt):
         shop.create_table("shop.bills", {"id": [1]})
-    assert late[0]().status_code == 400 and tree(tmp_path / "lake") == before
+    assert late[0](late=True).status_code == 400 and tree(tmp_path / "lake") == before
     wire.script(register, interrupted_after)
     with pytest.raises(KeyboardInterrupt) as found:
         shop.create_table("shop.bills", {"id": [1]})

@@ -22,6 +22,8 @@ import os
 import re
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from deltanb import errors
@@ -107,8 +109,10 @@ class Connection:
         if client is not None and self._pid == os.getpid():
             client.close()
 
-    def ask(self, path: str, value: Any, answer: Check, method: str = "POST") -> Any:
-        """What the server says to a question.
+    def ask(
+        self, path: str, value: Any, answer: Check, method: str = "POST", fresh: bool = False
+    ) -> Any:
+        """What the server says to a question; asked on a ``fresh`` connection if that is wanted.
 
         Raises:
             DeltaError: what it refuses.
@@ -116,13 +120,12 @@ class Connection:
         """
         for last in (False, True):
             try:
-                return self._sent(method, path, value, {}, answer)
+                return self._sent(method, path, value, {}, answer, fresh or last)
             except Refusal as refusal:
                 raise refusal.error from None
             except _NoAnswer as error:
                 if last or error.is_certain:
                     raise self._unreachable(error) from error
-                self.close()
         raise AssertionError("unreachable")
 
     def change(
@@ -137,16 +140,15 @@ class Connection:
         """
         headers = {"Idempotency-Key": key or new_key()}
         unknown: _NoAnswer | None = None
-        for _ in range(TRIES):
+        for number in range(TRIES):
             try:
-                return self._sent(method, path, value, headers, answer)
+                return self._sent(method, path, value, headers, answer, fresh=number > 0)
             except Refusal as refusal:
                 raise refusal.error from None
             except _NoAnswer as error:
                 if error.is_certain and unknown is None:
                     raise self._unreachable(error) from error
                 unknown = error
-                self.close()
         self._unknown(unknown)
 
     def once(self, path: str, value: Any, answer: Check) -> Any:
@@ -162,7 +164,6 @@ class Connection:
         except _NoAnswer as error:
             if error.is_certain:
                 raise self._unreachable(error) from error
-            self.close()
             self._unknown(error)
 
     def _unknown(self, reason: object) -> NoReturn:
@@ -173,7 +174,10 @@ class Connection:
     def _unreachable(self, reason: object) -> StorageError:
         return StorageError(f"the catalog at {self.url} cannot be asked: {reason}", path=self.url)
 
-    def _sent(self, method: str, path: str, value: Any, headers: dict[str, str], answer: Check) -> Any:
+    def _sent(
+        self, method: str, path: str, value: Any, headers: dict[str, str], answer: Check,
+        fresh: bool = False,
+    ) -> Any:
         """The answer, checked.
 
         Raises:
@@ -185,7 +189,8 @@ class Connection:
         given["headers"] = {**self._headers, **given.get("headers", {}), **headers}
         httpx = self._httpx
         try:
-            reply = self._open().request(method, f"{self.url}{path}", **given)
+            with self._connected(fresh) as client:
+                reply = client.request(method, f"{self.url}{path}", **given)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as e:
             raise _NoAnswer(e, is_certain=True) from e
         except httpx.HTTPError as error:
@@ -197,11 +202,18 @@ class Connection:
         except ValueError as error:  # InvalidArgument is one
             raise _NoAnswer(f"its answer cannot be understood: {error}") from error
 
-    def _open(self) -> Any:
+    @contextmanager
+    def _connected(self, fresh: bool) -> Iterator[Any]:
+        """The connections that all threads share, or one that nothing came over yet."""
+        if fresh:
+            with self._httpx.Client(timeout=self._timeout) as client:
+                yield client
+            return
         with self._lock:
             if self._client is None or self._pid != os.getpid():  # no two processes on one connection
                 self._client, self._pid = self._httpx.Client(timeout=self._timeout), os.getpid()
-            return self._client
+            client = self._client
+        yield client
 
 
 def _refusal(reply: Any) -> Exception:

@@ -159,9 +159,9 @@ class RemoteStore:
         """
         with self._lock:
             attempts = list(self._open.get(txn_id, ()))
-        self.connection.close()  # an answer that comes late must not be taken for this one's
         found = self.connection.ask(
-            f"{OWN}/outcome", {"txn-id": txn_id, "attempts": attempts}, record({"seq": maybe(VERSION)}))
+            f"{OWN}/outcome", {"txn-id": txn_id, "attempts": attempts}, record({"seq": maybe(VERSION)}),
+            fresh=True)
         with self._lock:
             self._open.pop(txn_id, None)
         return None if found["seq"] is None else Ratified(found["seq"])
