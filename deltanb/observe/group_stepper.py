@@ -39,7 +39,9 @@ class GroupStepper(Displayable, Stepped):
         IllegalStateError: the transaction has ended, or there is nothing to commit.
 
     >>> import deltanb as dn
-    >>> _ = dn.teaching(seed=1)
+    >>> from itertools import count
+    >>> numbers = count(1)  # tables are taken in the order of their ids
+    >>> _ = dn.set_options(new_id=lambda: f"{next(numbers):08x}-0000-4000-8000-000000000000")
     >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
     >>> catalog.create_namespace("shop")
     >>> for name in ("orders", "totals"):
@@ -49,13 +51,13 @@ class GroupStepper(Displayable, Stepped):
     ...     _ = txn.table(f"shop.{name}").append({"id": [3]})
     >>> stepper = txn.stepper()
     >>> line = stepper.step()
-    1 prepare shop.totals: 1 action, read v0
+    1 prepare shop.orders: 1 action, read v0
     >>> line = stepper.rival("append here", "shop.orders", "ben")
     ben: appended 2 rows where you write, shop.orders v1
     >>> line = stepper.run()
-    2 stage shop.totals: v1, where nobody counts it
-    3 prepare shop.orders: 1 action, read v0
-    4 stage shop.orders: v1, where nobody counts it
+    2 stage shop.orders: v1, where nobody counts it
+    3 prepare shop.totals: 1 action, read v0
+    4 stage shop.totals: v1, where nobody counts it
     5 ratify: 2 tables, all or none
     6 refused: shop.orders has v1 already, who wrote it?
     7 lost shop.orders: v1 exists (ben WRITE)
@@ -67,8 +69,8 @@ class GroupStepper(Displayable, Stepped):
     13 tell shop.totals: v1 is its newest version
     14 tell shop.orders: v2 is its newest version
     15 committed as transaction 4: all of 2 tables, at once
-    16 publish shop.totals: v1 into its folder
-    17 publish shop.orders: v2 into its folder
+    16 publish shop.orders: v2 into its folder
+    17 publish shop.totals: v1 into its folder
     18 done: every version is in its folder
     """
 
