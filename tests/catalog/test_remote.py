@@ -333,6 +333,24 @@ def test_urls_that_are_none() -> None:
             dn.connect(url)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("answer", "error"), [
+    (httpx.Response(404, text="not here"), errors.InvalidArgument),
+    (httpx.Response(404, json={"error": {"message": "no", "type": "NotFoundException", "code": 404}}),
+     errors.InvalidArgument),
+    (httpx.Response(200, text="<html>"), errors.StorageError),
+    (httpx.Response(200, json={"name": "x"}), errors.StorageError),
+    (httpx.Response(302, headers={"Location": "http://localhost"}), errors.StorageError),
+    (httpx.Response(503, text="busy"), errors.StorageError),
+    (httpx.Response(400, json={"error": 7}), errors.InvalidArgument),
+    (httpx.Response(400, json={"error": {"message": "no"}}, headers={"Deltanb-Error": "[]"}),
+     errors.InvalidArgument),
+])
+def test_servers_of_another_kind(wire: Wire, answer: httpx.Response, error: type[Exception]) -> None:
+    wire.script("/deltanb/v1/config", lambda send: answer, lambda send: answer)
+    with pytest.raises(error, match="localhost:1"):
+        dn.connect("http://localhost:1")
+
+
 # -- who may do what ---------------------------------------------------------------------------------
 
 

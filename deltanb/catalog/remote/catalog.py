@@ -28,7 +28,7 @@ def connect(url: str, token: str | None = None, timeout: float = TIMEOUT) -> Cat
         timeout: seconds for an answer.
 
     Raises:
-        InvalidArgument: the URL is malformed.
+        InvalidArgument: the URL is malformed, or another kind of server answers there.
         StorageError: nothing answers there.
         Unauthorized: the server wants another token.
         MissingDependency: httpx is not installed: ``pip install 'deltanb[catalog]'``.

@@ -62,6 +62,7 @@ class RemoteRatified(Ratified):
     metadata_locations: tuple[str, ...]
 
 
+_CONFIG = record({"name": text, "warehouse": text})
 _RATIFIED = record({"metadata-locations": array(text)}, {"seq": VERSION})
 
 
@@ -69,7 +70,7 @@ class RemoteStore:
     """The catalog that a server at ``url`` serves.
 
     Raises:
-        InvalidArgument: the URL is malformed.
+        InvalidArgument: the URL is malformed, or another kind of server answers there.
         MissingDependency: httpx is not installed.
         StorageError: nothing answers there.
         Unauthorized: the server wants another token.
@@ -77,7 +78,11 @@ class RemoteStore:
 
     def __init__(self, url: str, token: str | None = None, timeout: float = TIMEOUT) -> None:
         self.connection = Connection(url, token, timeout)
-        found = self.connection.ask(f"{OWN}/config", None, record({"name": text, "warehouse": text}), "GET")
+        try:
+            found = self.connection.ask(f"{OWN}/config", None, _CONFIG, "GET")
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{self.url} serves no catalog of this library ({error}); 'deltanb serve' "
+                                  "begins one") from None
         self.name: str = found["name"]
         self.warehouse: str = found["warehouse"]
         """Where its tables' files are."""
