@@ -10,6 +10,8 @@ import json
 import logging
 from typing import TextIO
 
+from deltanb.safe_text import get_logger, safe
+
 __all__ = ["JsonLines", "log_to"]
 
 
@@ -26,9 +28,9 @@ class JsonLines(logging.Formatter):
         message = record.getMessage()
         if message.startswith('{"event":') and not record.exc_info:
             return message
-        line = {"event": "log", "level": record.levelname, "logger": record.name, "message": message}
+        line = {"event": "log", "level": record.levelname, "logger": record.name, "message": safe(message)}
         if record.exc_info:
-            line["exception"] = record.exc_text or self.formatException(record.exc_info)
+            line["exception"] = safe(record.exc_text or self.formatException(record.exc_info))
         return json.dumps(line)
 
 
@@ -36,5 +38,5 @@ def log_to(stream: TextIO) -> None:
     """Write the log of this process to a stream; of other libraries, warnings and worse."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
-    logging.getLogger().addHandler(handler)
-    logging.getLogger("deltanb").setLevel(logging.INFO)
+    logging.root.addHandler(handler)
+    get_logger("deltanb").setLevel(logging.INFO)

@@ -67,7 +67,8 @@ def test_each_request_is_a_line_of_json(tmp_path: Path, caplog: pytest.LogCaptur
         own = httpx.get(f"{server.url}/v1/namespaces/no%0Ape?token=hunter2",
                         headers={"X-Request-Id": "abc-1", "Authorization": "Bearer hunter2"})
         other = httpx.get(f"{server.url}/nothing", headers={"X-Request-Id": "a b"})
-    lines = [json.loads(record.message) for record in caplog.records if "request" in record.message]
+    messages = [record.getMessage() for record in caplog.records]
+    lines = [json.loads(message) for message in messages if "request" in message]
     assert [(line["endpoint"], line["method"], line["path"], line["status"]) for line in lines] == [
         ("load_namespace", "GET", "/v1/namespaces/no\npe", 400), (None, "GET", "/nothing", 404)]
     assert own.headers["x-request-id"] == lines[0]["request-id"] == "abc-1"
