@@ -91,6 +91,11 @@ class StagedTable(DeltaTable):
         self._writable("clone")
         raise AssertionError
 
+    def convert(self, *args: Any, **settings: Any) -> NoReturn:  # type: ignore[override]
+        """Refused: a folder that is converted is another table, with a commit of its own."""
+        self._writable("convert")
+        raise AssertionError
+
     def generate(self, mode: str = "symlink_format_manifest") -> NoReturn:
         """Refused: manifests are for other engines, which cannot see what is staged here."""
         self._writable("generate")
@@ -164,7 +169,7 @@ class TableTransaction(StagedTable):
 
 
 OF_THEIR_OWN = frozenset({
-    "vacuum", "optimize", "purge", "restore", "clone", "generate", "drop_feature", "add_feature",
+    "vacuum", "optimize", "purge", "restore", "clone", "convert", "generate", "drop_feature", "add_feature",
     "upgrade_protocol", "sync_identity", "start_transaction", "transaction"})
 """What makes commits of its own, or has to see the table as others see it."""
 

@@ -279,9 +279,12 @@ REFUSED: dict[str, Callable[[DeltaTable], Any]] = {
     "purge": lambda txn: txn.purge(),
     "restore": lambda txn: txn.restore(0),
     "clone": lambda txn: txn.clone("elsewhere"),
+    "convert": lambda txn: txn.convert("elsewhere"),
     "generate": lambda txn: txn.generate(),
     "drop_feature": lambda txn: txn.drop_feature("deletionVectors"),
     "add_feature": lambda txn: txn.add_feature("deletionVectors"),
+    "upgrade_protocol": lambda txn: txn.upgrade_protocol(3, 7),
+    "sync_identity": lambda txn: txn.sync_identity("n"),
     "start_transaction": lambda txn: txn.start_transaction(),
     "transaction": lambda txn: txn.transaction(),
 }

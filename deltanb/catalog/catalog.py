@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.catalog import pyiceberg_client
+from deltanb.catalog.arguments import as_list, as_mapping, as_place
 from deltanb.catalog.delta import DeltaTables
 from deltanb.catalog.history import CatalogHistory, Entry
 from deltanb.catalog.iceberg_table import IcebergTable
@@ -117,7 +118,7 @@ class Catalog(Displayable):
             NamespaceNotFound: the one above it is not there.
             InvalidArgument: a part that no name may have.
         """
-        self.store.namespaces.create(name, properties)
+        self.store.namespaces.create(name, as_mapping(properties, "properties"))
 
     def drop_namespace(self, name: Any) -> None:
         """Take out a namespace that is empty.
@@ -140,8 +141,13 @@ class Catalog(Displayable):
     def update_namespace_properties(
         self, name: Any, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> None:
-        """Set and remove properties of a namespace, in one step."""
-        self.store.namespaces.update(name, updates or {}, list(removals))
+        """Set and remove properties of a namespace, in one step.
+
+        Raises:
+            NamespaceNotFound: it is not there.
+            InvalidArgument: a property both set and removed, or one that none may have.
+        """
+        self.store.namespaces.update(name, as_mapping(updates, "updates"), as_list(removals, "removals"))
 
     # -- tables ------------------------------------------------------------------------------------
 
@@ -168,16 +174,18 @@ class Catalog(Displayable):
             InvalidSchema, InvalidArgument: columns, properties or a location that no table may have.
         """
         name = TableName.of(name)
-        place = None if location is None else os.fspath(location)
+        place = None if location is None else as_place(location, "location")
+        columns = partition_by if isinstance(partition_by, str) else as_list(partition_by, "partition_by")
+        properties = as_mapping(properties, "properties")
         if format == "iceberg":
             if description is not None or user_metadata is not None:
                 raise InvalidArgument("an Iceberg table takes properties, no description or user_metadata")
-            return self._create_iceberg(name, data_or_schema, partition_by, properties or {}, place)
+            return self._create_iceberg(name, data_or_schema, columns, properties, place)
         if format != "delta":
             raise InvalidArgument(f"format={format!r} is neither 'delta' nor 'iceberg'")
         self._must_be_free(name)
         row = self.delta.create(
-            name, data_or_schema, place, partition_by=partition_by, properties=properties,
+            name, data_or_schema, place, partition_by=columns, properties=properties,
             description=description, user_metadata=user_metadata)
         return DeltaTable(self.delta.log(row))
 
@@ -233,7 +241,7 @@ class Catalog(Displayable):
         """
         name = TableName.of(name)
         self._must_be_free(name)
-        place = os.fspath(location)
+        place = as_place(location, "location")
         if place.endswith(".metadata.json"):
             self.iceberg.register(name, place, principal=options.user_name)
             return IcebergTable(self.iceberg, name)
@@ -307,9 +315,8 @@ class Catalog(Displayable):
         Raises:
             TableNotFound: one of them is not there.
         """
-        if isinstance(names, str):
-            raise InvalidArgument(f"snapshot takes a list of names, found the text {names!r}")
-        return CatalogSnapshot(self, self.store.instant(), names)
+        wanted = as_list(names, "names")
+        return CatalogSnapshot(self, self.store.instant(), wanted)
 
     def as_of(self, moment: int | str | dt.datetime, names: Iterable[Any] = ()) -> CatalogSnapshot:
         """Tables as they were at a time: epoch milliseconds, a datetime, or ISO 8601 text.
@@ -320,7 +327,8 @@ class Catalog(Displayable):
         """
         from deltanb.log.history import to_milliseconds
 
-        return CatalogSnapshot(self, self.store.instant(to_milliseconds(moment)), names)
+        wanted = as_list(names, "names")
+        return CatalogSnapshot(self, self.store.instant(to_milliseconds(moment)), wanted)
 
     def history(self, limit: int | None = None) -> CatalogHistory:
         """The catalog's transactions, newest first; at most ``limit`` of them.

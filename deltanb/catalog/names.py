@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from deltanb.errors import InvalidArgument
@@ -69,6 +70,8 @@ def parts_of(namespace: Any, whole: str | None = None) -> tuple[str, ...]:
     Raises:
         InvalidArgument: no parts, or one that no name may have.
     """
+    if not isinstance(namespace, Iterable):
+        raise InvalidArgument(f"{shown(namespace)} is not a namespace's name; give 'namespace'")
     parts = tuple(namespace.split(".")) if isinstance(namespace, str) else tuple(namespace)
     if not parts:
         raise InvalidArgument(f"the name {shown(whole or '')} has no namespace; give 'namespace.table'")
@@ -137,7 +140,7 @@ def key_of(token: str | None) -> str:
     """
     try:
         return base64.b64decode((token or "").encode("ascii"), b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeError):
+    except (binascii.Error, UnicodeError, AttributeError):
         raise InvalidArgument(
             f"{shown(token)} is not the token of a page; give next_token of the page before") from None
 

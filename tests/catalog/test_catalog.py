@@ -15,6 +15,7 @@ from deltanb import errors
 from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.store import CatalogStore
 from deltanb.log.commits import STAGED_FOLDER, commit_name
+from deltanb.log.compaction import write_compaction
 from deltanb.options import options
 from tests.catalog.conftest import url_of
 
@@ -369,6 +370,7 @@ def test_nothing_to_commit_is_no_commit(shop: dn.Catalog) -> None:
 
 @pytest.mark.parametrize("call", [
     lambda t: t.vacuum(), lambda t: t.optimize(), lambda t: t.restore(0), lambda t: t.clone("x"),
+    lambda t: t.convert("x"), lambda t: t.purge(), lambda t: t.start_transaction(),
     lambda t: t.drop_feature("catalogManaged"), lambda t: t.transaction(), lambda t: t.generate()])
 def test_commands_that_commit_by_themselves_are_refused_by_name(shop: dn.Catalog, call) -> None:
     with shop.transaction() as txn, pytest.raises(errors.IllegalStateError, match=r"shop\.orders"):
@@ -524,3 +526,70 @@ def test_no_command_takes_what_the_catalog_needs_of_a_table(catalog: dn.Catalog,
     table.overwrite({"other": [1]}, overwrite_schema=True)
     assert table.properties["io.unitycatalog.tableId"] == mine
     assert "io.unitycatalog.tableId" not in table.clone(tmp_path / "clone").properties
+
+
+@pytest.mark.parametrize("value", [7, b"x", object(), ("s",)], ids=["int", "bytes", "object", "tuple"])
+def test_what_is_of_another_type_is_refused_by_the_arguments_name(
+    shop: dn.Catalog, tmp_path: Path, value: object
+) -> None:
+    before = files_below(tmp_path / "lake"), shop.list_tables("shop"), shop.list_namespaces()
+    for kind in ("delta", "iceberg"):
+        for argument in ("properties", "location"):
+            with pytest.raises(errors.InvalidArgument, match=f"^{argument}="):
+                shop.create_table("shop.new", {"id": [1]}, format=kind, **{argument: value})
+    for call in (lambda: shop.create_namespace("attic", value),
+                 lambda: shop.update_namespace_properties("shop", value),
+                 lambda: shop.register_table("shop.new", value), lambda: shop.page("shop", value),
+                 lambda: shop.page("shop", None, str(value)), lambda: shop.table(value),
+                 lambda: shop.rename_table("shop.orders", value), lambda: shop.snapshot([value])):
+        with pytest.raises(errors.InvalidArgument):
+            call()
+    assert (files_below(tmp_path / "lake"), shop.list_tables("shop"), shop.list_namespaces()) == before
+
+
+def test_what_is_no_list_of_names_is_refused(shop: dn.Catalog) -> None:
+    """Least of all is text taken for the list of its letters."""
+    for value in (7, "owner", None):
+        for call in (lambda v: shop.update_namespace_properties("shop", None, v), shop.snapshot,
+                     lambda v: shop.as_of(options.clock(), v)):
+            with pytest.raises(errors.InvalidArgument, match="is not a list of names"):
+                call(value)
+    for value in (7, None, object()):
+        for call in (shop.create_namespace, shop.drop_namespace, shop.list_tables,
+                     shop.namespace_properties):
+            with pytest.raises(errors.InvalidArgument, match="is not a namespace's name"):
+                call(value)
+
+
+def test_checkpoints_and_compactions_end_at_the_newest_published_version(
+    catalog: dn.Catalog, other: dn.Catalog
+) -> None:
+    table = catalog.create_table("shop.orders", {"id": [0]}, properties={"delta.checkpointInterval": 3})
+    log = Path(table.path)
+    for number in (1, 2):
+        table.append({"id": [number]})
+    (log / commit_name(3)).write_bytes(b"in the way\n")
+    table.append({"id": [3]})  # it would have a checkpoint; its publication finds a file of that name
+    assert not list((log / "_delta_log").glob("*.checkpoint*"))
+    with pytest.raises(errors.InvalidArgument, match="version 3 cannot be compacted.*not published"):
+        write_compaction(table.log, 1, 3)
+    write_compaction(table.log, 1, 2)
+    assert table.log.checkpoint().version == 2
+    (log / commit_name(3)).unlink()
+    table.append({"id": [4]})  # publishes the one before as well
+    assert write_compaction(table.log, 3, 4) and table.log.checkpoint().version == 4
+    assert rows(other.table("shop.orders")) == [{"id": number} for number in range(5)]
+
+
+@pytest.mark.parametrize("name", ["shop/..", "shop...", "shop.\\..", ("shop", "a.b"), ("shop", "../b"),
+                                  (("shop", ".."), "b"), "shop.\u202eb", "shop.b\0", "shop." + "b" * 256])
+def test_names_that_lead_elsewhere_are_refused(shop: dn.Catalog, tmp_path: Path, name: object) -> None:
+    before = files_below(tmp_path / "lake"), shop.list_tables("shop")
+    for call in (lambda: shop.create_table(name, {"id": [1]}),
+                 lambda: shop.create_table(name, {"id": [1]}, format="iceberg"),
+                 lambda: shop.rename_table("shop.orders", name), lambda: shop.table(name),
+                 lambda: shop.register_table(name, tmp_path / "lake" / "old"),
+                 lambda: shop.drop_table(name), lambda: shop.transaction().table(name)):
+        with pytest.raises(errors.InvalidArgument):
+            call()
+    assert (files_below(tmp_path / "lake"), shop.list_tables("shop")) == before

@@ -185,7 +185,7 @@ class Connection:
             _NoAnswer: none.
         """
         given: dict[str, Any] = {} if value is None else {
-            "content": json.dumps(value), "headers": {"Content-Type": "application/json"}}
+            "content": _as_json(value), "headers": {"Content-Type": "application/json"}}
         given["headers"] = {**self._headers, **given.get("headers", {}), **headers}
         httpx = self._httpx
         try:
@@ -214,6 +214,18 @@ class Connection:
                 self._client, self._pid = self._httpx.Client(timeout=self._timeout), os.getpid()
             client = self._client
         yield client
+
+
+def _as_json(value: Any) -> str:
+    """A request's body.
+
+    Raises:
+        InvalidArgument: something in it is no JSON; nothing is sent.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"what the catalog was to be told cannot be written as JSON: {error}") from None
 
 
 def _refusal(reply: Any) -> Exception:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from deltanb.catalog.history import Entry
 from deltanb.catalog.iceberg.fields import array, base64_text, flag, plain, record, text, texts
-from deltanb.catalog.names import MAX_PAGE, Page, TableName, joined, parts_of
+from deltanb.catalog.names import MAX_PAGE, Page, TableName, check_size, joined, key_of, parts_of
 from deltanb.catalog.overview import Overview
 from deltanb.catalog.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
 from deltanb.catalog.remote.connection import TIMEOUT, Connection, Refusal, new_key
@@ -245,7 +245,8 @@ class RemoteNamespaces:
         self, parent: Any = (), token: str | None = None, size: int = MAX_PAGE
     ) -> Page[tuple[str, ...]]:
         """A page of the namespaces directly inside a parent that the token may see."""
-        query = f"pageSize={size}&pageToken={quote(token or '', safe='')}"
+        key_of(token)
+        query = f"pageSize={check_size(size)}&pageToken={quote(token or '', safe='')}"
         if parent:
             query += f"&parent={_quoted(parts_of(parent))}"
         found = self._connection.ask(f"/v1/namespaces?{query}", None, _NAMESPACES, "GET")
@@ -323,7 +324,8 @@ class RemoteRegistry:
         self, namespace: Any, token: str | None = None, size: int = 1000, format: str | None = None
     ) -> Page[TableRow]:
         """A page of the tables directly in a namespace."""
-        value = {"namespace": list(parts_of(namespace)), "page-token": token, "page-size": size,
+        key_of(token)  # refused before it is sent
+        value = {"namespace": list(parts_of(namespace)), "page-token": token, "page-size": check_size(size),
                  "format": format}
         answer = record({"tables": array(row_of)}, {"next-page-token": text})
         found = self._connection.ask(f"{OWN}/tables/page", value, answer)

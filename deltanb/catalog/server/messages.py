@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from deltanb.catalog.iceberg.fields import Check, Json, array, refuse, text
-from deltanb.catalog.names import TableName, joined, parts_of
+from deltanb.catalog.names import TableName, check_part, joined, parts_of
 from deltanb.catalog.warehouse.commit import IcebergTable
 from deltanb.errors import BadRequest, InvalidArgument
 from deltanb.safe_text import shown
@@ -159,6 +159,20 @@ def namespace_field(value: Any, path: str) -> tuple[str, ...]:
         refuse(path, f"is no namespace: {error}")
 
 
+def name_field(value: Any, path: str) -> str:
+    """The check of a table's own name in a body.
+
+    Raises:
+        BadRequest: no name that a table may have.
+    """
+    name = text(value, path)
+    try:
+        check_part(name, name)
+    except InvalidArgument as error:
+        refuse(path, f"is no name of a table: {error}")
+    return name
+
+
 def table_field(value: Any, path: str) -> TableName:
     """The check of a table's identifier in a body.
 
@@ -168,10 +182,7 @@ def table_field(value: Any, path: str) -> TableName:
     if not isinstance(value, dict) or set(value) != {"namespace", "name"}:
         refuse(path, "must be an object of namespace and name")
     namespace = namespace_field(value["namespace"], f"{path}.namespace")
-    try:
-        return TableName.of((namespace, text(value["name"], f"{path}.name")))
-    except InvalidArgument as error:
-        refuse(f"{path}.name", f"is no name of a table: {error}")
+    return TableName.of((namespace, name_field(value["name"], f"{path}.name")))
 
 
 def identifier(name: TableName) -> Json:

@@ -14,7 +14,7 @@ from deltanb.catalog.registry import Registry
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.server.etags import etag_of, is_same
 from deltanb.catalog.server.keyed import kept, unless_answered, writing
-from deltanb.catalog.server.messages import Reply, Request, identifier, table_field
+from deltanb.catalog.server.messages import Reply, Request, identifier, name_field, table_field
 from deltanb.catalog.server.pages import listed
 from deltanb.catalog.warehouse.commit import Change, Committed
 from deltanb.errors import InvalidArgument
@@ -39,10 +39,10 @@ def _an_object(value: Any, path: str) -> Json:
     return value
 
 
-_CREATE = record({"name": text, "schema": _an_object}, {
+_CREATE = record({"name": name_field, "schema": _an_object}, {
     "location": text, "partition-spec": _an_object, "write-order": _an_object, "stage-create": flag,
     "properties": texts})
-_REGISTER = record({"name": text, "metadata-location": text}, {"overwrite": flag})
+_REGISTER = record({"name": name_field, "metadata-location": text}, {"overwrite": flag})
 _RENAME = record({"source": table_field, "destination": table_field})
 _COMMIT = record({"requirements": _a_list, "updates": _a_list}, {"identifier": table_field})
 _CHANGE = record({"identifier": table_field, "requirements": _a_list, "updates": _a_list})

@@ -183,6 +183,7 @@ def test_lists_come_in_pages_or_as_a_whole(
     ("/v1/namespaces/ns/properties", {"removals": "x"}, "removals"),
     (TABLES, {"name": "t"}, "schema"),
     (TABLES, {"name": 1, "schema": SCHEMA}, "name"),
+    *((TABLES, {"name": name, "schema": SCHEMA}, "name") for name in ("a.b", "../x", "a/b", "..", "")),
     (TABLES, {"name": "t", "schema": 1}, "schema"),
     (TABLES, {"name": "t", "schema": {"type": "struct"}}, "schema.fields"),
     (TABLES, {"name": "t", "schema": SCHEMA, "location": "file:///etc/x"}, "location"),
@@ -193,6 +194,10 @@ def test_lists_come_in_pages_or_as_a_whole(
      "metadata-location"),
     ("/v1/tables/rename", {"source": {"namespace": ["ns"], "name": "t"}}, "destination"),
     ("/v1/tables/rename", {"source": {"namespace": ["ns"]}, "destination": {}}, "source"),
+    ("/v1/tables/rename", {"source": {"namespace": ["ns"], "name": "t"},
+                           "destination": {"namespace": ["ns"], "name": "../x"}}, "destination.name"),
+    ("/v1/namespaces/ns/register", {"name": "../x", "metadata-location": "file:///x"}, "name"),
+    (COMMIT, {"table-changes": [change("../t")]}, "table-changes[0].identifier.name"),
     (f"{TABLES}/t", {"updates": []}, "requirements"),
     (f"{TABLES}/t", {"requirements": [], "updates": {}}, "updates"),
     (f"{TABLES}/t", {"requirements": [], "updates": [{"action": "x"}]}, "updates[0].action"),
@@ -202,6 +207,8 @@ def test_lists_come_in_pages_or_as_a_whole(
     (f"{TABLES}/t/metrics", {}, "report-type"),
     (COMMIT, {"table-changes": [1]}, "table-changes[0]"),
     (COMMIT, {"table-changes": []}, "table-changes"),
+    (f"{TABLES}/t", {"requirements": [], "updates": [
+        {"action": "set-location", "location": "file:///etc/x"}]}, "updates"),
 ])
 def test_a_malformed_request_is_told_which_field(
     client: Client, service: Service, files: Files, path: str, body: Any, field: str

@@ -374,6 +374,20 @@ def test_a_table_that_is_not_as_it_has_to_be_is_none(client: Client, catalog: dn
     told(client.post(TABLES, json=body))
 
 
+@pytest.mark.parametrize("name", ["a.b", "../x", "a/b", "..", "", "x" * 256, "a\0"])
+def test_a_name_that_none_may_have_is_refused_by_its_field(
+    client: Client, orders: Table, name: str
+) -> None:
+    body = written(staging(client))
+    for path, value, field in ((TABLES.replace("tables", "staging-tables"), {"name": name}, "name"),
+                               (TABLES, {**body, "name": name}, "name"),
+                               (f"{ORDERS}/rename", {"new-name": name}, "new-name")):
+        answer = client.post(path, json=value)
+        assert error(answer) == (400, "BadRequestException")
+        assert answer.json()["error"]["message"].startswith(field)
+    assert orders.catalog.list_tables("ns") == ["ns.orders"]
+
+
 def test_tables_are_renamed_and_dropped(client: Client, orders: Table) -> None:
     assert client.head(ORDERS).status_code == 204
     assert client.post(f"{ORDERS}/rename", json={"new-name": "bills"}).status_code == 204

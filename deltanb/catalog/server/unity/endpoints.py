@@ -18,7 +18,7 @@ from deltanb.catalog.delta import GRACE
 from deltanb.catalog.iceberg.fields import Json, array, choice, plain, record, refuse, text, texts, uuid_text
 from deltanb.catalog.names import TableName, parts_of
 from deltanb.catalog.rows import TableRow
-from deltanb.catalog.server.messages import NoSuchCatalog, Reply, Request
+from deltanb.catalog.server.messages import NoSuchCatalog, Reply, Request, name_field
 from deltanb.catalog.server.unity.commits import Content, configuration_of, disagreement, require_managed
 from deltanb.catalog.server.unity.forms import (
     COUNT,
@@ -57,12 +57,12 @@ PROTOCOL = {"min-reader-version": 3, "min-writer-version": 7, "reader-features":
             "writer-features": ["catalogManaged", "inCommitTimestamp"]}
 """What the first commit of a table has to ask for."""
 
-_STAGING = record({"name": text})
+_STAGING = record({"name": name_field})
 _CREATE = record(
-    {"name": text, "location": text, "table-type": choice("MANAGED", "EXTERNAL"), "columns": columns_of,
+    {"name": name_field, "location": text, "table-type": choice("MANAGED", "EXTERNAL"), "columns": columns_of,
      "protocol": protocol_of, "properties": texts, "last-commit-timestamp-ms": COUNT},
     {"comment": text, "partition-columns": array(text), "domain-metadata": domains_of, "uniform": uniform_of})
-_RENAME = record({"new-name": text})
+_RENAME = record({"new-name": name_field})
 _METRICS = record({"table-id": uuid_text}, {"report": plain})
 
 
