@@ -11,6 +11,7 @@ import pytest
 
 import deltanb as dn
 from deltanb import cli, errors
+from deltanb.catalog.tables import delta_tables, txn_changes
 from deltanb.catalog.upkeep import check, sweep
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from deltanb.options import options
@@ -195,3 +196,45 @@ def test_faults_are_named(catalog: dn.Catalog, capsys: pytest.CaptureFixture[str
 def test_a_missing_database_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["catalog", "check", "--catalog", "sqlite:////no/such/folder/x.db"]) == 2
     assert capsys.readouterr().err.startswith("deltanb: ")
+
+
+DAMAGE = {
+    "the time of the newest commit": (delta_tables.update().values(last_ict=1), "behind", "keeps the time 1"),
+    "the version in the history": (txn_changes.update().values(after="9"), "behind", "ends at version 9"),
+    "a version that was never ratified": (delta_tables.update().values(latest_version=3), "gap",
+                                          "latest version 3, published 1"),
+    "a version that was never published": (
+        delta_tables.update().values(latest_version=3, published_version=3), "gap", "3 is published"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_what_the_database_says_wrongly_is_found(catalog: dn.Catalog, what: str) -> None:
+    catalog.table("shop.orders").append({"id": [2]})
+    change, kind, said = DAMAGE[what]
+    catalog.store.database.write(lambda connection: connection.execute(change) and None)
+    faults = [found for found in check(catalog.store) if found.is_fault]
+    assert any(found.kind == kind and said in found.message for found in faults), faults
+    assert {found.table for found in faults} == {"shop.orders"}
+
+
+def test_what_the_folder_lacks_is_found(catalog: dn.Catalog) -> None:
+    table, log = catalog.table("shop.orders"), log_of(catalog)
+    for number in (1, 2):
+        table.append({"id": [number]})
+
+    def faults() -> list[str]:
+        return [str(found).split(":")[0] for found in check(catalog.store) if found.is_fault]
+
+    (log / commit_name(1)).rename(log / "elsewhere")
+    assert "FAULT  gap  shop.orders" in faults()
+    (log / "elsewhere").rename(log / commit_name(1))
+    whole = (log / commit_name(0)).read_text()
+    (log / commit_name(0)).write_text(whole.replace('"catalogManaged"', '"v2Checkpoint"'))
+    with pytest.warns(errors.ChecksumMismatchWarning):
+        (said,) = [found.message for found in check(catalog.store) if found.is_fault]
+    assert "has no catalogManaged" in said
+    (log / commit_name(0)).write_text(whole)
+    assert faults() == []
+    log.rename(log.with_name("moved"))
+    assert faults() == ["FAULT  missing  shop.orders"]
