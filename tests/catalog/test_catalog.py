@@ -286,6 +286,29 @@ def test_tables_are_committed_together_and_later_statements_see_earlier_ones(sho
     assert len(newest.changes) == 2
 
 
+def test_a_file_that_is_added_and_removed_again_vanishes(shop: dn.Catalog) -> None:
+    table = shop.table("shop.orders")
+
+    def data_files() -> set[str]:
+        return {name for name in files_below(table.path) if name.endswith(".parquet") and "_log" not in name}
+
+    before = data_files()
+    with shop.transaction() as txn:
+        mine = txn.table("shop.orders")
+        mine.append({"id": [7], "price": [70]})
+        (first,) = data_files() - before
+        mine.update({"price": "71"}, where="id = 7")
+        (second,) = data_files() - before - {first}
+        mine.delete("id = 7")
+        mine.append({"id": [8], "price": [80]})
+    (last,) = data_files() - before
+    assert last not in (first, second)
+    actions = table.log.read_commit(1)
+    assert [(type(a).__name__, a.path) for a in actions if hasattr(a, "path")] == [("AddFile", last)]
+    assert actions[0].operation == "TRANSACTION"
+    assert [row["id"] for row in rows(table)] == [1, 2, 8]
+
+
 def test_a_conflict_of_one_abandons_all_and_leaves_no_file(shop: dn.Catalog, tmp_path: Path) -> None:
     txn = shop.transaction()
     txn.table("shop.orders").append({"id": [3], "price": [30]})
