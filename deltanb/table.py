@@ -593,8 +593,8 @@ class DeltaTable(Displayable):
         return cluster_by(self._writable("cluster_by"), columns)
 
     def _writable(self, what: str) -> DeltaLog:
-        if self._version is not None:
-            raise IllegalStateError(
-                f"{what}: this is the table {self.name} as of version {self._version}, which can be "
-                f"read only; write to the table itself: deltanb.open({self.path!r})")
-        return self.log
+        if self._version is None:
+            return self.log
+        by, at = ("catalog.table", self.name) if self.log.commits.is_managed else ("deltanb.open", self.path)
+        raise IllegalStateError(f"{what}: this is the table {self.name} as of version {self._version}, "
+                                f"which can be read only; write to the table itself: {by}({at!r})")

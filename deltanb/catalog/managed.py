@@ -182,7 +182,7 @@ class ManagedCommitter(FolderCommitter):
         if latest is None:
             return TableNotFound(
                 f"the catalog has no table {self.name} any more: it was dropped or renamed; nothing was "
-                "committed. Load it by its name of now and run the operation again", path=str(self.name))
+                "committed. Load it by its present name and run the operation again", path=str(self.name))
         if isinstance(latest, int) and latest < version - 1:
             return VersionNotFound(
                 f"the catalog has versions of {self.name} up to {latest}, and this commit follows version "

@@ -99,7 +99,7 @@ class IcebergMember:
         if latest is None:
             return TableNotFound(
                 f"the catalog has no table {self.name} any more: it was dropped or renamed; nothing was "
-                "committed. Load it by its name of now and run the operation again", path=str(self.name))
+                "committed. Load it by its present name and run the operation again", path=str(self.name))
         return None if isinstance(latest, str) else StorageError(
             f"the catalog has a version of {self.name} where its metadata's place should be", path=latest)
 

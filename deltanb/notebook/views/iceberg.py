@@ -25,7 +25,8 @@ def table(table: Any) -> View:
     newest = _current(metadata)
     counts = _counts(newest)
     columns = _columns(metadata)
-    line = [counts[0] and f"{counts[0]} files  ", counts[1] and f"{counts[1]}  ",
+    word = "file" if counts[0] == "1" else "files"
+    line = [counts[0] and f"{counts[0]} {word}  ", counts[1] and f"{counts[1]}  ",
             units.count(len(columns), "column")]
     lines: list[Inline] = ["".join(part for part in line if part)]
     lines.append(_last(newest) if newest else "no snapshot yet: no rows")
