@@ -111,11 +111,16 @@ class IcebergTable(Displayable):
         return self._known
 
     def to_arrow(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows, all or those for which a condition is true, in PyIceberg's language for conditions."""
-        scan = self.pyiceberg().scan(
-            **({} if where is None else {"row_filter": where}),
-            selected_fields=("*",) if columns is None else tuple(columns))
-        return scan.to_arrow()
+        """The rows, all or those for which a condition is true, in PyIceberg's language for conditions.
+
+        Raises:
+            InvalidArgument: the condition cannot be parsed, or a column is not there.
+        """
+        with pyiceberg_client.errors(self.name):
+            scan = self.pyiceberg().scan(
+                **({} if where is None else {"row_filter": where}),
+                selected_fields=("*",) if columns is None else tuple(columns))
+            return scan.to_arrow()
 
     def append(self, data: Any) -> None:
         """Add rows: anything that a Delta table's ``append`` takes, but Spark's.
@@ -130,7 +135,12 @@ class IcebergTable(Displayable):
         self._write("overwrite", data)
 
     def delete(self, where: str) -> None:
-        """Delete the rows for which a condition is true, in PyIceberg's language for conditions."""
+        """Delete the rows for which a condition is true, in PyIceberg's language for conditions.
+
+        Raises:
+            InvalidArgument: the condition cannot be parsed, or a column is not there.
+            CommitFailed: another commit was first; nothing was changed.
+        """
         with pyiceberg_client.errors(self.name):
             self.pyiceberg().delete(where)
 
@@ -147,7 +157,7 @@ class IcebergTable(Displayable):
         rows = arrow.Table.from_batches(given.batches(), given.schema)
         with pyiceberg_client.errors(self.name):
             table = self.pyiceberg()
-            getattr(table, how)(pyiceberg_client.fitted(table, rows))
+            getattr(table, how)(pyiceberg_client.fitted(table, rows, self.name))
 
 
 class PinnedIcebergTable(IcebergTable):

@@ -19,6 +19,7 @@ from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.names import TableName
 from deltanb.catalog.warehouse.commit import Change, IcebergTable
 from deltanb.errors import CommitFailed, DeltaError, InvalidArgument, MissingDependency, SchemaMismatch
+from deltanb.safe_text import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,6 +97,10 @@ def errors(name: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error.__cause__, DeltaError):
             raise error.__cause__ from None
+        if type(error).__module__.startswith("pyparsing"):  # which lists all that it would have understood
+            raise InvalidArgument(
+                f"PyIceberg cannot parse the condition {shown(getattr(error, 'pstr', ''))} for {name}; "
+                "write it like \"id = 1 and what != 'click'\"") from error
         theirs = type(error).__module__.startswith("pyiceberg.")
         if not theirs and not isinstance(error, ValueError | TypeError | NotImplementedError):
             raise
@@ -103,19 +108,28 @@ def errors(name: str) -> Iterator[None]:
         raise kind(f"PyIceberg refuses it for {name}: {error}") from error
 
 
-def fitted(table: Any, data: pa.Table) -> pa.Table:
-    """Rows in the types of a table's columns, where that loses nothing: an Iceberg ``int`` has 32 bits."""
+def fitted(table: Any, data: pa.Table, name: str) -> pa.Table:
+    """Rows in the types of a table's columns, where that loses nothing: an Iceberg ``int`` has 32 bits.
+
+    Raises:
+        SchemaMismatch: values of a column cannot be had in the table's type.
+    """
+    import pyarrow as pa
+
     wanted = table.schema().as_arrow()
     if set(data.column_names) != set(wanted.names):
         return data  # PyIceberg says what does not fit
     columns = []
     for field in wanted:
         column = data[field.name]
-        with suppress(Exception):
+        try:
             column = column.cast(field.type)
+        except pa.ArrowException as error:
+            if not pa.types.is_timestamp(column.type):  # PyIceberg has a setting for nanoseconds
+                raise SchemaMismatch(
+                    f"the data does not fit the table {name}: the column {field.name} is {column.type} in "
+                    f"the data, {field.type} in the table ({error}); cast it before it is written") from error
         columns.append(column)
-    import pyarrow as pa
-
     return pa.table(columns, schema=pa.schema(
         [field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)]))
 
