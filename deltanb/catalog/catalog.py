@@ -30,7 +30,8 @@ from deltanb.catalog.warehouse.schema import identity_spec, schema_of
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.commands.define.create import schema_and_data
 from deltanb.display import Displayable, above
-from deltanb.errors import InvalidArgument, TableNotFound
+from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
+from deltanb.formatting import did_you_mean
 from deltanb.options import options
 from deltanb.safe_text import shown
 from deltanb.table import DeltaTable
@@ -111,12 +112,11 @@ class Catalog(Displayable):
     # -- namespaces --------------------------------------------------------------------------------
 
     def create_namespace(self, name: Any, properties: Mapping[str, str] | None = None) -> None:
-        """Make a namespace: ``"shop"``, or ``"shop.eu"`` below one.
+        """Make a namespace: ``"shop"``, or ``"shop.eu"``, which makes ``"shop"`` as well where it is missing.
 
         Raises:
             NamespaceAlreadyExists: there is one.
-            NamespaceNotFound: the one above it is not there.
-            InvalidArgument: a part that no name may have.
+            InvalidArgument: a name or properties that no namespace may have.
         """
         self.store.namespaces.create(name, as_mapping(properties, "properties"))
 
@@ -130,12 +130,20 @@ class Catalog(Displayable):
         self.store.namespaces.drop(name)
 
     def list_namespaces(self, parent: Any = None) -> list[str]:
-        """The names of the namespaces directly below one, or of those at the top."""
+        """The names of the namespaces directly below one, or of those at the top.
+
+        Raises:
+            NamespaceNotFound: the one above them is not there.
+        """
         children = self.store.namespaces.children
         return [".".join(parts) for parts in _all(lambda token: children(parent or (), token))]
 
     def namespace_properties(self, name: Any) -> dict[str, str]:
-        """The properties of a namespace."""
+        """The properties of a namespace.
+
+        Raises:
+            NamespaceNotFound: it is not there.
+        """
         return self.store.namespaces.properties(name)
 
     def update_namespace_properties(
@@ -224,15 +232,36 @@ class Catalog(Displayable):
         Raises:
             TableNotFound: there is none of that name.
         """
-        row = self.store.tables.load(name)
+        row = self._row(name)
         return IcebergTable(self.iceberg, row.name) if row.delta is None else DeltaTable(self.delta.log(row))
+
+    def _row(self, name: Any) -> TableRow:
+        """What the catalog has of a table; a name that it does not have is answered with those like it."""
+        name = TableName.of(name)
+        try:
+            found: TableRow = self.store.tables.load(name)
+        except TableNotFound as error:
+            raise self._with_hint(error, name) from None
+        return found
+
+    def _with_hint(self, error: TableNotFound, name: TableName) -> TableNotFound:
+        try:
+            names = [row.name.name for row in self.page(name.namespace).items]
+        except DeltaError:  # no such namespace, or one that may not be listed: nothing more to say
+            return error
+        if name.name in names:
+            return error
+        place = ".".join(name.namespace)
+        hint, _ = did_you_mean(name.name, names, f"tables in {place}", shown=lambda each: f"{place}.{each}")
+        return TableNotFound(f"there is no table {name} in the catalog; {hint}", path=str(name))
 
     def register_table(self, name: Any, location: str | os.PathLike[str]) -> DeltaTable | IcebergTable:
         """Take a table below the warehouse into the catalog: a Delta table by its folder, an Iceberg table by
         its metadata file.
 
         From then on a Delta table is read and written through the catalog: one that was open to all by its
-        path gets the table feature ``catalogManaged``, with a commit of its own.
+        path gets the table feature ``catalogManaged``, with a commit of its own. One that another catalog has
+        must be dropped there first: its folder does not tell whether one has it still.
 
         Raises:
             TableNotFound: there is no table.
@@ -280,7 +309,7 @@ class Catalog(Displayable):
                 stay.
             MaxCommitRetriesExceeded: others went on to commit to it.
         """
-        row = self.store.tables.load(name)
+        row = self._row(name)
         if row.delta is None:
             self.iceberg.drop(name, purge, options.user_name)
         else:
@@ -323,12 +352,14 @@ class Catalog(Displayable):
 
         Raises:
             TableNotFound: one of them was not there.
-            InvalidArgument: a time that cannot be understood.
+            InvalidArgument: a time that cannot be understood, or names that are no list.
         """
         from deltanb.log.history import to_milliseconds
 
-        wanted = as_list(names, "names")
-        return CatalogSnapshot(self, self.store.instant(to_milliseconds(moment)), wanted)
+        time, wanted = to_milliseconds(moment), as_list(names, "names")
+        if abs(time) >= 2**63:
+            raise InvalidArgument(f"a time is epoch milliseconds in 64 bits, found {shown(moment)}")
+        return CatalogSnapshot(self, self.store.instant(time), wanted)
 
     def history(self, limit: int | None = None) -> CatalogHistory:
         """The catalog's transactions, newest first; at most ``limit`` of them.
@@ -383,7 +414,7 @@ class Catalog(Displayable):
         Raises:
             TableNotFound: there is no such table, or there was none then.
         """
-        row = self.store.tables.load(name)
+        row = self._row(name)
         assert row.table_id is not None
         pointer = self.store.pointers_at(seq, [row.table_id]).get(row.table_id)
         if pointer is None and row.delta is not None:

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from deltanb.catalog import tables
 from deltanb.catalog.engines import BUSY_SECONDS, engine_of
@@ -19,6 +19,7 @@ from deltanb.catalog.tables import sa
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaError,
+    IllegalStateError,
     InvalidArgument,
     MaxCommitRetriesExceeded,
     StorageError,
@@ -73,6 +74,11 @@ class Database:
     def _create(self, connection: sa.Connection) -> None:
         hold_sequence(connection)  # two who open a new database at once
         tables.create(connection)
+
+    def __reduce__(self) -> NoReturn:
+        raise IllegalStateError(
+            "connections to a catalog cannot be pickled or copied; in the other process, open the catalog "
+            "again: deltanb.Catalog(url, warehouse=...)")
 
     def __enter__(self) -> Database:
         return self

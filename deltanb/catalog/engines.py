@@ -26,13 +26,18 @@ def engine_of(text: str, sync: bool) -> sa.Engine:
     """
     try:
         url = sa.make_url(text)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):  # the latter: a port that is no number
         raise InvalidArgument(
             "the catalog's address is not a URL; give sqlite:///FILE or postgresql://…") from None
     if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         return _postgresql(url.set(drivername="postgresql+psycopg"), sync)
     if url.drivername not in ("sqlite", "sqlite+pysqlite"):
-        raise InvalidArgument(f"no catalog in {url.drivername}; give sqlite:///FILE or postgresql://…")
+        if url.drivername in ("http", "https"):
+            raise InvalidArgument("a catalog behind a server is opened by deltanb.connect(url)")
+        raise InvalidArgument(
+            f"a catalog cannot be kept in {url.drivername}; give sqlite:///FILE or postgresql://…")
+    if url.host:
+        raise InvalidArgument("a file of SQLite is given with three slashes: sqlite:///FILE")
     if url.database in (None, "", ":memory:") or "mode=memory" in str(url.database):
         raise InvalidArgument("a catalog in memory would be another one for each connection; name a file")
     return _sqlite(url, sync)

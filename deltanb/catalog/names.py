@@ -12,6 +12,7 @@ import binascii
 from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
 from deltanb.safe_text import shown
 
@@ -53,7 +54,8 @@ class TableName(NamedTuple):
             namespace, last = name
             given = namespace.split(".") if isinstance(namespace, str) else [*namespace]
         except (TypeError, ValueError):
-            raise InvalidArgument(f"{shown(name)} is not a table's name; give 'namespace.table'") from None
+            what = f"a {type(name).__name__}" if isinstance(name, Displayable) else shown(name)
+            raise InvalidArgument(f"{what} is not a table's name; give 'namespace.table'") from None
         whole = ".".join(map(str, [*given, last]))
         parts = parts_of(given, whole)
         joined(parts)

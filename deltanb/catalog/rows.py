@@ -77,7 +77,14 @@ def insert_row(connection: sa.Connection, catalog: str, name: TableName, table_i
            "dn_table_id": table_id, **more}
     statement = insert(connection, iceberg_tables).values(row).on_conflict_do_nothing()
     if not has_inserted(connection, statement):
-        raise taken(name)
+        columns = iceberg_tables.c
+        other = connection.execute(sa.select(columns.table_namespace, columns.table_name).where(
+            columns.dn_table_id == table_id)).first()
+        if other is None or tuple(other) == (row["table_namespace"], name.name):
+            raise taken(name)
+        raise TableAlreadyExists(
+            f"the table is in the catalog already, as {other[0]}.{other[1]}; rename or drop that one",
+            path=str(name))
 
 
 def is_table(format: str | None = None) -> sa.ColumnElement[bool]:

@@ -11,6 +11,7 @@ from deltanb.catalog.remote.connection import TIMEOUT
 from deltanb.catalog.remote.iceberg import RemoteIcebergTables
 from deltanb.catalog.remote.store import RemoteStore
 from deltanb.catalog.warehouse.places import Warehouse
+from deltanb.errors import Unauthorized
 
 __all__ = ["connect"]
 
@@ -43,6 +44,11 @@ def connect(url: str, token: str | None = None, timeout: float = TIMEOUT) -> Cat
     ...     table.version, catalog.list_tables("shop")
     (1, ['shop.ducks'])
     """
-    store = RemoteStore(url, token, timeout)
+    try:
+        store = RemoteStore(url, token, timeout)
+    except Unauthorized:
+        wanted = "a token" if token is None else "another token than the one given"
+        raise Unauthorized(
+            f"the catalog at {url} wants {wanted}: deltanb.connect(url, token=...)") from None
     warehouse = Warehouse(store.warehouse)
     return Catalog.over(store, warehouse, RemoteIcebergTables(store, warehouse))

@@ -85,12 +85,12 @@ class Connection:
         self._httpx = _httpx()
         try:
             parsed = self._httpx.URL(url)
-        except (self._httpx.InvalidURL, TypeError) as error:
-            raise InvalidArgument(f"{shown(url)} is no URL of a server: {error}") from error
+        except (self._httpx.InvalidURL, TypeError):
+            parsed = self._httpx.URL()
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
             raise InvalidArgument(
                 f"{shown(url)} is no URL of a server; give one such as 'http://localhost:8181'")
-        if token is not None and not _TOKEN.fullmatch(token):
+        if token is not None and (not isinstance(token, str) or not _TOKEN.fullmatch(token)):
             raise InvalidArgument("a token has letters, digits and signs of ASCII, and no spaces")
         self.url = str(url).rstrip("/")
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -98,6 +98,11 @@ class Connection:
         self._client: Any = None
         self._pid = os.getpid()
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> NoReturn:
+        raise errors.IllegalStateError(
+            "connections to a catalog cannot be pickled or copied; in the other process, connect "
+            "again: deltanb.connect(url)")
 
     def __repr__(self) -> str:
         return f"Connection({self.url!r})"

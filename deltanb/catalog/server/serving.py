@@ -21,6 +21,7 @@ from deltanb.catalog.store import CatalogStore
 from deltanb.catalog.warehouse.commit import Limits
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency, StorageError
 from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
@@ -121,6 +122,9 @@ def service_of(
         tokens = Tokens.read(tokens)
     place = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
     opened = CatalogStore(store) if isinstance(store, str) else store
+    if isinstance(opened, Displayable):
+        raise InvalidArgument(
+            f"a {type(opened).__name__} is not a catalog's database; give its URL, or .store")
     return Service(IcebergTables(opened, place, limits), tokens, settings)
 
 
