@@ -616,3 +616,14 @@ def test_names_that_lead_elsewhere_are_refused(shop: dn.Catalog, tmp_path: Path,
         with pytest.raises(errors.InvalidArgument):
             call()
     assert (files_below(tmp_path / "lake"), shop.list_tables("shop")) == before
+
+
+def test_a_link_does_not_lead_out_of_the_warehouse(catalog: dn.Catalog, tmp_path: Path) -> None:
+    outside = dn.create(tmp_path / "outside" / "t", {"id": [1]})
+    (tmp_path / "lake").mkdir(exist_ok=True)
+    (tmp_path / "lake" / "link").symlink_to(tmp_path / "outside")
+    for call in (lambda: catalog.create_table("shop.a", {"id": [1]}, location=f"{tmp_path}/lake/link/new"),
+                 lambda: catalog.register_table("shop.a", f"{tmp_path}/lake/link/t")):
+        with pytest.raises(errors.InvalidArgument, match="by a link"):
+            call()
+    assert outside.version == 0 and sorted(os.listdir(tmp_path / "outside")) == ["t"]

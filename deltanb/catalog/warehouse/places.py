@@ -88,10 +88,17 @@ class Warehouse:
         """A location that a table may have, without slashes at its end.
 
         Raises:
-            BadRequest: see :meth:`name_of`, or too long.
+            BadRequest: see :meth:`name_of`; a link leads out of the warehouse; or it is too long.
         """
         location = location.rstrip("/")
         if len(location) > MAX_LOCATION:
             refuse(field, f"has more than {MAX_LOCATION} characters")
-        self.name_of(location, field)
+        self._refuse_link_out(self.name_of(location, field), location, field)
         return location
+
+    def _refuse_link_out(self, name: str, location: str, field: str) -> None:
+        """A link is followed by whoever writes below it, so it may not lead elsewhere."""
+        root, place = self.store.local_path(""), self.store.local_path(name)
+        if root is not None and place is not None and not os.path.realpath(place).startswith(
+                os.path.realpath(root).rstrip("/") + "/"):
+            refuse(field, f"leads out of the warehouse by a link: {shown(location)}")
