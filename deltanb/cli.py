@@ -164,6 +164,9 @@ def _catalog(arguments: argparse.Namespace) -> int:
     from deltanb.catalog.store import CatalogStore
     from deltanb.catalog.upkeep import check, sweep
 
+    kind, _, file = arguments.catalog.partition("?")[0].partition(":///")
+    if kind == "sqlite" and not Path(file).exists():  # opening it would make an empty one
+        raise InvalidArgument(f"there is no catalog at {file}; nothing was looked at")
     with CatalogStore(arguments.catalog, arguments.name) as store:
         if arguments.what == "sweep":
             print(safe(str(sweep(store, arguments.grace * 3_600_000))))

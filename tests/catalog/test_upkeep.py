@@ -193,9 +193,13 @@ def test_faults_are_named(catalog: dn.Catalog, capsys: pytest.CaptureFixture[str
     assert ("missing", True) in kinds(catalog)
 
 
-def test_a_missing_database_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["catalog", "check", "--catalog", "sqlite:////no/such/folder/x.db"]) == 2
-    assert capsys.readouterr().err.startswith("deltanb: ")
+def test_a_missing_database_is_one_line_and_is_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for what in ("check", "sweep"):
+        assert cli.main(["catalog", what, "--catalog", f"sqlite:///{tmp_path}/misspelt.db"]) == 2
+        assert "there is no catalog at" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 DAMAGE = {
