@@ -26,7 +26,7 @@ from deltanb.catalog.ratification import (
 )
 from deltanb.catalog.registry import Registry
 from deltanb.catalog.rows import TableRow
-from deltanb.catalog.tables import delta_commits, delta_tables, garbage, insert, sa
+from deltanb.catalog.tables import delta_commits, delta_tables, garbage, iceberg_tables, insert, sa
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
 
 __all__ = ["CatalogStore", "Commit", "Replayed", "Tail"]
@@ -205,6 +205,13 @@ class CatalogStore:
     def every_table(self) -> Iterator[TableRow]:
         """All tables of the catalog, page by page, by namespace and name."""
         yield from self.tables.every()
+
+    def stray_tables(self) -> list[str]:
+        """Ids under which the database has versions or commits of Delta tables that no catalog in it has."""
+        named = sa.select(iceberg_tables.c.dn_table_id).where(iceberg_tables.c.dn_table_id.is_not(None))
+        query = sa.union(*(sa.select(table.c.table_id).where(table.c.table_id.not_in(named))
+                           for table in (delta_tables, delta_commits)))
+        return sorted(self.database.read(lambda connection: connection.execute(query).scalars().all()))
 
     def claim_staged(self, table_id: str, paths: Iterable[str]) -> list[str]:
         """Those of a Delta table's staged files, by their paths, of which no commit can be made from now on.

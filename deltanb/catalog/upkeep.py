@@ -18,6 +18,8 @@ foreign               a file of the folder that the catalog never          move 
 diverged              a file of the folder is not what was ratified        move it away, then sweep
 behind                what the catalog keeps of a table, or says in its    a backup of the database
                       history, is not what its log says
+time                  in-commit timestamps do not rise                     a backup
+stray                 rows of the database that no table has any more      a backup of the database
 missing               the table's folder, or its metadata file, is gone    a backup, or drop the table
 ====================  ===================================================  ===============================
 """
@@ -37,6 +39,7 @@ from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.rows import TableRow
 from deltanb.errors import DeltaError
 from deltanb.log.commits import STAGED_FOLDER, FolderCommits
+from deltanb.log.history import commit_times
 from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.schema.protocol import CATALOG_MANAGED, supports
@@ -51,6 +54,7 @@ __all__ = ["Finding", "Swept", "check", "sweep"]
 
 logger = get_logger("deltanb.catalog")
 
+_ENABLED_AT = "delta.inCommitTimestampEnablementVersion"  # absent where they are on from the beginning
 _STAGED = re.compile(re.escape(STAGED_FOLDER) + r"/(\d{20})\.[^/]+\.json")
 
 
@@ -100,6 +104,8 @@ def check(store: CatalogStore) -> list[Finding]:
             findings += _delta(store, row) if row.delta is not None else _iceberg(row)
         except DeltaError as error:
             findings.append(Finding("missing", str(row.name), str(error), True))
+    findings += [Finding("stray", None, f"rows of a table {table_id}, which has no name", True)
+                 for table_id in store.stray_tables()]
     findings += [Finding("garbage", None, f"{path} ({reason})", False)
                  for path, reason in store.garbage.due(options.clock())]
     return findings
@@ -171,6 +177,11 @@ def _of_log(
     """The log, read through the catalog, beside what the catalog keeps of it."""
     assert row.delta is not None and row.table_id is not None
     snapshot = DeltaLog(store_for(row.delta.location), commits).snapshot_at(tail.latest)
+    times = commit_times(snapshot.log, int(snapshot.properties.get(_ENABLED_AT, 0)), tail.latest)
+    for (one, before), (two, after) in pairwise(sorted(times.items())):
+        if after <= before:
+            yield finding(kind="time", is_fault=True, message=(
+                f"version {two} has the time {after}, and version {one} before it {before}"))
     if not supports(snapshot.protocol, CATALOG_MANAGED):
         yield finding(kind="behind", is_fault=True, message="its protocol has no catalogManaged: anybody who "
                       "knows its path can write it past the catalog")

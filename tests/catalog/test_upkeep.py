@@ -242,3 +242,19 @@ def test_what_the_folder_lacks_is_found(catalog: dn.Catalog) -> None:
     assert faults() == []
     log.rename(log.with_name("moved"))
     assert faults() == ["FAULT  missing  shop.orders"]
+
+
+def test_times_that_do_not_rise_and_rows_of_no_table_are_found(catalog: dn.Catalog) -> None:
+    table = catalog.table("shop.orders")
+    table.append({"id": [2]})
+    table.append({"id": [3]})
+    file = log_of(catalog) / commit_name(1)
+    first, _, rest = file.read_text().partition("\n")
+    info = json.loads(first)
+    info["commitInfo"]["inCommitTimestamp"] += DAY
+    file.write_text(json.dumps(info) + "\n" + rest)
+    assert ("time", True) in kinds(catalog)
+    delta = delta_tables.insert().values(
+        table_id="nobody", location="/nowhere", latest_version=0, published_version=0)
+    catalog.store.database.write(lambda connection: connection.execute(delta))
+    assert ("stray", True) in kinds(catalog)
