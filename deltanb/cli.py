@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from deltanb.errors import DeltaError, InvalidArgument, MissingDependency
 from deltanb.safe_text import safe
@@ -86,7 +87,12 @@ def _parser() -> argparse.ArgumentParser:
     describe = commands.add_parser("describe", help="show what a table is at its newest version")
     describe.add_argument("path", metavar="PATH", help="the table's folder")
     describe.set_defaults(run=_describe)
+    _add_serve(commands)
+    _add_catalog(commands)
+    return parser
 
+
+def _add_serve(commands: Any) -> None:
     serve = commands.add_parser(
         "serve", help="serve a catalog of tables over HTTP (Iceberg REST)",
         description="Serve a catalog over HTTP until SIGINT or SIGTERM. Prints the URL it serves on; every "
@@ -107,6 +113,8 @@ def _parser() -> argparse.ArgumentParser:
                        help="that a commit may take (default %(default)s)")
     serve.set_defaults(run=_serve)
 
+
+def _add_catalog(commands: Any) -> None:
     catalog = commands.add_parser(
         "catalog", help="look after a catalog",
         description="check looks at every invariant of a catalog and changes nothing; its exit code is 1 "
@@ -120,7 +128,6 @@ def _parser() -> argparse.ArgumentParser:
         "--grace", type=_positive, default=24, metavar="HOURS",
         help="how long a sweep leaves alone what may be unfinished (default %(default)s)")
     catalog.set_defaults(run=_catalog)
-    return parser
 
 
 def _positive(text: str) -> int:

@@ -34,6 +34,7 @@ from deltanb.errors import (
     TableNotFound,
     add_note,
 )
+from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
 from deltanb.store.open import store_for
@@ -202,7 +203,7 @@ class DeltaTables:
 
 def delete_table(store: LogStore) -> None:
     """Delete all files of a folder, those of the log first, so that no reader finds half a table."""
-    for file in sorted(store.list_all(""), key=lambda file: not file.name.startswith("_delta_log/")):
+    for file in sorted(store.list_all(""), key=lambda file: not file.name.startswith(f"{LOG_FOLDER}/")):
         with suppress(OSError):
             store.delete(file.name)
 

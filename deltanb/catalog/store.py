@@ -206,6 +206,11 @@ class CatalogStore:
         """All tables of the catalog, page by page, by namespace and name."""
         yield from self.tables.every()
 
+    def has_table_at(self, location: str) -> bool:
+        """Whether a Delta table of any catalog in the database lies at a location."""
+        query = sa.select(delta_tables.c.table_id).where(delta_tables.c.location == location)
+        return self.database.read(lambda connection: connection.execute(query).first()) is not None
+
     def stray_tables(self) -> list[str]:
         """Ids under which the database has versions or commits of Delta tables that no catalog in it has."""
         named = sa.select(iceberg_tables.c.dn_table_id).where(iceberg_tables.c.dn_table_id.is_not(None))

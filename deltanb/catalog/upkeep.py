@@ -26,8 +26,9 @@ missing               the table's folder, or its metadata file, is gone    a bac
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -38,7 +39,7 @@ from deltanb.catalog.delta import GRACE, delete_table
 from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.rows import TableRow
 from deltanb.errors import DeltaError
-from deltanb.log.commits import STAGED_FOLDER, FolderCommits
+from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits
 from deltanb.log.history import commit_times
 from deltanb.options import options
 from deltanb.safe_text import get_logger
@@ -113,8 +114,6 @@ def check(store: CatalogStore) -> list[Finding]:
 
 def _iceberg(row: TableRow) -> Iterator[Finding]:
     """The metadata file is there and is one."""
-    import json
-
     folder, _, name = str(row.metadata_location).rpartition("/")
     try:
         found = json.loads(store_for(folder).read(name))
@@ -131,7 +130,7 @@ def _delta(store: CatalogStore, row: TableRow) -> Iterator[Finding]:
     commits = CatalogCommits(folder, store, row.table_id)
     commits.take(tail)
     finding = partial(Finding, table=name)
-    if not any(True for _ in folder.list_from("_delta_log/")):
+    if not any(True for _ in folder.list_from(f"{LOG_FOLDER}/")):
         yield finding(kind="missing", message=f"{folder.root} has no log", is_fault=True)
         return
     versions = [tail.published, *(commit.version for commit in tail.commits)]
@@ -230,6 +229,7 @@ def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
     deleted: list[str] = []
     left: list[str] = []
     now = options.clock()
+    latest: dict[str, int] = {}  # by the start of the staged files' paths
     for row in store.every_table():
         if row.delta is None:
             continue
@@ -237,9 +237,12 @@ def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
             version = _publish(store, row)
             if version is not None:
                 published[str(row.name)] = version
-            deleted += _sweep_staged(store, row, now - grace)
+            gone, newest = _sweep_staged(store, row, now - grace)
+            deleted += gone
+            latest[f"{row.delta.location}/{STAGED_FOLDER}/"] = newest
         except (DeltaError, OSError) as error:
             left.append(f"{row.name}: {error}")
+    store.forget_claims(partial(_is_over, latest))
     for path in store.garbage.claim([path for path, _ in store.garbage.due(now)], now):
         try:
             deleted += _delete_garbage(store, path)
@@ -262,8 +265,14 @@ def _publish(store: CatalogStore, row: TableRow) -> int | None:
     return tail.latest
 
 
-def _sweep_staged(store: CatalogStore, row: TableRow, before: int) -> list[str]:
-    """Delete staged files that are older than a time and no commit's."""
+def _is_over(latest: Mapping[str, int], path: str) -> bool:
+    """Whether nobody can ratify a staged file any more: its version is taken."""
+    start, _, name = path.rpartition("/")
+    return int(name[:20]) <= latest.get(f"{start}/", -1)
+
+
+def _sweep_staged(store: CatalogStore, row: TableRow, before: int) -> tuple[list[str], int]:
+    """Delete staged files that are older than a time and no commit's; also the table's latest version."""
     assert row.delta is not None and row.table_id is not None
     folder = store_for(row.delta.location)
     tail = store.tails([row.table_id])[row.table_id]
@@ -274,14 +283,12 @@ def _sweep_staged(store: CatalogStore, row: TableRow, before: int) -> list[str]:
     gone = [name for name, version in old if version <= tail.latest] + [open_ones[path] for path in claimed]
     for name in gone:
         folder.delete(name)
-    prefix = f"{folder.root}/{STAGED_FOLDER}/"
-    store.forget_claims(lambda path: path.startswith(prefix) and int(path[len(prefix):][:20]) <= tail.latest)
-    return [f"{folder.root}/{name}" for name in gone]
+    return [f"{folder.root}/{name}" for name in gone], tail.latest
 
 
 def _delete_garbage(store: CatalogStore, path: str) -> Iterable[str]:
     """Delete a file, or the folder of a table that was never registered."""
-    if any(row.delta is not None and row.delta.location == path for row in store.every_table()):
+    if store.has_table_at(path):
         return []  # it was registered after all
     folder, _, name = path.rpartition("/")
     parent = store_for(folder)

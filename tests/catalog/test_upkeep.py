@@ -258,3 +258,11 @@ def test_times_that_do_not_rise_and_rows_of_no_table_are_found(catalog: dn.Catal
         table_id="nobody", location="/nowhere", latest_version=0, published_version=0)
     catalog.store.database.write(lambda connection: connection.execute(delta))
     assert ("stray", True) in kinds(catalog)
+
+
+def test_a_table_of_another_catalog_in_the_database_stays(catalog: dn.Catalog, tmp_path: Path) -> None:
+    with dn.Catalog(url_of(catalog), warehouse=tmp_path / "lake", name="other") as other:
+        other.create_namespace("shop")
+        table = other.create_table("shop.orders", {"id": [1]})
+        catalog.store.garbage.record([table.path], "a table that is being created", 0)
+        assert sweep(catalog.store).deleted == () and table.to_arrow().num_rows == 1
