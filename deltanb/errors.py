@@ -80,7 +80,10 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from deltanb.safe_text import safe, shown, with_cut
+from deltanb.safe_text import LINE_BREAK, safe, shown, with_cut
+
+NOTES = "__notes__"
+HAS_NOTES = hasattr(BaseException, "add_note")  # Python 3.11; before it tracebacks show messages alone
 
 
 class DeltaError(Exception):
@@ -130,7 +133,9 @@ class DeltaError(Exception):
         return lines
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (type(self), self.message, self.data))
+        notes = self.__dict__.get(NOTES)
+        state = ({NOTES: list(notes)},) if notes else ()
+        return (_rebuild, (type(self), self.message, self.data), *state)
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -403,6 +408,10 @@ class DeltaConcurrentModificationException(DeltaError):
 
     ``.conflict`` is the :class:`~deltanb.transaction.conflicts.Conflict` (rule, predicate, files, the
     winner), ``.version`` the winner's version, ``.error_class`` Delta's error class.
+
+    The conflict as text is a note of the exception (PEP 678), so that every traceback ends with it: in a
+    script, in a logged exception, in the output of pytest. It is made when it is first asked for. Python 3.10
+    shows no notes; there it is a part of ``str(error)``.
     """
 
     kind = "CONCURRENT_MODIFICATION"
@@ -426,6 +435,31 @@ class DeltaConcurrentModificationException(DeltaError):
         self.data = {
             **data, "conflict": conflict, "version": version, "error_class": self.error_class
         }
+
+    @property
+    def __notes__(self) -> list[str]:
+        """What a traceback says below the message: the conflict, and what was added with ``add_note``."""
+        notes: list[str] | None = self.__dict__.get(NOTES)
+        if notes is None:
+            notes = self.__dict__[NOTES] = self._told()
+        return notes
+
+    @__notes__.setter
+    def __notes__(self, notes: list[str]) -> None:
+        self.__dict__[NOTES] = notes
+
+    def _told(self) -> list[str]:
+        if self.conflict is None:
+            return []
+        from deltanb.display import views
+
+        try:
+            return [safe(views().note(self.conflict))]
+        except Exception:  # a traceback is printed at any time, at the end of the interpreter, too
+            return []
+
+    def __str__(self) -> str:
+        return self.message if HAS_NOTES else LINE_BREAK.join([self.message, *self.__notes__])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """The conflict's picture, where the exception is the last line of a cell."""

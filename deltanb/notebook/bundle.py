@@ -13,14 +13,18 @@ the error stays the line it says.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import TracebackType
 from typing import Any
 
 from deltanb.notebook.drawing import chart
+from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing.text import clamp, wrap
 from deltanb.notebook.views import registry as views
 from deltanb.options import options
+from deltanb.safe_text import safe
 
 SHOWN_IN = "_shown_in_cell"
 TEXT, HTML, WIDGET = "text/plain", "text/html", "application/vnd.jupyter.widget-view+json"
@@ -34,6 +38,14 @@ def text(obj: Any) -> str:
         return views.text_of(obj)
     except Exception as error:
         return _reason(obj, error)
+
+
+def note(conflict: Any) -> str:
+    """The text of a conflict where a traceback ends with it: as :func:`text`, with all of the advice."""
+    try:
+        return conflict_forms.to_note(views.fields(conflict))  # type: ignore[arg-type]
+    except Exception as error:
+        return _reason(conflict, error)
 
 
 def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -131,16 +143,32 @@ def _shell() -> Any:
 def _user_traceback(error: BaseException, shell: Any) -> list[str]:
     """The traceback down to the caller's last line: how a commit is made is not what went wrong.
 
-    Nor is what the library met before it said what it says, so causes are left out, too.
+    Nor is what the library met before it said what it says, so causes are left out, too. And the note that
+    has a conflict as text: its picture, or its text, stands beside the traceback.
     """
     frames = without_own_frames(error.__traceback__)
     hidden = error.__cause__, error.__suppress_context__
     error.__cause__ = None  # hides the context, too
     try:
-        lines = shell.InteractiveTB.structured_traceback(type(error), error, frames, tb_offset=None)
+        with _without_picture(error):
+            lines = shell.InteractiveTB.structured_traceback(type(error), error, frames, tb_offset=None)
     finally:
         error.__cause__, error.__suppress_context__ = hidden
     return list(lines)
+
+
+@contextmanager
+def _without_picture(error: Any) -> Iterator[None]:
+    """For the block, the error without the note that says what its picture says."""
+    if getattr(error, "conflict", None) is None:
+        yield
+        return
+    notes, picture = error.__notes__, safe(note(error.conflict))
+    error.__notes__ = [one for one in notes if one != picture]
+    try:
+        yield
+    finally:
+        error.__notes__ = notes
 
 
 def without_own_frames(frames: TracebackType | None) -> TracebackType | None:

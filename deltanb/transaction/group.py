@@ -368,7 +368,7 @@ def _abandon(
     """
     why = TransactionAbandoned(
         f"nothing was committed, since {f'table {culprit}' if culprit else 'the transaction'} failed: "
-        f"{error}", culprit=culprit)
+        f"{getattr(error, 'message', error)}", culprit=culprit)
     for name in list(group.waits):
         steps, wait = group.members[name].steps, group.waits.pop(name)
         leaves_open = group.may_have_landed and isinstance(wait, PutIfAbsent)

@@ -558,7 +558,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         if self.status == "unknown":
             return f"may have committed; look whether its version carries txnId {self.txn_id}"
         if self.status == "failed":
-            words = str(self.error).rstrip(".") if isinstance(self.error, DeltaError) else ""
+            words = self.error.message.rstrip(".") if isinstance(self.error, DeltaError) else ""
             return f"has failed: {words}" if words else "has failed"
         return f"is {self.status}"
 

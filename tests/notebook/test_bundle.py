@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
+from deltanb import errors
 from deltanb.errors import ConcurrentAppendException
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import html
@@ -122,6 +123,21 @@ def test_a_notebook_shows_the_conflict_once_a_cell(monkeypatch: pytest.MonkeyPat
     shell.execution_count = 5  # shown again where it is asked for again
     shown_in(shell, monkeypatch, error)
     assert len(shell.published) == 2
+
+
+@pytest.mark.parametrize("has_notes", [True, False])
+def test_the_note_does_not_say_again_what_the_picture_says(
+    has_notes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "HAS_NOTES", has_notes)
+    shell, error = Kernel(), failed()
+    errors.add_note(error, "the second try")
+    before = list(error.__notes__)
+    text = "".join(shown_in(shell, monkeypatch, error))
+    assert "✕ ConcurrentAppend" not in text and "the second try" in text
+    assert len(shell.published) == 1 and error.__notes__ == before
+    with set_options(display="text"):
+        assert "".join(shown_in(shell, monkeypatch, error)).count("✕ ConcurrentAppend") == 1
 
 
 def test_its_text_is_one_line_that_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ from deltanb.notebook.views.conflict import ADVICE, SIGNS, ConflictView, Row, Si
 from deltanb.notebook.views.model import plain, spans
 
 TEXT_OVERLAPS = 2  # rows of the overlap in text, so that checks and advice stay within its lines
+NOTE_OVERLAPS = 5  # rows of it below a traceback, where there is more room
+NOTE_LINES = 30  # all advice there is, and no more than a screen
 
 
 def to_text(view: ConflictView) -> str:
@@ -22,6 +24,29 @@ def to_text(view: ConflictView) -> str:
 
     Sentence and sides take eight lines at most; what is left of the others is said by a count.
     """
+    lines = _upper_text(view)
+    if view.rows:
+        room = text.MAX_LINES - len(lines) - bool(view.advice)
+        lines += _rows_text(view, min(room, TEXT_OVERLAPS))
+    if view.advice and len(lines) < text.MAX_LINES:
+        advice = [f"{ADVICE}  ", *(s for a in view.advice for s in (*spans(a), " "))]
+        lines += text.wrap(advice, max_lines=max(1, text.MAX_LINES - len(lines)))
+    return text.clamp(lines)
+
+
+def to_note(view: ConflictView) -> str:
+    """The text form as it ends a traceback: all of the advice, and some more rows of the overlap."""
+    lines = _upper_text(view)
+    if view.rows:
+        lines += _rows_text(view, NOTE_OVERLAPS)
+    if view.advice:
+        lines.append(ADVICE)
+        lines += [line for advice in view.advice
+                  for line in text.wrap(["- ", *spans(advice)], max_lines=NOTE_LINES)]
+    return text.clamp(lines, NOTE_LINES)
+
+
+def _upper_text(view: ConflictView) -> list[str]:
     lines = text.wrap(sentence(view), max_lines=2)
     you, winner = view.sides
     cells = [["", you.name, winner.name]]
@@ -30,13 +55,7 @@ def to_text(view: ConflictView) -> str:
     lines += text.columns(cells)
     if view.checks:
         lines.append("Checks  " + _checks_text(view))
-    if view.rows:
-        room = text.MAX_LINES - len(lines) - bool(view.advice)
-        lines += _rows_text(view, min(room, TEXT_OVERLAPS))
-    if view.advice and len(lines) < text.MAX_LINES:
-        advice = [f"{ADVICE}  ", *(s for a in view.advice for s in (*spans(a), " "))]
-        lines += text.wrap(advice, max_lines=max(1, text.MAX_LINES - len(lines)))
-    return text.clamp(lines)
+    return lines
 
 
 def _checks_text(view: ConflictView) -> str:
