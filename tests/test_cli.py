@@ -42,6 +42,16 @@ def test_history_lists_commits_newest_first(
     assert [int(re.search(r"\d", row).group()) for row in rows] == [1, 0], lines  # type: ignore[union-attr]
 
 
+def test_history_says_who_did_what(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import deltanb as dn
+
+    with dn.set_options(user_name="ada"):
+        dn.open(table).delete("month = 1")
+    assert cli.main(["history", str(table)]) == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "DELETE" in line)
+    assert re.search(r"\bada\b.*2 rows deleted$", row), row
+
+
 def test_history_shows_no_more_than_asked(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["history", str(table), "--limit", "1"]) == 0
     output = capsys.readouterr().out

@@ -15,7 +15,7 @@ import datetime as dt
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from deltanb.display import Displayable, above
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
@@ -24,6 +24,9 @@ from deltanb.log.lines import commit_info_of
 from deltanb.safe_text import last_part, shown
 
 if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
 
@@ -68,14 +71,17 @@ class HistoryEntry(Displayable):
         return _EPOCH + dt.timedelta(milliseconds=self.timestamp)
 
 
-class History(Displayable, list[HistoryEntry]):
-    """Commits, newest first: a list that is shown as a table.
+class History(Displayable, Sequence[HistoryEntry]):
+    """Commits, newest first: a sequence that does not change and is shown with a line for each commit.
 
     ``table`` is the table's name; ``total`` is how many commits there are in the log, those that a
-    limit left out included.
+    limit left out included. A slice is a history, too.
 
-    >>> History([HistoryEntry(1, 5), HistoryEntry(0, 0)])[-1].version
-    0
+    >>> history = History([HistoryEntry(1, 5, "WRITE"), HistoryEntry(0, 0, "CREATE TABLE")])
+    >>> history[-1].version, len(history[:1]), history == [history[0], history[1]]
+    (0, 1, True)
+    >>> history.to_arrow().column("operation").to_pylist()
+    ['WRITE', 'CREATE TABLE']
     """
 
     def __init__(
@@ -84,11 +90,29 @@ class History(Displayable, list[HistoryEntry]):
         table: str | LogReader = "",
         total: int | None = None,
     ) -> None:
-        super().__init__(entries)
+        self._entries = tuple(entries)
         self._table = table
         self.log = None if isinstance(table, str) else table
-        """The log that the commits were read from; None for a list made by hand."""
-        self.total = len(self) if total is None else total
+        """The log that the commits were read from; None for a history made by hand."""
+        self.total = len(self._entries) if total is None else total
+
+    @overload
+    def __getitem__(self, at: int) -> HistoryEntry: ...
+    @overload
+    def __getitem__(self, at: slice) -> History: ...
+    def __getitem__(self, at: int | slice) -> HistoryEntry | History:
+        if isinstance(at, slice):
+            return History(self._entries[at], self.log or self._table, self.total)
+        return self._entries[at]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._entries == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple((entry.version, entry.timestamp) for entry in self._entries))
 
     @property
     def table(self) -> str:
@@ -103,6 +127,22 @@ class History(Displayable, list[HistoryEntry]):
         _check_limit(limit)
         known = [entry for entry in self if entry.version <= version]
         return History(known[:limit], self.log or self._table, len(known))
+
+    def to_arrow(self) -> pa.Table:
+        """The commits as a table, one row for each, under the names that ``DESCRIBE HISTORY`` has:
+        :func:`deltanb.log.history_columns.to_arrow`.
+        """
+        from deltanb.log.history_columns import to_arrow
+        return to_arrow(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The commits as a DataFrame, with the columns of :meth:`to_arrow`; parameters and metrics are dicts.
+
+        Raises:
+            MissingDependency: pandas is not installed.
+        """
+        from deltanb.log.history_columns import to_pandas
+        return to_pandas(self)
 
     def replay(
         self, isolation: str | Sequence[str] | None = None, rules: Any = None,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from deltanb.errors import InvalidArgument, InvalidTable, VersionNotFound
+from deltanb.errors import InvalidArgument, InvalidTable, MissingDependency, VersionNotFound
 from deltanb.log.commits import commit_name
-from deltanb.log.history import to_milliseconds
+from deltanb.log.history import History, HistoryEntry, to_milliseconds
 from deltanb.options import StepClock, set_options
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
@@ -150,3 +152,58 @@ def test_the_time_of_a_checkpointed_version_is_read_from_its_commit(tmp_path: Pa
     snapshot = DeltaLog.for_table(tmp_path).snapshot
     assert snapshot.checkpoint_version == 1 and snapshot.timestamp == 7777
     DeltaLog.clear_cache()
+
+
+# -- a history held in hand --------------------------------------------------------------------------------
+
+
+def told() -> History:
+    return History([
+        HistoryEntry(2, 3_000, "MERGE", {"predicate": ["a = 1"]}, "1", "Serializable", "false",
+                     {"numOutputRows": 18}, user_name="ada", job={"jobId": "7"}),
+        HistoryEntry(1, 2_000, "WRITE", '{"mode": "Append"}', 0, is_blind_append=True),
+        HistoryEntry(0, 1_000)], "orders", 5)
+
+
+def test_a_history_does_not_change() -> None:
+    history = told()
+    for name in ("append", "extend", "insert", "pop", "remove", "clear", "sort", "__setitem__"):
+        assert not hasattr(history, name), name
+    assert not isinstance(history, list)
+    assert [entry.version for entry in history] == [2, 1, 0] and history[0] in history
+    assert [entry.version for entry in reversed(history)] == [0, 1, 2]
+    assert history == told() and hash(history) == hash(told()) and history != history[1:]
+
+
+def test_a_slice_is_a_history_of_the_same_table() -> None:
+    part = told()[:2]
+    assert isinstance(part, History)
+    assert (len(part), part.table, part.total) == (2, "orders", 5)
+
+
+def test_columns_have_the_types_and_names_of_describe_history() -> None:
+    table = told().to_arrow()
+    assert table.schema.field("timestamp").type == pa.timestamp("ms", "UTC")
+    assert [table.schema.field(name).type for name in ("version", "readVersion", "isBlindAppend")] == [
+        pa.int64(), pa.int64(), pa.bool_()]
+    first, second, last = table.to_pylist()
+    assert first["operationParameters"] == [("predicate", '["a = 1"]')]
+    assert first["operationMetrics"] == [("numOutputRows", "18")]
+    assert (first["readVersion"], first["isBlindAppend"], first["userName"]) == (1, False, "ada")
+    assert first["job"] == '{"jobId":"7"}'
+    assert second["operationParameters"] == [("mode", "Append")] and second["isBlindAppend"] is True
+    assert last["operation"] is None and last["operationMetrics"] is None
+    assert History().to_arrow().num_rows == 0
+
+
+def test_a_history_is_a_data_frame() -> None:
+    frame = told().to_pandas()
+    assert frame["version"].tolist() == [2, 1, 0]
+    assert frame["operationMetrics"][0] == {"numOutputRows": "18"}
+    assert str(frame["timestamp"][2]) == "1970-01-01 00:00:01+00:00"
+
+
+def test_without_pandas_the_arrow_form_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingDependency, match=r"history\.to_arrow\(\)"):
+        told().to_pandas()

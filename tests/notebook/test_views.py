@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import re
 import time
 from typing import Any
 
@@ -313,7 +314,7 @@ def test_history(update_golden: bool) -> None:
     lines = repr(commits).split("\n")
     assert lines[0] == "History orders"
     assert lines[2].split()[0] == "version" and lines[3].split()[0] == "4"
-    assert "not shown here: isolationLevel, isBlindAppend, operationMetrics" in lines[-1]
+    assert lines[3].endswith("+3 files, 360 rows written")
     assert_golden(commits, "history", update_golden)
 
 
@@ -334,13 +335,33 @@ def test_one_commit() -> None:
     assert_consistent(entry)
 
 
-def test_metrics_that_count_nothing_are_shown_of_one_commit_alone() -> None:
-    metrics = {"numDeletedRows": "7", "numCopiedRows": "0", "scanTimeMs": "40"}
-    entry = HistoryEntry(20, TIME, operation="DELETE", operation_metrics=metrics)
-    many, one = (bundle.mimebundle(obj)[bundle.HTML] for obj in (History([entry], "orders"), entry))
-    assert "numDeletedRows=7" in many and "numDeletedRows=7" in one
-    for little in ("numCopiedRows=0", "scanTimeMs=40"):
-        assert little in one and little not in many
+def test_who_committed_is_in_the_text_and_in_the_html() -> None:
+    """The user; where a writer names none, its engine; where it names neither, nobody."""
+    entries = [HistoryEntry(2, TIME, "WRITE", user_name="ada", engine_info="Apache-Spark/4.0.0"),
+               HistoryEntry(1, TIME, "WRITE", engine_info="Apache-Spark/4.0.0"), HistoryEntry(0, TIME)]
+    commits = History(entries, "orders")
+    rows = [re.split(r"  +", line)[2] for line in repr(commits).split("\n")[3:]]
+    assert rows == ["ada", "Apache-Spark", "–"]
+    page = assert_consistent(commits)
+    assert "ada" in page.text and "by ada" in repr(entries[0])
+
+
+def test_a_commit_is_one_line_and_all_else_unfolds_from_it() -> None:
+    metrics = {"numAddedFiles": "5", "numRemovedFiles": 7, "numOutputRows": "18", "scanTimeMs": "40"}
+    entry = HistoryEntry(20, TIME, "WRITE", {"mode": "Append"}, operation_metrics=metrics, read_version=19,
+                         extra={"clientVersion": "delta-rs.0.30"})
+    commits = History([entry, HistoryEntry(19, TIME)], "orders")
+    assert repr(commits).split("\n")[3].endswith("WRITE      +5 −7 files, 18 rows written")
+    assert "scanTimeMs" not in repr(commits)
+    rich = bundle.mimebundle(commits)[bundle.HTML]
+    rows = re.findall(r"<tr><td>\d+</td>.*?</details></td></tr>", rich)
+    assert len(rows) == 2
+    folded = re.search(r"<details><summary>(.*?)</summary>(.*)</details>", rows[0])
+    assert folded is not None and folded[1] == "+5 −7 files, 18 rows written"
+    for said in ("mode=Append", "scanTimeMs=40", "readVersion", "delta-rs.0.30"):
+        assert said in folded[2] and said not in rows[0].split("<details>")[0]
+    assert "<details open" not in rows[0]
+    assert_consistent(commits)
 
 
 # -- all of them -----------------------------------------------------------------------------------

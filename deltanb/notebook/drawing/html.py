@@ -17,7 +17,7 @@ from html import escape
 from importlib.resources import files
 
 from deltanb.formatting import clean, count, number
-from deltanb.notebook.views.model import Inline, Section, Table, View, spans
+from deltanb.notebook.views.model import Inline, Section, Table, View, plain, spans
 from deltanb.options import options
 from deltanb.safe_text import safe
 
@@ -187,14 +187,18 @@ def table(table: Table, name: str, share: float) -> Markup:
             "table",
             tag("caption", caption),
             tag("thead", tag("tr", [tag("th", clean(name), scope="col") for name in table.columns])),
-            tag("tbody", [_row(row, at in table.marked) for at, row in enumerate(rows)]),
+            tag("tbody", [_row(row, at in table.marked, table.unfolded[at : at + 1])
+                          for at, row in enumerate(rows)]),
         ),
         cls="dnb-scroll",
     )
 
 
-def _row(row: Iterable[Inline], is_marked: bool) -> Markup:
-    return tag("tr", [tag("td", inline(cell)) for cell in row], cls="dnb-mark" if is_marked else "")
+def _row(row: Iterable[Inline], is_marked: bool, unfolded: Iterable[Table] = ()) -> Markup:
+    cells = [inline(cell) for cell in row]
+    for inner in unfolded:
+        cells[-1] = tag("details", tag("summary", cells[-1]), table(inner, plain(next(iter(row))), 1))
+    return tag("tr", [tag("td", cell) for cell in cells], cls="dnb-mark" if is_marked else "")
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,7 @@
-"""The history of a table: one row per commit, the newest first, under the names people know.
+"""The history of a table: one line per commit, the newest first; all else of it unfolds.
 
-What lives here: the view of commits as ``DESCRIBE HISTORY`` lists them.
+What lives here: the view of commits: when, who, which operation and what came of it in words, and the fields
+of one commit as ``DESCRIBE HISTORY`` names them.
 What it does not know: where commits are read, or what a writer should have put into them.
 """
 
@@ -10,17 +11,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltanb import formatting as units
+from deltanb.notebook.views.metrics import in_words
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, muted, plain
+from deltanb.observe.tracks import writer_of
 from deltanb.options import options
 
-COLUMNS = ("version", "timestamp", "operation", "operationParameters", "readVersion",
-           "isolationLevel", "isBlindAppend", "operationMetrics")  # fmt: skip
-TEXT_COLUMNS = ("version", "timestamp", "operation", "readVersion", "operationParameters")
-SNAKE = {"operationParameters": "operation_parameters", "readVersion": "read_version",
-         "isolationLevel": "isolation_level", "isBlindAppend": "is_blind_append",
-         "operationMetrics": "operation_metrics"}  # fmt: skip
+COLUMNS = ("version", "timestamp", "who", "operation", "what it did")
+FIELDS = {
+    "version": "version", "timestamp": "timestamp", "userName": "user_name", "userId": "user_id",
+    "operation": "operation", "operationParameters": "operation_parameters", "readVersion": "read_version",
+    "isolationLevel": "isolation_level", "isBlindAppend": "is_blind_append",
+    "operationMetrics": "operation_metrics", "userMetadata": "user_metadata", "engineInfo": "engine_info",
+    "txnId": "txn_id", "clusterId": "cluster_id", "job": "job", "notebook": "notebook", "tags": "tags",
+}  # fmt: skip
+"""The fields of one commit, in the order in which they unfold, and what the entry calls them."""
 MAX_UNBROKEN = 40
 """Characters of a parameter or metric that stay on one line: else a narrow column has one of each."""
+MAX_WHO = 20  # characters of a user's name in the list; the field has all of it
+MAX_OPERATION = 20  # the same of an operation, so that a commit has room for what it did on its line
 
 
 def view(commits: Any) -> View:
@@ -28,8 +36,9 @@ def view(commits: Any) -> View:
     name, total = units.name_of(commits.table), max(commits.total, len(commits))
     if not commits:
         return View("History", name, ("no commits yet",))
-    rows = tuple(row(commit) for commit in commits[: options.max_rows])
-    table = Table(COLUMNS, rows, total, "commit", TEXT_COLUMNS)
+    shown = commits[: options.max_rows]
+    table = Table(COLUMNS, tuple(map(row, shown)), total, "commit",
+                  unfolded=tuple(map(fields, shown)))
     summary = [units.count(total, "commit"), muted(", newest first")]
     section = Section("Commits", summary, table, is_open=True, text_rows=True)
     return View("History", name, sections=(section,))
@@ -37,43 +46,50 @@ def view(commits: Any) -> View:
 
 def entry(commit: Any) -> View:
     """The view of one commit: a line, whose fields unfold."""
-    cells = dict(zip(COLUMNS, row(commit, is_whole=True), strict=True))
     operation = str(commit.operation or "operation not recorded")
     marks: list[Inline] = [units.time(commit.timestamp), operation]
     marks += [f"by {commit.user_name}"] if commit.user_name else []
-    rows = tuple((name, cell) for name, cell in cells.items() if plain(cell) != "–")
-    table = Table(("field", "value"), rows, len(rows), "field")
-    details = Section("Fields", muted("of commitInfo"), table, is_detail=True, is_open=True)
+    marks += [did] if (did := in_words(commit.operation_metrics)) else []
+    details = Section("Fields", muted("of commitInfo"), fields(commit), is_detail=True, is_open=True)
     return View("Commit", f"v{commit.version}", tuple(marks), sections=(details,))
 
 
-def row(commit: Any, is_whole: bool = False) -> tuple[Inline, ...]:
-    """One commit's cells, in the order of ``COLUMNS``; ``is_whole`` keeps metrics that tell little."""
-    cells = []
-    for column in COLUMNS:
-        value = getattr(commit, SNAKE.get(column, column))
-        if column == "operationMetrics" and isinstance(value, Mapping) and not is_whole:
-            value = {name: text for name, text in value.items()
-                     if str(text) != "0" and not name.endswith("TimeMs")}
-        cells.append(_cell(column, value))
-    return tuple(cells)
+def row(commit: Any) -> tuple[Inline, ...]:
+    """One commit's cells, in the order of ``COLUMNS``."""
+    return (
+        str(commit.version), Span(units.time(commit.timestamp, zone=False), "fixed"), _who(commit),
+        _operation(commit.operation), in_words(commit.operation_metrics) or muted("–"))
 
 
-def _cell(column: str, value: Any) -> Inline:
-    if value is None or value in ({}, ()):
-        return muted("–")
-    if column == "timestamp":
-        return Span(units.time(value, zone=False), "fixed")
+def fields(commit: Any) -> Table:
+    """All that a commit says of itself, as a table of fields and values."""
+    known = {name: getattr(commit, ours) for name, ours in FIELDS.items()}
+    known |= {name: value for name, value in commit.extra.items() if name not in known}
+    rows: tuple[tuple[Inline, ...], ...] = tuple(
+        (Span(name, "fixed", code=True), _value(name, value)) for name, value in known.items()
+        if value is not None and value not in ({}, ()))
+    return Table(("field", "value"), rows, len(rows), "field", limit=len(rows))
+
+
+def _who(commit: Any) -> Inline:
+    """The user; of a writer that names none, the engine."""
+    if commit.user_name:
+        return units.fit(units.clean(commit.user_name), MAX_WHO)
+    return muted(units.fit(writer_of(None, commit.engine_info), MAX_WHO) if commit.engine_info else "–")
+
+
+def _operation(value: Any) -> Inline:
+    return muted("–") if value is None else Span(units.fit(units.clean(value), MAX_OPERATION), "fixed")
+
+
+def _value(name: str, value: Any) -> Inline:
+    if name == "timestamp":
+        return Span(units.time(value), "fixed")
+    if not isinstance(value, Mapping):
+        return units.value_of(value)
     runs: list[Inline] = []
-    if column == "operation":
-        for word in str(value).split():
-            runs += [" ", Span(word, "fixed")]
-        return runs[1:]
-    if isinstance(value, Mapping):
-        for name, text in value.items():
-            if text is None:
-                continue
-            pair = units.pairs([(name, units.parsed(text))])
-            runs += [" ", Span(pair, "fixed" if len(pair) <= MAX_UNBROKEN else "", code=True)]
-        return runs[1:]
-    return units.value_of(value)
+    for key, text in value.items():
+        if text is not None:
+            pair = units.pairs([(key, units.parsed(text))])
+            runs += [" ", Span(pair, "fixed" if len(plain(pair)) <= MAX_UNBROKEN else "", code=True)]
+    return runs[1:]

@@ -92,6 +92,8 @@ class Table:
     """Rows shown at most; None leaves it to ``options.max_rows``."""
     marked: frozenset[int] = frozenset()
     """Rows that stand out (a word in the row says so too)."""
+    unfolded: tuple[Table, ...] = ()
+    """HTML: a table for each row, which unfolds from the row's last cell."""
 
 
 @dataclass(frozen=True)
