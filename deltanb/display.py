@@ -24,6 +24,7 @@ ABOVE = {
     "CommitStepper": "deltanb.observe.stepper",
     "GroupStepper": "deltanb.observe.group_stepper",
     "replay": "deltanb.observe.what_if",
+    "write_report": "deltanb.observe.report",
 }
 """What a method of an object below gives people, by name: the module that has it."""
 

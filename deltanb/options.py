@@ -29,9 +29,11 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from deltanb.errors import InvalidArgument
+from deltanb.safe_text import safe
 
 MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not patience
 TARGET_FILE_SIZE = 128 * 1024 * 1024  # bytes; a scan task's worth, as Spark's split size
+REPORT_VARIABLE = "DELTANB_REPORT"  # the folder of reports, where the option does not say
 TEACHING_EPOCH_MS = 1_767_258_000_000  # 2026-01-01T09:00:00Z, where lessons begin
 
 
@@ -77,6 +79,9 @@ class Options:
     commit_listeners: Sequence[Callable[[Any], object]] = ()
     """Told of each commit, failed ones included, with its
     :class:`~deltanb.transaction.commit_stats.CommitStats`."""
+    report: str | os.PathLike[str] | Literal[False] | None = None
+    """The folder in which each failed commit leaves a page: the conflict, and the commits around it. ``None``
+    asks the environment variable ``DELTANB_REPORT``; False leaves none."""
     default_table_properties: Mapping[str, Any] = field(default_factory=dict)
     """Properties of new tables that do not set them, e.g. ``{"delta.enableDeletionVectors": True}``."""
     partition_column_check: bool = True
@@ -118,8 +123,19 @@ class Options:
         for name in ("metrics", "commit_info", "partition_column_check", "schema_type_check"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"option {name}={getattr(self, name)!r} must be True or False")
+        _check_folder(self.report)
         self.commit_listeners = _listeners(self.commit_listeners)
         self.default_table_properties = _properties(self.default_table_properties)
+
+
+def _check_folder(given: Any) -> None:
+    is_path = isinstance(given, str | os.PathLike) and isinstance(os.fspath(given), str)
+    text = os.fspath(given) if is_path else ""
+    if given is None or given is False or (text and "://" not in text and "\0" not in text):
+        return
+    raise InvalidArgument(
+        f"option report={safe(repr(given)):.80} must be a folder of this machine, False, or None, which asks "
+        f"the environment variable {REPORT_VARIABLE}")
 
 
 def _listeners(given: Any) -> tuple[Callable[[Any], object], ...]:
@@ -204,6 +220,17 @@ def set_options(**changes: Any) -> Any:
         before = {name: getattr(_process, name) for name in values}
         vars(_process).update(values)
     return Changed(values, own, before)
+
+
+def report_folder() -> str | None:
+    """The folder in which failed commits leave their reports; None where none are wanted.
+
+    >>> with set_options(report="reports"):
+    ...     report_folder()
+    'reports'
+    """
+    wanted = os.environ.get(REPORT_VARIABLE) if options.report is None else options.report
+    return os.path.expanduser(wanted) if wanted else None
 
 
 class Changed(AbstractContextManager[Options]):

@@ -32,6 +32,7 @@ from deltanb.safe_text import get_logger
 from deltanb.schema import properties
 from deltanb.table_transaction import StagedTable
 from deltanb.transaction.drive import GivenUp, watching
+from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
 from deltanb.transaction.operations import Operation
 
@@ -372,6 +373,7 @@ class CatalogTransaction(Displayable):
             not part.has_surely_not_landed for part in self._parts.values())
         if is_unknown:
             self._end("may have been committed; ask for the outcome of its txnId", "unknown")
+            leave_report(self)
             return None
         if isinstance(error, GivenUp):
             self._end("was given up", "abandoned")
@@ -381,6 +383,8 @@ class CatalogTransaction(Displayable):
             part.failed()
         for table in self._tables.values():
             table.delete_written()
+        if self.drive is not None:  # else there was no commit that could fail
+            leave_report(self)
         return None
 
     def _landed(self, done: GroupCommitted) -> None:

@@ -13,7 +13,7 @@ the error stays the line it says.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import TracebackType
@@ -21,6 +21,8 @@ from typing import Any
 
 from deltanb.notebook.drawing import chart
 from deltanb.notebook.drawing import conflict as conflict_forms
+from deltanb.notebook.drawing import page as pages
+from deltanb.notebook.drawing.html import Markup
 from deltanb.notebook.drawing.text import clamp, wrap
 from deltanb.notebook.views import registry as views
 from deltanb.options import options
@@ -75,6 +77,30 @@ def fields(obj: Any) -> Any:
 def drawing(obj: Any, name: str) -> Any:
     """A picture of an object beside its text and HTML, as the registry names it: "spec", "svg", …"""
     return views.entry_of(obj).drawings[name](obj)
+
+
+def page(title: str, parts: Sequence[tuple[str, Any]]) -> str:
+    """A page of its own, without its first line, with a heading and a picture for each part.
+
+    A part is an object that has a view, pairs of names and values, or text. Whatever the settings, pictures
+    are drawn: a page is for a browser.
+    """
+    return pages.page(title, [(heading, _drawn(part)) for heading, part in parts])
+
+
+def _drawn(part: Any) -> Markup:
+    if isinstance(part, str):
+        return pages.said(part)
+    if isinstance(part, Mapping):
+        return pages.facts(part)
+    as_text = text(part)
+    try:
+        entry = views.entry_of(part)
+        if entry.is_chart(part):
+            return pages.drawn(entry.drawings["svg"](part), as_text)
+        return Markup(views.html_of(part, as_text))
+    except Exception as error:
+        return pages.said(_reason(part, error))
 
 
 def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:

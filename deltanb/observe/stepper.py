@@ -20,6 +20,7 @@ from deltanb.observe import rivals
 from deltanb.observe.stepped import StepLine, Stepped, printed
 from deltanb.options import set_options
 from deltanb.transaction.drive import Drive
+from deltanb.transaction.failed import leave_report
 from deltanb.transaction.operations import as_operation
 from deltanb.transaction.steps import Committed, Failed, Winner
 
@@ -167,6 +168,7 @@ class CommitStepper(Displayable, Stepped):
             self._drive.advance()
         except Exception as error:
             self.error = error
+            leave_report(self.txn)
 
     def _given_up(self, why: str) -> None:
         """The last frame of a commit that did not go to its end, by what its transaction knows."""

@@ -35,6 +35,7 @@ from deltanb.transaction.committer import Committer, outcome_of
 from deltanb.transaction.conflicts import Conflict
 from deltanb.transaction.current import SERIALIZABLE, SNAPSHOT_ISOLATION, CurrentTransaction
 from deltanb.transaction.drive import GivenUp, drain, watching
+from deltanb.transaction.failed import leave_report
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.metadata_check import verify_new_metadata
 from deltanb.transaction.new_table import completed
@@ -494,6 +495,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             if self.status == "committing":  # the steps were ended between two instructions
                 self._ended_with(error)
             self.note_outcome(error)
+            leave_report(self)
             raise
 
     def _put_begins(self) -> None:

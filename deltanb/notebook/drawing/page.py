@@ -1,0 +1,60 @@
+"""A page of its own: pictures of objects in a file that a browser opens, wherever it is.
+
+What lives here: the frame around them. There is no script in it, and nothing comes from the network: the page
+forbids both to itself. It is light or dark as the system is.
+What it does not know: what is shown on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from deltanb.formatting import clean
+from deltanb.notebook.drawing.html import Markup, join, tag
+from deltanb.safe_text import safe
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{max-width:72rem;margin:0 auto;padding:24px 16px 48px;background:light-dark(#fff,#111);"
+    "color:light-dark(#1f2328,#e6e6e6);font:14px/1.55 system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
+    "h1{font-size:1.4rem;margin:0 0 12px}h2{font-size:1.1rem;margin:28px 0 8px}"
+    ".facts{display:grid;grid-template-columns:8em 1fr;margin:0}"
+    ".facts dt{color:light-dark(#57606a,#a0a0a0)}.facts dd{margin:0;overflow-wrap:anywhere}"
+    "pre,code{font:13px/1.5 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
+    ".said,.words pre{margin:0;padding:10px 14px;border:1px solid light-dark(#d0d7de,#444);border-radius:6px;"
+    "white-space:pre-wrap;overflow-wrap:anywhere}.words summary{cursor:pointer;margin:8px 0}"
+    ".drawn{overflow-x:auto}.drawn svg{max-width:100%;height:auto}"
+)
+
+
+def page(title: str, parts: Iterable[tuple[str, Markup]]) -> str:
+    """A whole HTML document without its first line: the title, and what stands below each heading.
+
+    >>> "<h1>a &lt; b</h1>" in page("a < b", [("", Markup("<p>c</p>"))])
+    True
+    """
+    body = [tag("section", tag("h2", clean(heading)) if heading else None, part) for heading, part in parts]
+    head = join(
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        tag("title", clean(title)), tag("style", Markup(_STYLE)))
+    return f'<html lang="en"><head>{head}</head><body>{tag("h1", clean(title))}{join(body)}</body></html>\n'
+
+
+def facts(pairs: Mapping[str, str]) -> Markup:
+    """Names and values, one below the other."""
+    return tag("dl", [join(tag("dt", clean(key)), tag("dd", clean(value))) for key, value in pairs.items()],
+               cls="facts")
+
+
+def said(text: str) -> Markup:
+    """Text as it is."""
+    return tag("pre", safe(text), cls="said")
+
+
+def drawn(svg: str, text: str) -> Markup:
+    """A drawing, and the same in words."""
+    words = tag("details", tag("summary", "The same in words"), tag("pre", text), cls="words")
+    return join(tag("div", Markup(svg), cls="drawn"), words)
