@@ -20,6 +20,7 @@ from deltanb.locks.commit import Participant as Participant
 from deltanb.locks.deadlock import Cycle as Cycle
 from deltanb.locks.deadlock import DeadlockItem as DeadlockItem
 from deltanb.locks.deadlock import Wait as Wait
+from deltanb.locks.graph import LockGraph as LockGraph
 from deltanb.locks.manager import LockManager as LockManager
 from deltanb.locks.manager import LockState as LockState
 from deltanb.locks.modes import DurabilityMode as DurabilityMode

@@ -140,10 +140,13 @@ def cycle_of(waiter: Waiter) -> list[Waiter]:
     return []
 
 
-def cycle_behind(waiter: Waiter) -> tuple[list[Waiter], list[Waiter]]:
-    """Any circle that a transaction waits for: the way from it to there, and the circle."""
+def cycle_behind(waiter: Waiter, done: set[Waiter] | None = None) -> tuple[list[Waiter], list[Waiter]]:
+    """Any circle that a transaction waits for: the way from it to there, and the circle.
+
+    Who is in ``done`` leads to none; those of whom this is found out are added.
+    """
     ahead: dict[Lock, Waiter | None] = {}
-    done: set[Waiter] = set()
+    done = set() if done is None else done
     path = [waiter]
     places = {waiter: 0}
     edges = [iter(in_the_way(waiter, ahead))]

@@ -28,6 +28,7 @@ from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.commit import Changes, CommitCallback, Pending
 from deltanb.locks.core import Lock, LockTable, Waiter
+from deltanb.locks.graph import LockGraph, taken
 from deltanb.locks.modes import (
     EXCLUSIVE,
     MODE_NAMES,
@@ -170,6 +171,18 @@ class LockManager(Displayable):
             wanted = dict.fromkeys(waiter.lock for waiter in self._table.waiting)
             others = (lock for lock in self._table.locks.values() if lock not in wanted)
             return tuple(map(_state, islice(_both(wanted, others), limit)))
+
+    def graph(self) -> LockGraph:
+        """Who holds what, who waits for whom and since when, as it stands now: a value to be shown.
+
+        >>> manager = LockManager()
+        >>> manager.new_transaction().lock_exclusive(1, b"k")
+        ACQUIRED
+        >>> manager.graph().holds
+        (Held(transaction=1, index_id=1, key=b'k', mode='exclusive'),)
+        """
+        with self._mutex:
+            return taken(self._table, self._clock())
 
     def flush(self) -> None:
         """Publish all commits that are in the queue, in their order, and release their locks.

@@ -92,7 +92,8 @@ def commits(table: DeltaTable) -> Any:
 
 
 def many_locks(manager: LockManager) -> Transaction:
-    """A transaction with ten thousand locks in a hundred scopes, one shared with a thousand others."""
+    """A transaction with ten thousand locks in a hundred scopes, one shared with a thousand others, and
+    another with a hundred thousand locks, for which a thousand transactions wait, two of them in a circle."""
     txn = manager.new_transaction()
     for scope in range(100):
         txn.lock_many([(scope, b"%d" % at) for at in range(100)], "shared")
@@ -100,6 +101,17 @@ def many_locks(manager: LockManager) -> Transaction:
     for _ in range(1000):
         manager.new_transaction().lock_shared(1, b"1")
     txn.attach("x" * 10_000)
+    owner = manager.new_transaction()
+    owner.lock_many([(1000, b"%d" % at) for at in range(100_000)])
+    pair = [manager.new_transaction() for _ in range(2)]
+    for at, one in enumerate(pair):
+        one.attach("y" * 10_000)
+        one.lock_exclusive(2000, b"%d" % at)
+    lockers = [one._locker for one in pair]
+    with manager._mutex:
+        for at in range(1000):
+            name = (2000, b"%d" % (1 - at)) if at < 2 else (1000, b"%d" % (at % 100))
+            manager._table.ask(lockers[at] if at < 2 else manager.new_locker(), name, 3)
     return txn
 
 
@@ -107,7 +119,8 @@ KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "CommitTimeline", "CommitStepper",
     "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
-    "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "Catalog",
+    "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle",
+    "LockGraph", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
 )
@@ -212,6 +225,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Cycle": lambda: Cycle(tuple(
             Wait(at, "x" * 400, 1, b"k%d" % at, "shared", "unlocked", ((1, b"j", "exclusive"),) * 100, at, at)
             for at in range(1000)), 1),
+        "LockGraph": manager.graph,
         "Catalog": lambda: catalog, "CatalogHistory": catalog.history,
         "CatalogSnapshot": lambda: catalog.snapshot(["shop.orders", "shop.totals"]),
         "CatalogTransaction": lambda: busy, "CatalogTransaction, failed": lambda: lost_together,

@@ -35,13 +35,15 @@ class Page(HTMLParser):
         super().__init__()
         self.words: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.drawn: list[tuple[str, dict[str, str | None]]] = []
+        """Tags of pictures within the page."""
         self.open: list[str] = []
         self.feed(source)
         self.close()
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
+        (self.drawn if "svg" in (tag, *self.open) else self.tags).append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
 
@@ -52,7 +54,7 @@ class Page(HTMLParser):
             self.words.append(" ")
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open and self.open[-1:] != ["pre"]:
+        if not {"style", "title"} & set(self.open) and self.open[-1:] != ["pre"]:
             self.words.append(data)
 
     @property
@@ -81,6 +83,9 @@ def assert_consistent(obj: Any) -> Page:
     assert not names & {"script", "link", "iframe", "img", "object"}
     attributes = {name for _, attrs in page.tags for name in attrs}
     assert attributes <= {"class", "style", "open", "scope", "colspan", "aria-current"}, attributes
+    drawn = {name for _, attrs in page.drawn for name in attrs}
+    assert not drawn & {"id", "href", "onclick", "onload", "style"}, drawn
+    assert {tag for tag, _ in page.drawn} <= {"svg", "title", "style", "rect", "path", "text", "circle"}
     assert "http" not in html.stylesheet() and "@import" not in html.stylesheet()
     tags = [tag for tag, _ in page.tags]
     assert tags.count("caption") == tags.count("table")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from deltanb import errors
 from deltanb.errors import DeadlockError
 from deltanb.locks import Cycle, LockManager, Transaction, Wait
 from deltanb.notebook import bundle
+from deltanb.notebook.drawing import lock_net
+from deltanb.notebook.views import lock_graph
 from deltanb.testing import MemoryIndex
 from tests.locks.clockwork import Clockwork
 from tests.notebook.looks import assert_consistent, assert_golden
@@ -114,6 +117,119 @@ def test_other_circles() -> None:
     assert "end transaction 1 first" in repr(thread)
 
 
+def drawn_words(obj: Any) -> list[str]:
+    """The words of its picture."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", bundle.drawing(obj, "svg"))
+
+
+def test_the_circle_is_drawn_as_a_ring() -> None:
+    with Clockwork() as clockwork:
+        _, error = deadlock(clockwork)
+    words = drawn_words(error.cycle)
+    for said in ("1:k0", "1:k1", "1:k2", "transaction 3", "✕ refused: upgradable", "wants shared, 500 ms",
+                 "exclusive", "waits for", "is held by", "the circle"):
+        assert said in words, words
+    net = lock_net.laid_out(lock_graph.circle_of(error.cycle))
+    assert net.is_ring and all(arrow.is_hot for arrow in net.arrows)
+    assert [box.key[1] for box in net.boxes if box.is_victim] == [3]
+    following = {arrow.start: arrow.end for arrow in net.arrows}
+    key = ("txn", 3)
+    seen = [key]
+    while (key := following[key]) not in seen:
+        seen.append(key)
+    assert [k[1] for k in seen] == [3, (1, b"k0"), 1, (1, b"k1"), 2, (1, b"k2")]
+
+
+def test_graph(update_golden: bool) -> None:
+    with Clockwork(detect="timeout") as clockwork:
+        txns = [clockwork.manager.new_transaction() for _ in range(4)]
+        txns[0].attach(Unshowable())
+        for at in range(2):
+            txns[at].lock_exclusive(1, b"k%d" % at)
+        txns[3].lock_shared(7, b"\xff")
+        for at in range(3):
+            clockwork.start(txns[at], lambda at=at: txns[at].lock_shared(1, b"k%d" % ((at + 1) % 2), -1))
+            clockwork.pass_time(0.25)
+        graph = clockwork.manager.graph()
+    page = assert_consistent(graph)
+    assert_golden(graph, "locks_graph", update_golden)
+    for said in ("✕ deadlock", "1 → 1:k1 → 2 → 1:k0 → 1", "750 ms", "a Unshowable whose repr"):
+        assert said in page.text, page.text
+    assert graph.svg == bundle.drawing(graph, "svg")
+    hot = [(a.start[1], a.end[1]) for a in lock_graph.net_of(graph).arrows if a.is_hot]
+    assert sorted(hot, key=str) == sorted([(1, (1, b"k1")), ((1, b"k1"), 2), (2, (1, b"k0")),
+                                           ((1, b"k0"), 1)], key=str)
+
+
+def test_graph_of_one_lock_that_all_convert() -> None:
+    """Everybody holds it and waits for it: half of them stand on either side."""
+    found = Cycle(tuple(Wait(at, None, 1, b"k", "exclusive", "shared", (), 0, 0) for at in (1, 2)), 1)
+    net = lock_net.laid_out(lock_graph.circle_of(found))
+    lock = net.box(("lock", (1, b"k")))
+    assert (net.box(("txn", 1)).x - lock.x) * (net.box(("txn", 2)).x - lock.x) < 0
+    assert len(net.arrows) == 4
+
+
+def test_graph_without_a_picture_says_so() -> None:
+    manager = LockManager()
+    for _ in range(31):
+        manager.new_transaction().lock_shared(1, b"k")
+    text = repr(manager.graph())
+    assert text.split("\n") == ["Lock graph  nobody waits", "1 lock held  0 transactions waiting",
+                                "too many for a picture, and nobody waits"]
+    assert_consistent(manager.graph())
+
+
+def test_graph_counts_what_it_leaves_out() -> None:
+    with Clockwork(detect="timeout") as clockwork:
+        owner = clockwork.manager.new_transaction()
+        owner.lock_many([(2, b"%d" % at) for at in range(100)])
+        txns = [clockwork.manager.new_transaction() for _ in range(32)]
+        for at in range(2):
+            txns[at].lock_exclusive(1, b"k%d" % at)
+        for at, txn in enumerate(txns):
+            name = (1, b"k%d" % (1 - at)) if at < 2 else (2, b"0")
+            clockwork.start(txn, lambda txn=txn, name=name: txn.lock_shared(*name, -1))
+        graph = clockwork.manager.graph()
+        assert "too many for a picture: the circle alone is drawn" in repr(graph)
+        assert "not drawn: 100 more locks held, 30 more transactions waiting" in drawn_words(graph)
+        assert_consistent(graph)
+
+
+@pytest.mark.parametrize("boxes", [4, 6, 8, 18, 30])
+def test_no_boxes_of_a_ring_overlap(boxes: int) -> None:
+    keys = [(kind, at) for at in range(boxes // 2) for kind in ("txn", "lock")]
+    net = lock_net.in_ring(lock_net.Net(tuple(lock_net.Box(key, "x", "y") for key in keys), ()), keys)
+    assert_apart(net)
+
+
+def assert_apart(net: lock_net.Net) -> None:
+    for at, box in enumerate(net.boxes):
+        assert box.width / 2 <= box.x <= net.width - box.width / 2
+        assert box.height / 2 <= box.y <= net.height - box.height / 2
+        for other in net.boxes[:at]:
+            assert (abs(box.x - other.x) >= (box.width + other.width) / 2
+                    or abs(box.y - other.y) >= (box.height + other.height) / 2), (box, other)
+
+
+def test_in_columns_whoever_is_waited_for_stands_to_the_right() -> None:
+    with Clockwork() as clockwork:
+        txns = [clockwork.manager.new_transaction() for _ in range(6)]
+        for at in range(3):
+            txns[at].lock_exclusive(1, b"k%d" % at)
+        txns[3].lock_shared(1, b"s")
+        txns[4].lock_shared(1, b"s")
+        for txn, key in ((txns[0], b"k1"), (txns[1], b"k2"), (txns[5], b"s")):
+            clockwork.start(txn, lambda txn=txn, key=key: txn.lock_exclusive(1, key, -1))
+        graph = clockwork.manager.graph()
+    net = lock_net.laid_out(lock_graph.net_of(graph))
+    assert_apart(net)
+    left = [a for a in net.arrows if net.box(a.start).x > net.box(a.end).x]
+    (owned,) = left  # the lock that it owns already, and waits to be alone with
+    assert (owned.start[1], owned.end[1], owned.words) == ((1, b"s"), 6, "upgradable")
+    assert "is held by" in drawn_words(graph)
+
+
 def test_a_failing_cell_shows_the_circle(monkeypatch: pytest.MonkeyPatch) -> None:
     with Clockwork() as clockwork:
         _, error = deadlock(clockwork)
@@ -133,7 +249,7 @@ def test_a_failing_cell_shows_the_circle(monkeypatch: pytest.MonkeyPatch) -> Non
     assert error._render_traceback_() == ["the traceback"]
     assert error._render_traceback_() == ["the traceback"]  # IPython asks twice
     (shown,) = published
-    assert "Deadlock" in shown["text/html"]
+    assert "Deadlock" in shown["text/html"] and "<svg" in shown["text/html"]
     assert shown["text/plain"] == (
         "Deadlock: transaction 3 waits for 1:k0 upgradable, transaction 1 'mover' waits for 1:k1 shared, "
         "transaction 2 waits for 1:k2 shared")

@@ -1,7 +1,7 @@
-"""Locks: who holds what and who waits, the scopes of a transaction, and the circle of a deadlock.
+"""Locks: who holds what and who waits, and the scopes of a transaction.
 
-What lives here: the views of ``LockManager``, of its ``Transaction`` and of ``Cycle``.
-What it does not know: who gets a lock. No clock is read: how long somebody waited is in a circle's values.
+What lives here: the views of ``LockManager`` and of its ``Transaction``.
+What it does not know: who gets a lock, who waits for whom (``lock_graph``).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from deltanb import formatting as units
 from deltanb.locks.modes import MODE_NAMES, label
-from deltanb.locks.refusals import advice, attached
-from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, plain, warn
+from deltanb.locks.refusals import attached
+from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options
 
 MAX_NAMED = 6  # transactions or locks named in a cell; a lock can be shared by thousands
@@ -101,50 +101,3 @@ def _groups(groups: Sequence[Sequence[tuple[tuple[int, bytes], int]]]) -> Inline
     few = said[-MAX_NAMED:]
     left = len(said) - len(few)
     return ", ".join([*([f"{units.number(left)} before"] if left else []), *few]) or "none"
-
-
-# -- a deadlock --------------------------------------------------------------------------------
-
-
-def cycle(found: Any) -> View:
-    """The view of a :class:`~deltanb.locks.deadlock.Cycle`."""
-    refused = warn(f"✕ transaction {found.victim} was refused")
-    rows = tuple((_who(wait), [code(wait.lock), f" {wait.mode}"], _holds(wait),
-                  units.duration(wait.waited_ms), units.duration(wait.age_ms)) for wait in found.waits)
-    columns = ("transaction", "waits for", "holds", "waiting", "age")
-    marked = frozenset(at for at, wait in enumerate(found.waits) if wait.transaction == found.victim)
-    table = Table(columns, rows, len(rows), "transaction", marked=marked)
-    lines: list[Inline] = ["each waits for the next one, the last for the first"]
-    if found.idle is not None:
-        lines = [f"only thread {found.thread} works on transaction {found.idle}, and it would wait for ever"]
-    elif not found.is_on_it:
-        lines.append(f"transaction {found.victim} is none of them: it was blocked behind them")
-    sections = (
-        Section("Waits", units.count(len(rows), "transaction"), table, is_open=True, text_rows=True),
-        Section("Way out", advice(found)),
-    )
-    return View("Deadlock", "", (refused,), tuple(lines), sections)
-
-
-def sentence(view: View) -> str:
-    """What the circle is, without times: the text beside its picture."""
-    table = view.sections[0].table
-    assert table is not None
-    waits = [f"transaction {plain(row[0])} waits for {plain(row[1])}" for row in table.rows]
-    return f"Deadlock: {', '.join(waits)}"
-
-
-def _who(wait: Any) -> Inline:
-    said = [str(wait.transaction)]
-    if wait.attachment is not None:
-        said.append(" " + attached(wait.attachment))
-    return said
-
-
-def _holds(wait: Any) -> Inline:
-    """What it holds of the circle's locks, that which it wants to have in another mode included."""
-    held = wait.holds
-    if wait.has != MODE_NAMES[0]:
-        held = ((wait.index_id, wait.key, wait.has), *held)
-    few = [f"{label((index_id, key))} {mode}" for index_id, key, mode in held[:MAX_NAMED]]
-    return ", ".join([*few, *_more(len(held))])

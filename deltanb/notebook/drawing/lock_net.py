@@ -1,0 +1,179 @@
+"""Transactions and locks as boxes, holds and waits as arrows: what is drawn of locks, and where it stands.
+
+What lives here: the net of boxes and arrows, and two ways to lay it out: a circle of waits as a ring,
+anything else in columns, where all that is waited for stands to the right of who waits.
+What it does not know: colours and markup (``lock_svg``), what is said of the boxes (``views``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Key = tuple[str, object]
+"""What a box stands for: "txn" and an id, "lock" and a name, "thread" and a name."""
+
+Kind = Literal["waits", "holds", "ahead"]
+
+RING_COLUMNS = 4  # boxes side by side in a ring: what fits the width of a cell
+COLUMN, ROW = 192, 74  # pixels from box to box
+GAP = 62  # pixels from row to row in columns
+SIZES = {"txn": (156, 40), "lock": (84, 26), "thread": (156, 40)}  # pixels, width and height
+EDGE = 20  # pixels around the whole
+
+
+@dataclass(frozen=True)
+class Box:
+    """A transaction, a lock or a thread; ``x`` and ``y`` are its middle."""
+
+    key: Key
+    title: str
+    note: str = ""
+    is_hot: bool = False
+    """Whether it is part of the circle."""
+    is_victim: bool = False
+    x: float = 0
+    y: float = 0
+
+    @property
+    def width(self) -> float:
+        """How wide it is drawn."""
+        return SIZES[self.key[0]][0]
+
+    @property
+    def height(self) -> float:
+        """How high it is drawn."""
+        return SIZES[self.key[0]][1] if self.note or self.key[0] == "lock" else 28
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """From who waits to the lock, from the lock to who holds it, or to who is ahead in its queue."""
+
+    start: Key
+    end: Key
+    kind: Kind
+    words: str = ""
+    is_hot: bool = False
+
+
+@dataclass(frozen=True)
+class Net:
+    """Boxes and arrows, and how large the whole is once it is laid out."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    width: float = 0
+    height: float = 0
+    is_ring: bool = False
+
+    def box(self, key: Key) -> Box:
+        """The box of something."""
+        return next(box for box in self.boxes if box.key == key)
+
+
+def laid_out(net: Net) -> Net:
+    """The same net with places: a ring where it is nothing but one circle, else columns."""
+    ring = _round(net)
+    return in_ring(net, ring) if ring else in_columns(net)
+
+
+def _round(net: Net) -> list[Key]:
+    """The boxes in the order of the arrows, if each has one arrow to the next one and there is no other."""
+    following = {arrow.start: arrow.end for arrow in net.arrows}
+    if len(net.boxes) < 4 or not len(net.arrows) == len(following) == len(net.boxes):
+        return []
+    order = [net.boxes[0].key]
+    while following.get(order[-1], order[0]) not in order:
+        order.append(following[order[-1]])
+    return order if len(order) == len(net.boxes) and following.get(order[-1]) == order[0] else []
+
+
+def in_ring(net: Net, order: Sequence[Key]) -> Net:
+    """The boxes around a rectangle, clockwise from its upper left corner.
+
+    >>> boxes = tuple(Box(("txn", at), str(at)) for at in range(4))
+    >>> net = in_ring(Net(boxes, ()), [box.key for box in boxes])
+    >>> [(box.x, box.y) for box in net.boxes]
+    [(98.0, 40.0), (290.0, 40.0), (290.0, 114.0), (98.0, 114.0)]
+    """
+    columns = min(RING_COLUMNS, len(order) // 2)
+    rows = (len(order) - 2 * columns + 1) // 2 + 2
+    places = [(column, 0) for column in range(columns)]
+    places += [(columns - 1, row) for row in range(1, rows)]
+    places += [(column, rows - 1) for column in range(columns - 2, -1, -1)]
+    places += [(0, row) for row in range(rows - 2, 0, -1)]
+    left = EDGE + SIZES["txn"][0] / 2
+    at = {key: (left + column * COLUMN, EDGE * 2.0 + row * ROW)
+          for key, (column, row) in zip(order, places, strict=False)}
+    boxes = tuple(replace(box, x=at[box.key][0], y=at[box.key][1]) for box in net.boxes)
+    return replace(net, boxes=boxes, width=2 * left + (columns - 1) * COLUMN,
+                   height=EDGE * 4 + (rows - 1) * ROW, is_ring=True)
+
+
+def in_columns(net: Net) -> Net:
+    """The boxes in columns: a lock stands to the right of those who wait for it, its holders right of it."""
+    ranks = _ranks(net)
+    deepest = max(ranks.values(), default=0)
+    columns: list[list[Box]] = [[] for _ in range(deepest + 1)]
+    for box in net.boxes:
+        columns[deepest - ranks[box.key]].append(box)
+    y = _rows(net, columns)
+    left, top = EDGE + SIZES["txn"][0] / 2, EDGE * 2 - min(y.values(), default=0.0)
+    boxes = tuple(replace(box, x=left + (deepest - ranks[box.key]) * COLUMN, y=top + y[box.key])
+                  for box in net.boxes)
+    return replace(net, boxes=boxes, width=2 * left + deepest * COLUMN,
+                   height=max((box.y for box in boxes), default=0.0) + EDGE * 2)
+
+
+def _ranks(net: Net) -> dict[Key, int]:
+    """How many columns a box stands left of the last one: even for transactions, odd for locks."""
+    wants = {arrow.start: arrow.end for arrow in net.arrows if arrow.kind == "waits"}
+    beyond: dict[Key, list[Key]] = {}
+    for arrow in net.arrows:
+        if arrow.kind != "waits":
+            beyond.setdefault(arrow.start, []).append(arrow.end)
+    depths: dict[Key, int] = {}
+    path: set[Key] = set()
+
+    def depth(key: Key) -> int:
+        if key not in depths:
+            path.add(key)
+            lock = wants.get(key, key)
+            also = [other for other in beyond.get(lock, ()) if other != key and other not in path]
+            if key in beyond.get(lock, ()):  # who holds it stands beside those who convert theirs, too
+                also = [other for other in also if wants.get(other) != lock]
+            further = [depth(other) for other in also] if key in wants else []
+            path.discard(key)
+            depths[key] = 1 + max(further) if further else 0
+        return depths[key]
+
+    ranks = {box.key: 2 * depth(box.key) for box in net.boxes if box.key[0] != "lock"}
+    for lock in (box.key for box in net.boxes if box.key[0] == "lock"):
+        ends = beyond.get(lock, [])
+        idle = [ranks[end] for end in ends if wants.get(end) != lock]
+        ranks[lock] = 1 + max(idle or [min((ranks[end] for end in ends), default=0)])
+        if not idle:  # all that hold it convert it: half of them on either side
+            ranks.update(dict.fromkeys(ends[::2], ranks[lock] + 1))
+    return ranks
+
+
+def _rows(net: Net, columns: list[list[Box]]) -> dict[Key, float]:
+    """How far down each box stands: near to what its arrows lead to, and clear of the others."""
+    y: dict[Key, float] = {}
+    near: dict[Key, list[Key]] = {}
+    for arrow in net.arrows:
+        near.setdefault(arrow.start, []).append(arrow.end)
+        near.setdefault(arrow.end, []).append(arrow.start)
+
+    def wish(box: Box, at: int) -> float:
+        placed = [y[key] for key in near.get(box.key, ()) if key in y]
+        return sum(placed) / len(placed) if placed else at * GAP
+
+    for column in reversed(columns):
+        last = -GAP * 1.0
+        wishes = {box.key: wish(box, at) for at, box in enumerate(column)}
+        for box in sorted(column, key=lambda box: wishes[box.key]):
+            last = y[box.key] = max(last + GAP, wishes[box.key])
+    return y

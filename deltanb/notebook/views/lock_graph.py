@@ -1,0 +1,279 @@
+"""Who waits for whom: the graph of a manager's locks, and the circle of a deadlock.
+
+What lives here: the views of ``LockGraph`` and of ``Cycle``, as text, as tables, and as boxes and arrows.
+What it does not know: where these stand (``drawing/lock_net``), how they look (``drawing/lock_svg``). No
+clock is read: how long somebody has waited is in the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.locks.modes import MODE_NAMES, label
+from deltanb.locks.refusals import advice, attached
+from deltanb.notebook.drawing import html, lock_svg
+from deltanb.notebook.drawing.lock_net import Arrow, Box, Net
+from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, plain, warn
+from deltanb.options import options
+
+MAX_NAMED = 6  # transactions or locks named in a cell; a lock can be shared by thousands
+MAX_RING = 12  # boxes of a circle on a line of text
+MAX_BOXES = 30  # boxes of a circle in a picture
+MAX_ATTACHED = 12  # characters of an attachment in a box
+UNLOCKED = MODE_NAMES[0]
+
+
+@dataclass(frozen=True)
+class NetView(View):
+    """A view with a picture of boxes and arrows; ``said`` is that picture in a sentence."""
+
+    net: Net = Net((), ())
+    said: str = ""
+    more: str = ""
+    """What there is beside that which is drawn."""
+
+
+def to_html(view: View, as_text: str) -> str:
+    """The HTML form: the heading, the picture, the sections."""
+    assert isinstance(view, NetView)
+    head = View(view.kind, view.name, view.marks, view.lines)
+    drawn = None
+    if view.net.boxes:
+        drawn = html.part(html.Markup(lock_svg.draw(view.net, view.said, view.more)), cls="dnb-scroll")
+    return html.within_limit(lambda share: html.document(
+        html.join(html.body(head, share), drawn, html.sections(view.sections, share)), as_text))
+
+
+def _svg(obj: Any) -> str:
+    view = cycle(obj) if hasattr(obj, "victim") else graph(obj)
+    return lock_svg.draw(view.net, view.said, view.more)
+
+
+DRAWINGS = {"svg": _svg}
+
+
+# -- the graph ---------------------------------------------------------------------------------
+
+
+def graph(found: Any) -> NetView:
+    """The view of a :class:`~deltanb.locks.graph.LockGraph`."""
+    mark: Inline = warn("✕ deadlock") if found.cycle else ok("nobody waits" if not found.num_waiting else
+                                                             "no deadlock")
+    counts = (f"{units.count(found.num_locks, 'lock')} held  "
+              f"{units.count(found.num_waiting, 'transaction')} waiting")
+    lines: list[Inline] = [counts]
+    if found.part != "all":
+        lines.append(muted(_part(found)))
+    sections = [section for section in (_circle(found), _waits(found), _holds(found)) if section is not None]
+    said = f"Lock graph: {counts.replace('  ', ', ')}"
+    if found.cycle:
+        said += f"; deadlock of transactions {_ids(found.cycle)}"
+    return NetView("Lock graph", "", (mark,), tuple(lines), tuple(sections), net=net_of(found), said=said,
+                   more=_beside(found))
+
+
+def _beside(found: Any) -> str:
+    """What is not drawn, counted."""
+    locks = found.num_locks - len(found.locks)
+    drawn = set(found.transactions)
+    waiting = found.num_waiting - sum(wait.transaction in drawn for wait in found.waits)
+    parts = [units.count(locks, "more lock") + " held"] if locks else []
+    parts += [units.count(waiting, "more transaction") + " waiting"] if waiting else []
+    return f"not drawn: {', '.join(parts)}" if parts else ""
+
+
+def _part(found: Any) -> str:
+    if found.part == "waited for" and found.num_waiting:
+        return "drawn: the locks that somebody waits for, and who holds them"
+    if found.cycle:
+        return "too many for a picture: the circle alone is drawn"
+    return f"too many for a picture, and {'no circle among them' if found.num_waiting else 'nobody waits'}"
+
+
+def _circle(found: Any) -> Section | None:
+    if not found.cycle:
+        return None
+    lock = {wait.transaction: wait.lock for wait in found.waits}
+    steps = [[str(txn), lock[txn]] for txn in found.cycle if txn in lock]
+    return Section("Deadlock", _ring([name for step in steps for name in step]))
+
+
+def _ring(names: Sequence[str]) -> Inline:
+    """A circle on a line: each waits for the lock after it, which is held by the next.
+
+    >>> _ring(["1", "1:a", "2", "1:b"])
+    '1 → 1:a → 2 → 1:b → 1'
+    """
+    few = list(names[:MAX_RING])
+    if len(names) > MAX_RING:
+        few.append(f"{units.number((len(names) - MAX_RING) // 2)} more transactions")
+    return " → ".join([*few, names[0]]) if names else ""
+
+
+def _waits(found: Any) -> Section | None:
+    if not found.waits:
+        return None
+    hot = set(found.cycle)
+    few = found.waits[:max(1, options.max_rows)]
+    rows = tuple((_who(wait.transaction, wait.attachment), [code(wait.lock), f" {wait.mode}"],
+                  _ids(wait.blockers), units.duration(wait.waited_ms)) for wait in few)
+    marked = frozenset(at for at, wait in enumerate(few) if wait.transaction in hot)
+    table = Table(("transaction", "waits for", "behind", "since"), rows, found.num_waiting, "transaction",
+                  marked=marked)
+    return Section("Waits", "the longest first", table, is_open=True, text_rows=True)
+
+
+def _holds(found: Any) -> Section | None:
+    if not found.members:
+        return None
+    held: dict[int, list[str]] = {}
+    for hold in found.holds:
+        held.setdefault(hold.transaction, []).append(f"{hold.lock} {hold.mode}")
+    rows = tuple((_who(member.id, member.attachment), ", ".join(_few(held.get(member.id, []))) or "none",
+                  units.duration(member.age_ms)) for member in found.members)
+    summary = "of what is drawn" if found.part != "all" else units.count(len(rows), "transaction")
+    table = Table(("transaction", "holds", "age"), rows, len(rows), "transaction", limit=len(rows))
+    return Section("Holds", summary, table, text_rows=True)
+
+
+def _few(said: Sequence[str]) -> list[str]:
+    return [*said[:MAX_NAMED], *_more(len(said))]
+
+
+def _more(total: int) -> Iterable[str]:
+    return [f"{units.number(total - MAX_NAMED)} more"] if total > MAX_NAMED else []
+
+
+def _ids(transactions: Sequence[int]) -> str:
+    return " ".join(_few([str(txn) for txn in transactions]))
+
+
+def net_of(found: Any) -> Net:
+    """A graph as boxes and arrows."""
+    drawn, hot = set(found.transactions), set(found.cycle)
+    waits = [wait for wait in found.waits if wait.transaction in drawn and _name(wait) in found.locks]
+    of = {wait.transaction: wait for wait in waits}
+    following = dict(zip(found.cycle, [*found.cycle[1:], *found.cycle[:1]], strict=True))
+    way = {(_name(of[txn]), after) for txn, after in following.items() if txn in of}
+    hot_names = {name for name, _ in way}
+    boxes = [_txn(member.id, member.attachment, _wish(of.get(member.id)), member.id in hot)
+             for member in found.members]
+    boxes += [Box(("lock", name), label(name), is_hot=name in hot_names) for name in found.locks]
+    held = {(_name(hold), hold.transaction): hold.mode for hold in found.holds}
+    ahead = dict.fromkeys((_name(wait), other) for wait in waits for other in wait.blockers
+                          if other in drawn and (_name(wait), other) not in held)
+    arrows = [Arrow(("lock", name), ("txn", txn), "holds", mode, (name, txn) in way)
+              for (name, txn), mode in held.items()]
+    arrows += [Arrow(("txn", wait.transaction), ("lock", _name(wait)), "waits",
+                     is_hot=wait.transaction in hot) for wait in waits]
+    arrows += [Arrow(("lock", name), ("txn", txn), "ahead", "", (name, txn) in way) for name, txn in ahead]
+    return Net(tuple(boxes), tuple(arrows))
+
+
+def _name(of: Any) -> tuple[int, bytes]:
+    return of.index_id, of.key
+
+
+def _wish(wait: Any) -> str:
+    return "" if wait is None else f"wants {wait.mode}, {units.duration(wait.waited_ms)}"
+
+
+def _txn(txn: int, attachment: Any, note: str, is_hot: bool = False, is_victim: bool = False) -> Box:
+    said = f"transaction {txn}"
+    if attachment is not None:
+        said = f"{txn} {units.fit(units.clean(attached(attachment)), MAX_ATTACHED)}"
+    return Box(("txn", txn), said, note, is_hot, is_victim)
+
+
+# -- a deadlock --------------------------------------------------------------------------------
+
+
+def cycle(found: Any) -> NetView:
+    """The view of a :class:`~deltanb.locks.deadlock.Cycle`: the card of a ``DeadlockError``."""
+    refused = warn(f"✕ transaction {found.victim} was refused")
+    rows = tuple((_who(wait.transaction, wait.attachment), [code(wait.lock), f" {wait.mode}"],
+                  _all_held(wait), units.duration(wait.waited_ms), units.duration(wait.age_ms))
+                 for wait in found.waits)
+    columns = ("transaction", "waits for", "holds", "waiting", "age")
+    marked = frozenset(at for at, wait in enumerate(found.waits) if wait.transaction == found.victim)
+    table = Table(columns, rows, len(rows), "transaction", marked=marked)
+    lines: list[Inline] = ["each waits for the next one, the last for the first"]
+    if found.idle is not None:
+        lines = [f"only thread {found.thread} works on transaction {found.idle}, and it would wait for ever"]
+    elif not found.is_on_it:
+        lines.append(f"transaction {found.victim} is none of them: it was blocked behind them")
+    sections = (
+        Section("Circle", _ring(_steps(found))),
+        Section("Waits", units.count(len(rows), "transaction"), table, is_open=True, text_rows=True),
+        Section("Way out", advice(found)),
+    )
+    view = NetView("Deadlock", "", (refused,), tuple(lines), sections)
+    return replace(view, net=circle_of(found), said=sentence(view))
+
+
+def sentence(view: View) -> str:
+    """What the circle is, without times: the text beside its picture."""
+    table = view.sections[1].table
+    assert table is not None
+    waits = [f"transaction {plain(row[0])} waits for {plain(row[1])}" for row in table.rows[:MAX_BOXES]]
+    return f"Deadlock: {', '.join(waits)}"
+
+
+def _steps(found: Any) -> list[str]:
+    steps = [name for wait in found.waits for name in (str(wait.transaction), wait.lock)]
+    return steps if found.idle is None else [*steps, str(found.idle), f"thread {found.thread}"]
+
+
+def circle_of(found: Any) -> Net:
+    """The circle of a deadlock as boxes and arrows."""
+    waits = found.waits[:MAX_BOXES // 2]
+    is_whole = len(waits) == len(found.waits)
+    boxes = [_txn(wait.transaction, wait.attachment, _note(found, wait), True,
+                  wait.transaction == found.victim) for wait in waits]
+    boxes += [Box(("lock", name), label(name), is_hot=True) for name in dict.fromkeys(map(_name, waits))]
+    arrows = [Arrow(("txn", wait.transaction), ("lock", _name(wait)), "waits", is_hot=True) for wait in waits]
+    closes = waits[:1] if is_whole and found.idle is None else ()
+    for wait, after in zip(waits, [*waits[1:], *closes], strict=False):
+        mode = _mode_of(after, _name(wait))
+        arrows.append(Arrow(("lock", _name(wait)), ("txn", after.transaction), "holds" if mode else "ahead",
+                            mode, True))
+    if is_whole and found.idle is not None:
+        idle, thread = ("txn", found.idle), ("thread", found.thread)
+        boxes += [_txn(found.idle, None, "has no call", True),
+                  Box(thread, f"thread {found.thread}", "would wait for ever", True)]
+        arrows += [Arrow(("lock", _name(waits[-1])), idle, "holds", is_hot=True),
+                   Arrow(idle, thread, "waits", "needs", True),
+                   Arrow(thread, ("txn", waits[0].transaction), "waits", "is in a call of", True)]
+    return Net(tuple(boxes), tuple(arrows))
+
+
+def _note(found: Any, wait: Any) -> str:
+    if wait.transaction == found.victim:
+        return f"✕ refused: {wait.mode}"
+    return f"wants {wait.mode}, {units.duration(wait.waited_ms)}"
+
+
+def _mode_of(wait: Any, name: tuple[int, bytes]) -> str:
+    """What a transaction of the circle holds of one of its locks; empty where it is only ahead of another."""
+    if _name(wait) == name:
+        return "" if wait.has == UNLOCKED else str(wait.has)
+    return next((mode for index_id, key, mode in wait.holds if (index_id, key) == name), "")
+
+
+def _who(txn: int, attachment: Any) -> Inline:
+    said = [str(txn)]
+    if attachment is not None:
+        said.append(" " + attached(attachment))
+    return said
+
+
+def _all_held(wait: Any) -> Inline:
+    """What it holds of the circle's locks, that which it wants to have in another mode included."""
+    held = wait.holds
+    if wait.has != UNLOCKED:
+        held = ((wait.index_id, wait.key, wait.has), *held)
+    few = [f"{label((index_id, key))} {mode}" for index_id, key, mode in held[:MAX_NAMED]]
+    return ", ".join([*few, *_more(len(held))])
