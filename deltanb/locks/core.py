@@ -1,8 +1,9 @@
 """The core of locking: who gets a lock, and when. Every decision about a lock is made here.
 
 What lives here: the table of what a request goes through, one lock with its holders and its two queues, and
-all locks of a manager. It is a state machine: each call changes the state and returns at once; a request that
-has to wait comes back as a :class:`Waiter`, and a later call grants or cancels that.
+all locks of a manager; those with an index id below 0 are locks on wholes with parts (``granules``). It is a
+state machine: each call changes the state and returns at once; a request that has to wait comes back as a
+:class:`Waiter`, and a later call grants or cancels that.
 What it does not know: threads, clocks, timeouts (``manager``), who waits in a circle (``deadlock``), scopes
 and groups (``stack``). Its caller lets one call in at a time.
 
@@ -33,8 +34,21 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from deltanb.locks.modes import EXCLUSIVE, NONE, OWNED, SHARED, UPGRADABLE, LockResult, Name, UpgradeRule
-from deltanb.locks.stack import NO_POSITIONS
+from deltanb.locks.granules import CONVERT, JOIN, Granule
+from deltanb.locks.modes import (
+    EXCLUSIVE,
+    JOINED,
+    NONE,
+    OWNED,
+    SHARED,
+    UPGRADABLE,
+    IndexId,
+    LockResult,
+    Name,
+    UpgradeRule,
+    base_of,
+)
+from deltanb.locks.stack import NO_POSITIONS, NO_UPGRADES
 
 if TYPE_CHECKING:
     from deltanb.locks.stack import Locker
@@ -88,7 +102,8 @@ class Waiter:
         "wanted",
     )
 
-    def __init__(self, locker: Locker, lock: Lock, held: int, wanted: int, step: str, ticket: int) -> None:
+    def __init__(self, locker: Locker, lock: AnyLock, held: int, wanted: int, step: str,
+                 ticket: int) -> None:
         self.locker = locker
         self.lock = lock
         self.held = held
@@ -137,6 +152,10 @@ class Lock:
         """Everybody who waits, those who wait to own it first."""
         yield from self.owners or ()
         yield from self.readers or ()
+
+    def is_only_sharer(self, locker: Locker) -> bool:
+        """Whether nobody but this one holds it; a lenient upgrade asks."""
+        return self.owner is None and len(self.shared) == 1
 
     def enter(self, waiter: Waiter) -> bool:
         """Take the step a request is at, and those after it; False where it has to wait for one."""
@@ -209,6 +228,31 @@ class Lock:
             granted.append(readers.popleft())
         return granted
 
+    def result_of(self, waiter: Waiter) -> LockResult:
+        """What a request that was granted is told."""
+        result: LockResult = REQUESTS[waiter.held, waiter.wanted][1]
+        return result
+
+    def lasting(self, locker: Locker) -> int:
+        """What of a transaction's mode stays until what was changed is permanent or undone."""
+        return EXCLUSIVE if self.is_exclusive and self.owner is locker else NONE
+
+    def as_shared(self, locker: Locker, floor: int) -> int:
+        """What is left of a transaction's mode when it only shares."""
+        return SHARED
+
+    def hand_over(self, locker: Locker, other: Locker, mode: int) -> list[Waiter]:
+        """Another owner; nobody who waits is any nearer to the lock."""
+        assert self.owner is locker and mode == EXCLUSIVE
+        self.owner = other
+        return []
+
+    def close(self, keeper: Locker) -> bool:
+        """An exclusive lock is the keeper's for good, all else is dropped; whether anything is left."""
+        self.readers = self.owners = None
+        self.owner, self.shared = keeper if self.is_exclusive else None, ()
+        return self.is_exclusive
+
     def _wait_to_read(self, waiter: Waiter) -> None:
         if self.readers is None:
             self.readers = deque()
@@ -233,23 +277,30 @@ class Lock:
             self.shared = tuple(other for other in shared if other is not locker)
 
 
+AnyLock = Lock | Granule
+
+
 class LockTable:
     """All locks that somebody holds, by name; and what each transaction has on its stack.
 
     A lock is in it only while it is held; where nobody holds it, nobody waits for it, either.
     """
 
-    __slots__ = ("locks", "rule", "tickets", "waiting")
+    __slots__ = ("ids", "locks", "rule", "tickets", "waiting")
 
     def __init__(self, rule: UpgradeRule) -> None:
         self.rule = rule
-        self.locks: dict[Name, Lock] = {}
+        self.locks: dict[Name, Any] = {}
+        self.ids: dict[int, IndexId] = {}
+        """The ids below 0 that have names: their locks are called so."""
         self.waiting: dict[Waiter, None] = {}
         """Those who wait, the first one first."""
         self.tickets = 0
 
     def ask(self, locker: Locker, name: Name, wanted: int) -> LockResult | Waiter:
         """What a request comes to, or the request as one that waits."""
+        if name[0] < 0:
+            return self._ask_for_whole(locker, name, wanted)
         lock = self.locks.get(name)
         if lock is None:  # nobody holds it: granted, whatever is wanted
             lock = self.locks[name] = Lock(name, locker, wanted)
@@ -262,29 +313,47 @@ class LockTable:
         answer = ANSWERS[held][wanted]
         if answer.__class__ is LockResult:
             return answer
-        if held == SHARED and not self._may_upgrade(lock):
+        if held == SHARED and not self._may_upgrade(lock, locker):
             return LockResult.ILLEGAL
-        steps, _ = answer
-        waiter = Waiter(locker, lock, held, wanted, steps[0], self.tickets)
-        if lock.enter(waiter):
+        return self._take(Waiter(locker, lock, held, wanted, answer[0][0], self.tickets))
+
+    def _ask_for_whole(self, locker: Locker, name: Name, wanted: int) -> LockResult | Waiter:
+        granule: Granule | None = self.locks.get(name)
+        if granule is None:
+            name = self.ids.get(name[0], name[0]), name[1]
+            granule = self.locks[name] = Granule(name, locker, JOINED[NONE][wanted])
+            locker.acquired(granule)
+            return ACQUIRED
+        held = granule.held_by(locker)
+        wanted = JOINED[held][wanted]
+        if wanted == held:
+            return OWNED[held]
+        if base_of(held) == SHARED and not self._may_upgrade(granule, locker):
+            return LockResult.ILLEGAL
+        step = JOIN if held == NONE else CONVERT
+        return self._take(Waiter(locker, granule, held, wanted, step, self.tickets))
+
+    def _may_upgrade(self, lock: AnyLock, locker: Locker) -> bool:
+        if self.rule is UpgradeRule.LENIENT:
+            return lock.is_only_sharer(locker)
+        return self.rule is UpgradeRule.UNCHECKED
+
+    def _take(self, waiter: Waiter) -> LockResult | Waiter:
+        """Grant a request, or let it wait."""
+        if waiter.lock.enter(waiter):
             return self._grant(waiter)
         self.tickets += 1
-        locker.waiter = waiter
+        waiter.locker.waiter = waiter
         self.waiting[waiter] = None
         return waiter
 
-    def _may_upgrade(self, lock: Lock) -> bool:
-        if self.rule is UpgradeRule.LENIENT:
-            return lock.owner is None and len(lock.shared) == 1
-        return self.rule is UpgradeRule.UNCHECKED
-
     def _grant(self, waiter: Waiter) -> LockResult:
         """Note on the stack what was granted, and tell who waits for it."""
-        result = REQUESTS[waiter.held, waiter.wanted][1]
+        result = waiter.lock.result_of(waiter)
         if result is LockResult.ACQUIRED:
             waiter.locker.acquired(waiter.lock)
         elif result is LockResult.UPGRADED:
-            waiter.locker.upgraded(waiter.lock)
+            waiter.locker.upgraded(waiter.lock, waiter.held)
         self._end(waiter, result)
         return result
 
@@ -308,14 +377,14 @@ class LockTable:
         waiter.locker.cut(waiter.height)
         self.lower(waiter.locker, waiter.lock, waiter.held)
 
-    def lower(self, locker: Locker, lock: Lock, to: int) -> None:
+    def lower(self, locker: Locker, lock: AnyLock, to: int) -> None:
         """Make what a transaction holds weaker, or nothing; its stack is the caller's affair."""
         for waiter in lock.lower(locker, to):
             self._grant(waiter)
         if to == NONE and lock.owner is None and not lock.shared:
             self.locks.pop(lock.name, None)
 
-    def drop(self, locker: Locker, lock: Lock) -> None:
+    def drop(self, locker: Locker, lock: Any) -> None:
         """Release a lock; quickly where nobody else knows of it."""
         if lock.owner is locker and lock.owners is None and lock.readers is None and not lock.shared:
             lock.owner = None
@@ -330,28 +399,30 @@ class LockTable:
                 self.drop(locker, lock)
         locker.entries.clear()
         if locker.upgrades or locker.joined:
-            locker.upgrades = locker.joined = NO_POSITIONS
+            locker.upgrades, locker.joined = NO_UPGRADES, NO_POSITIONS
+        locker.is_plain = True
         locker.floor = 0
         if not self.locks:
             self.locks.clear()  # where there were very many, this frees the memory
 
-    def hand_over(self, locker: Locker, lock: Lock, other: Locker) -> None:
-        """Another owner for a lock; nobody who waits is any nearer to it."""
-        assert lock.owner is locker
-        lock.owner = other
-        other.entries.append(lock)
+    def keep(self, locker: Locker, lock: AnyLock, keeper: Locker) -> None:
+        """Hand what must last of a lock over to a keeper, and release the rest."""
+        mode = lock.lasting(locker)
+        if mode == NONE:
+            self.lower(locker, lock, NONE)
+            return
+        granted = lock.hand_over(locker, keeper, mode)
+        keeper.acquired(lock)
+        for waiter in granted:
+            self._grant(waiter)
 
     def close(self, keeper: Locker) -> None:
-        """Interrupt all who wait; exclusive locks go to a keeper for good, what else is held is dropped."""
+        """Interrupt all who wait; what must last goes to a keeper for good, what else is held is dropped."""
         for waiter in list(self.waiting):
-            waiter.lock.readers = waiter.lock.owners = None
             self._end(waiter, LockResult.INTERRUPTED)
-        for lock in list(self.locks.values()):
-            if lock.is_exclusive:
-                lock.owner = keeper
-            else:
-                lock.owner, lock.shared = None, ()
-                del self.locks[lock.name]
+        for name, lock in list(self.locks.items()):
+            if not lock.close(keeper):
+                del self.locks[name]
 
     def check(self, locker: Locker, name: Name) -> LockResult:
         """What a transaction holds."""

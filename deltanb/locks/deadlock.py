@@ -12,6 +12,8 @@ An edge leads from a transaction that waits to each one that has to do something
   one ahead in the queue that wants to be exclusive, since that one waits for those who share, and this one
   may be among them.
 
+For locks on wholes see :meth:`Granule.in_the_way <deltanb.locks.granules.Granule.in_the_way>`.
+
 Somebody who only shares is not in the way of an upgradable lock, so an idle reader is never taken for a part
 of a circle; nor is a transaction in its own way.
 """
@@ -23,8 +25,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltanb.display import Displayable
-from deltanb.locks.core import ALONE, READ, Lock, Waiter
-from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, NONE, Name, label
+from deltanb.locks.core import ALONE, READ, AnyLock, Waiter
+from deltanb.locks.granules import Granule
+from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, NONE, TOGETHER, UPGRADABLE, Name, label
 
 if TYPE_CHECKING:
     from deltanb.locks.stack import Locker
@@ -40,7 +43,7 @@ class Wait:
     index_id: int
     key: bytes
     mode: str
-    """What it wants: "shared", "upgradable" or "exclusive"."""
+    """What it wants: "shared", "upgradable", "exclusive", or an intention; ``MODE_NAMES`` has all."""
     has: str
     """What it holds of the same lock meanwhile: a mode, or "unlocked"."""
     holds: tuple[tuple[int, bytes, str], ...]
@@ -100,12 +103,16 @@ class Cycle(Displayable):
         return self.idle is None and len(self.order) == 1
 
 
-def in_the_way(waiter: Waiter, ahead: dict[Lock, Waiter | None]) -> Iterable[Locker]:
+def in_the_way(waiter: Waiter, ahead: dict[AnyLock, Waiter | None],
+               is_short: bool = False) -> Iterable[Locker]:
     """The transactions that a waiting one waits for, as the rules above say.
 
-    ``ahead`` remembers the first of each queue that wants to be exclusive, for one search.
+    ``ahead`` remembers the first of each queue that wants to be exclusive, for one search. ``is_short`` may
+    leave out those who are in the way of others that it gives.
     """
     lock = waiter.lock
+    if isinstance(lock, Granule):
+        return lock.in_the_way(waiter, is_short)
     if waiter.step is ALONE:
         return lock.shared
     owner = lock.owner
@@ -126,7 +133,7 @@ def in_the_way(waiter: Waiter, ahead: dict[Lock, Waiter | None]) -> Iterable[Loc
 
 def cycle_of(waiter: Waiter) -> list[Waiter]:
     """The shortest circle through a transaction that waits, beginning with it; empty where there is none."""
-    start, ahead = waiter.locker, dict[Lock, "Waiter | None"]()
+    start, ahead = waiter.locker, dict[AnyLock, "Waiter | None"]()
     before: dict[Waiter, Waiter | None] = {waiter: None}
     queue = [waiter]
     for current in queue:
@@ -145,11 +152,11 @@ def cycle_behind(waiter: Waiter, done: set[Waiter] | None = None) -> tuple[list[
 
     Who is in ``done`` leads to none; those of whom this is found out are added.
     """
-    ahead: dict[Lock, Waiter | None] = {}
+    ahead: dict[AnyLock, Waiter | None] = {}
     done = set() if done is None else done
     path = [waiter]
     places = {waiter: 0}
-    edges = [iter(in_the_way(waiter, ahead))]
+    edges = [iter(in_the_way(waiter, ahead, True))]
     while path:
         further = next(edges[-1], None)
         if further is None:
@@ -164,7 +171,7 @@ def cycle_behind(waiter: Waiter, done: set[Waiter] | None = None) -> tuple[list[
             return path[:at], path[at:]
         places[reached] = len(path)
         path.append(reached)
-        edges.append(iter(in_the_way(reached, ahead)))
+        edges.append(iter(in_the_way(reached, ahead, True)))
     return [], []
 
 
@@ -174,7 +181,7 @@ def ended_by(waiter: Waiter, thread: object) -> tuple[list[Waiter], Locker | Non
     Whoever works on that transaction in another thread could end the wait; that the last call came from
     ``thread`` is all there is to go by.
     """
-    ahead: dict[Lock, Waiter | None] = {}
+    ahead: dict[AnyLock, Waiter | None] = {}
     before: dict[Waiter, Waiter | None] = {waiter: None}
     queue = [waiter]
     for current in queue:
@@ -218,18 +225,13 @@ def described(
 def items(waiters: Iterable[Waiter]) -> tuple[DeadlockItem, ...]:
     """The locks that are waited for, each once, with their owners' attachments."""
     locks = dict.fromkeys(waiter.lock for waiter in waiters)
-    return tuple(DeadlockItem(*lock.name, attachment_of(lock, None, True)) for lock in locks)
+    return tuple(DeadlockItem(*lock.name, attachment_of(lock, None, EXCLUSIVE)) for lock in locks)
 
 
-def attachment_of(lock: Lock, asking: Locker | None, with_shared: bool) -> Any:
-    """The attachment of who owns a lock, or else of the first that shares it and has one."""
-    owner = lock.owner
-    if owner is not None and owner is not asking and owner.attachment is not None:
-        return owner.attachment
-    if with_shared:
-        for locker in lock.shared:
-            if locker is not asking and locker.attachment is not None:
-                return locker.attachment
+def attachment_of(lock: AnyLock, asking: Locker | None, wanted: int) -> Any:
+    """The attachment of who owns a lock, or else of the first that has one and keeps others from a mode."""
+    for locker, mode in lock.holders():
+        if (locker is not asking and locker.attachment is not None
+                and (mode in (UPGRADABLE, EXCLUSIVE) or not TOGETHER[mode][wanted])):
+            return locker.attachment
     return None
-
-

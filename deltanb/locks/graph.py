@@ -17,7 +17,7 @@ from deltanb.locks.deadlock import cycle_behind, in_the_way
 from deltanb.locks.modes import MODE_NAMES, Name, label
 
 if TYPE_CHECKING:
-    from deltanb.locks.core import Lock, LockTable, Waiter
+    from deltanb.locks.core import AnyLock, LockTable, Waiter
     from deltanb.locks.stack import Locker
 
 MAX_NODES: Final = 30  # transactions and locks of a picture: of more, nobody sees who waits for whom
@@ -113,7 +113,7 @@ def taken(table: LockTable, now: int) -> LockGraph:
     waiting = list(table.waiting)
     circle = circle_among(waiting)
     locks, lockers, part = _chosen(table, waiting, circle)
-    ahead: dict[Lock, Waiter | None] = {}
+    ahead: dict[AnyLock, Waiter | None] = {}
     listed = dict.fromkeys([*circle[:MAX_NODES], *islice(waiting, MAX_WAITS)])
     return LockGraph(
         tuple(Member(one.id, one.attachment, (now - one.born) // 1_000_000) for one in lockers),
@@ -137,9 +137,9 @@ def circle_among(waiting: Iterable[Waiter]) -> list[Waiter]:
 
 
 def _chosen(table: LockTable, waiting: list[Waiter],
-            circle: list[Waiter]) -> tuple[list[Lock], dict[Locker, None], str]:
+            circle: list[Waiter]) -> tuple[list[AnyLock], dict[Locker, None], str]:
     """The locks and the transactions of the picture, and which part of all that is."""
-    parts: list[tuple[str, Iterable[Lock], int]] = [
+    parts: list[tuple[str, Iterable[AnyLock], int]] = [
         (WHOLE, table.locks.values(), len(table.locks)),
         (WANTED, dict.fromkeys(waiter.lock for waiter in waiting), len(waiting)),
     ]
@@ -152,7 +152,8 @@ def _chosen(table: LockTable, waiting: list[Waiter],
             dict.fromkeys(waiter.locker for waiter in circle), CIRCLE)
 
 
-def _small(locks: Iterable[Lock], waiting: list[Waiter]) -> tuple[list[Lock], dict[Locker, None]] | None:
+def _small(locks: Iterable[AnyLock],
+           waiting: list[Waiter]) -> tuple[list[AnyLock], dict[Locker, None]] | None:
     """Locks with all who hold them or wait; None where that is more than a picture takes."""
     chosen = list(locks)
     lockers = dict.fromkeys(waiter.locker for waiter in waiting)
@@ -164,7 +165,7 @@ def _small(locks: Iterable[Lock], waiting: list[Waiter]) -> tuple[list[Lock], di
     return (chosen, lockers) if len(lockers) + len(chosen) <= MAX_NODES else None
 
 
-def _wanted(waiter: Waiter, ahead: dict[Lock, Waiter | None], now: int) -> Wanted:
+def _wanted(waiter: Waiter, ahead: dict[AnyLock, Waiter | None], now: int) -> Wanted:
     locker = waiter.locker
     blockers = (other.id for other in in_the_way(waiter, ahead) if other is not locker)
     return Wanted(locker.id, *waiter.lock.name, MODE_NAMES[waiter.wanted], (now - waiter.since) // 1_000_000,

@@ -18,7 +18,7 @@ import os
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -26,16 +26,18 @@ from weakref import WeakSet
 
 from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.locks.batch import Batches, tree_of
 from deltanb.locks.commit import Changes, CommitCallback, Pending
-from deltanb.locks.core import Lock, LockTable, Waiter
+from deltanb.locks.core import AnyLock, LockTable, Waiter
 from deltanb.locks.graph import LockGraph, taken
 from deltanb.locks.modes import (
-    EXCLUSIVE,
     MODE_NAMES,
     NONE,
+    IndexId,
     LockResult,
     Name,
     UpgradeRule,
+    label,
     named,
     word,
 )
@@ -43,7 +45,7 @@ from deltanb.locks.refusals import Refusal, seconds
 from deltanb.locks.stack import Locker
 from deltanb.locks.waits import Park, Waits, here, holders_of, park
 from deltanb.options import options
-from deltanb.safe_text import shown
+from deltanb.safe_text import escaped, shown
 
 if TYPE_CHECKING:
     from deltanb.locks.transaction import Transaction
@@ -59,7 +61,7 @@ class LockState:
     index_id: int
     key: bytes
     holders: tuple[tuple[int, str], ...]
-    """Transaction ids and modes, the owner first."""
+    """Transaction ids and modes, who holds it upgradable or exclusively first."""
     waiters: tuple[tuple[int, str], ...]
     """Transaction ids and modes, in the order in which they began to wait."""
 
@@ -124,6 +126,7 @@ class LockManager(Displayable):
         self._mutex = threading.Lock()
         self._table = LockTable(self.upgrade_rule)
         self._waits = Waits(self._mutex, self._table, self._clock, detect == "enqueue", park)
+        self._batches = Batches(self._table, self._waits, self._deadlines, self._refused)
         self._ids = 0
         self._pending: list[Pending] = []
         self._is_closed = False
@@ -257,54 +260,75 @@ class LockManager(Displayable):
             LockFailure: of the first that was not granted.
         """
         ordered = sorted(set(map(_named, names)))
-        end = None if timeout <= 0 else self._deadlines() + int(timeout * 1e9)
-        results: dict[Name, LockResult] = {}
-        before: list[tuple[Name, int]] = []
-        height = len(locker.entries)
-        try:
-            while len(results) < len(ordered):
-                left = timeout if end is None else max(0.0, (end - self._deadlines()) / 1e9)
-                waiter = self._lock_on(locker, ordered, wanted, left, results, before)
-                if waiter is not None:
-                    found = self._waits.wait(waiter, left)
-                    if isinstance(found, Refusal):
-                        raise found.error(*waiter.lock.name, wanted)
-                    results[waiter.lock.name] = found
-        except BaseException:
-            self._waits.abandon(locker, locker.call)
-            with self._mutex:
-                locker.cut(height)
-                for name, held in reversed(before):
-                    if (lock := self._table.locks.get(name)) is not None:
-                        self._table.lower(locker, lock, held)
-            raise
-        return results
+        found = self._batches.lock_each(locker, [(name, wanted) for name in ordered], timeout)
+        assert isinstance(found, dict)
+        return found
 
-    def _lock_on(self, locker: Locker, ordered: list[Name], wanted: int, timeout: float,
-                 results: dict[Name, LockResult], before: list[tuple[Name, int]]) -> Waiter | None:
-        """Lock one after the other until one has to wait."""
-        table = self._table
+    def lock_tree(self, locker: Locker, index_id: int, wants: Sequence[tuple[bytes, int]], timeout: float,
+                  is_try: bool = False) -> list[LockResult]:
+        """Lock places of a table, each in a mode, after what they lie in, with the intentions for that.
+
+        The keys are of ``keys``, the modes of ``modes``: also intentions, and such with a base, as
+        ``SHARED + IX``. All is asked for in sorted order, with one deadline, and all of it is granted or
+        none: where one fails or is interrupted, the transaction holds what it held before, exactly. What was
+        taken can be given back by :meth:`give_back_tree`.
+
+        >>> from deltanb.locks.keys import partition_key
+        >>> from deltanb.locks.modes import EXCLUSIVE
+        >>> manager = LockManager()
+        >>> txn = manager.new_transaction()
+        >>> _ = manager.name_index(-1, "flights", ["month"])
+        >>> manager.lock_tree(txn._locker, -1, [(partition_key(["1"]), EXCLUSIVE)], timeout=0)
+        [ACQUIRED]
+        >>> [(manager.label(state.index_id, state.key), state.holders[0][1]) for state in manager.locks()]
+        [('flights', 'intention exclusive'), ('flights month=1', 'exclusive')]
+
+        Returns:
+            What came of each of ``wants``. A try that was refused says so at each of them.
+
+        Raises:
+            LockFailure: of the first that was not granted, as the class says.
+            InvalidArgument: an index id that is not below 0, a key that is not of ``keys``, or no mode.
+        """
+        with self.call(locker, is_nestable=True):
+            requests = tree_of(self._table.ids.get(index_id, index_id), wants)
+            found = self._batches.lock_each(locker, requests, timeout, is_try)
+        return [found[index_id, key] if isinstance(found, dict) else found for key, _ in wants]
+
+    def give_back_tree(self, locker: Locker, height: int) -> None:
+        """Give back all that was locked since the stack of a transaction, ``len(locker.entries)``, was so
+        high, even exclusively: what was locked was only read, or not changed after all."""
         with self._mutex:
-            refusal = self._refused(locker)
-            locker.thread = here.token
-            for name in ordered[len(results):]:
-                lock = table.locks.get(name)
-                before.append((name, NONE if lock is None else lock.held_by(locker)))
-                result = refusal or table.ask(locker, name, wanted)
-                if result is ILLEGAL:
-                    refusal = Refusal(ILLEGAL, holders=holders_of(self._table.locks[name]))
-                elif isinstance(result, Waiter):
-                    ended = self._waits.begin(result, timeout, False)
-                    if isinstance(ended, Waiter):
-                        return ended
-                    refusal = ended
-                elif isinstance(result, LockResult):
-                    results[name] = result
-                if refusal is not None:
-                    break
-        if refusal is not None:
-            raise refusal.error(*name, wanted)
-        return None
+            self.check_in(locker)
+            assert height >= locker.floor, "what a scope around this one has locked is not given back"
+            self._lower_to(locker, height)
+
+    def name_index(self, index_id: int, name: str, columns: Sequence[str] = ()) -> IndexId:
+        """Remember what an index is called: messages and views show that, not the number.
+
+        Locks of ids below 0 that are taken from now on are called so. For other ids use what is returned in
+        place of the number.
+
+        Args:
+            index_id: the id.
+            name: as a table is called.
+            columns: names of the partition columns, to show keys of partitions by.
+
+        Raises:
+            InvalidArgument: the name is not text, or empty.
+        """
+        index_id, _ = named(index_id, b"")
+        if not isinstance(name, str) or not name:
+            raise InvalidArgument(f"an index is called by a text, found {type(name).__name__}: {shown(name)}")
+        found = IndexId.named(index_id, escaped(name), columns)
+        if index_id < 0:
+            with self._mutex:
+                self._table.ids[int(index_id)] = found
+        return found
+
+    def label(self, index_id: int, key: bytes) -> str:
+        """A lock in words: what the index is called, and the key as text where it is text."""
+        return label((self._table.ids.get(index_id, index_id), key))
 
     def unlock(self, locker: Locker, to: int = NONE) -> None:
         """Release the last lock or group of the current scope, or make it shared: all of it or nothing.
@@ -317,13 +341,14 @@ class LockManager(Displayable):
                 self.check_in(locker)
             bottom = locker.to_unlock("unlock" if to == NONE else "unlock_to_shared")
             if to != NONE:
-                for lock in reversed(locker.entries[bottom:]):
-                    self._table.lower(locker, lock, to)
-            elif bottom == len(locker.entries) - 1:
+                for at in range(len(locker.entries) - 1, bottom - 1, -1):
+                    lock = locker.entries[at]
+                    back = locker.upgrades.get(at, NONE)
+                    self._table.lower(locker, lock, lock.as_shared(locker, back))
+            elif locker.is_plain:
                 self._table.drop(locker, locker.entries.pop())
             else:
-                for lock, _ in locker.cut(bottom):
-                    self._table.drop(locker, lock)
+                self._lower_to(locker, bottom)
 
     def combine(self, locker: Locker) -> None:
         """Put the last lock or group into one group with what is below it.
@@ -347,8 +372,11 @@ class LockManager(Displayable):
     def release(self, locker: Locker, height: int) -> None:
         """Give back all locks from a height of the stack on, the last one first."""
         with self._mutex:
-            for lock, to in locker.cut(height):
-                self._table.lower(locker, lock, to)
+            self._lower_to(locker, height)
+
+    def _lower_to(self, locker: Locker, height: int) -> None:
+        for lock, to in locker.cut(height):
+            self._table.lower(locker, lock, to)
 
     def check(self, locker: Locker, name: Name) -> LockResult:
         """What a transaction holds of a lock."""
@@ -451,10 +479,7 @@ class LockManager(Displayable):
             keeper = self.new_locker()
             keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, here.token
             for lock, _ in locker.cut(0):
-                if lock.held_by(locker) == EXCLUSIVE:
-                    self._table.hand_over(locker, lock, keeper)
-                else:
-                    self._table.lower(locker, lock, NONE)
+                self._table.keep(locker, lock, keeper)
             pending = Pending(txn, locker.id, keeper, changes, callback)
             self._pending.append(pending)
         self.end(locker)
@@ -484,12 +509,12 @@ def _named(name: Any) -> Name:
     return named(*name)
 
 
-def _both(first: Iterable[Lock], then: Iterable[Lock]) -> Iterator[Lock]:
+def _both(first: Iterable[AnyLock], then: Iterable[AnyLock]) -> Iterator[AnyLock]:
     yield from first
     yield from then
 
 
-def _state(lock: Lock) -> LockState:
+def _state(lock: AnyLock) -> LockState:
     return LockState(
         *lock.name, holders_of(lock),
         tuple((w.locker.id, MODE_NAMES[w.wanted]) for w in sorted(lock.waiters(), key=lambda w: w.ticket)))

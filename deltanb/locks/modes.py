@@ -1,22 +1,23 @@
 """The words of locking: what a lock is held in, what a request answers, how a transaction reads.
 
-What lives here: the modes of a lock and which of them go together, results, lock modes of a transaction,
-upgrade rules, durability, and how a lock is named in a message.
+What lives here: the modes of a lock and which of them go together, those of a whole whose parts are locked
+included; results, lock modes of a transaction, upgrade rules, durability, and how a lock is named in a
+message.
 What it does not know: who holds or waits (``core``), any thread or clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final, TypeVar
 
 from deltanb.errors import InvalidArgument
+from deltanb.locks.keys import in_words
 from deltanb.safe_text import shown
 
 NONE, SHARED, UPGRADABLE, EXCLUSIVE = range(4)
 """What a transaction holds of a lock, or wants of it; each is stronger than those before it."""
-
-MODE_NAMES: Final = ("unlocked", "shared", "upgradable", "exclusive")
 
 COMPATIBLE: Final = {
     # held by one,  asked by another: together?
@@ -32,8 +33,87 @@ COMPATIBLE: Final = {
 }
 """Any number share, one of them may be the one that can upgrade, and who writes is alone."""
 
+IS, IU, IX = 4, 8, 12
+"""Intentions of who holds parts of a whole: shared, upgradable, or exclusive (or who adds parts).
+
+A mode of a whole is a mode from above, plus an intention: ``SHARED + IX`` reads all of it and writes some."""
+
+
+def base_of(mode: int) -> int:
+    """What of a mode is of the whole itself."""
+    return mode & 3
+
+
+def intention_of(mode: int) -> int:
+    """What of a mode is of parts: 0, ``IS``, ``IU`` or ``IX``."""
+    return mode & 12
+
+
+def _canonical(mode: int) -> int:
+    """The same without an intention that the base says already: who shares all, shares every part."""
+    return mode if intention_of(mode) > 4 * base_of(mode) else base_of(mode)
+
+
+MODES: Final = tuple(mode for mode in range(1, 16) if _canonical(mode) == mode)
+"""Every mode that a whole can be held in."""
+
+
+def _goes_with(one: int, other: int) -> bool:
+    bases = base_of(one), base_of(other)
+    return (COMPATIBLE.get(bases, True) and _meets(intention_of(one), bases[1])
+            and _meets(intention_of(other), bases[0]))
+
+
+def _meets(intention: int, base: int) -> bool:
+    """Whether one may have an intention where another holds the whole: as each part could be locked."""
+    return NONE in (intention, base) or COMPATIBLE[base, intention // IS]
+
+
+TOGETHER: Final = tuple(tuple(_goes_with(one, other) for other in range(16)) for one in range(16))
+"""Whether two transactions may hold a whole, by their modes."""
+
+JOINED: Final = tuple(
+    tuple(_canonical(max(base_of(one), base_of(other)) | max(intention_of(one), intention_of(other)))
+          for other in range(16)) for one in range(16))
+"""The weakest mode that is as strong as two others together."""
+
+ANNOUNCED: Final = tuple(max(IS * base_of(mode), intention_of(mode)) for mode in range(16))
+"""The intention that whoever wants a part in a mode has for what it lies in."""
+
+_BASES: Final = ("unlocked", "shared", "upgradable", "exclusive")
+
+
+def _in_words(mode: int) -> str:
+    base, intention = base_of(mode), intention_of(mode)
+    words = [_BASES[base]] if base or not intention else []
+    return " and ".join([*words, *([f"intention {_BASES[intention // IS]}"] if intention else [])])
+
+
+MODE_NAMES: Final = tuple(_in_words(_canonical(mode)) for mode in range(16))
+"""Every mode in words, by its number: "shared", "intention exclusive", "shared and intention exclusive"."""
+
 Name = tuple[int, bytes]
 """What a lock is called: the id of an index, and a key in it."""
+
+
+class IndexId(int):
+    """The id of an index that knows what the index is called: messages and views say that.
+
+    >>> flights = IndexId.named(-1, "flights", ["month"])
+    >>> flights == -1, label((flights, b"")), label((-1, b""))
+    (True, 'flights', '-1')
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    """Names of the partition columns, where it is a table that has some."""
+
+    @classmethod
+    def named(cls, index_id: int, title: str, columns: Sequence[str] = ()) -> IndexId:
+        """An id with a name."""
+        found = cls(index_id)
+        found.title, found.columns = title, tuple(columns)
+        return found
 
 
 class _Word(str, Enum):
@@ -66,7 +146,7 @@ class LockResult(_Word):
     ACQUIRED = "ACQUIRED"
     """Granted; the transaction did not hold this lock before."""
     UPGRADED = "UPGRADED"
-    """Granted; what was held before has become exclusive."""
+    """Granted; what was held before has become exclusive, or of a whole with parts: stronger."""
     OWNED_SHARED = "OWNED_SHARED"
     """Held already, shared."""
     OWNED_UPGRADABLE = "OWNED_UPGRADABLE"
@@ -97,9 +177,11 @@ class LockResult(_Word):
         return self is LockResult.TIMED_OUT_LOCK
 
 
-OWNED: Final = (LockResult.UNOWNED, LockResult.OWNED_SHARED, LockResult.OWNED_UPGRADABLE,
-                LockResult.OWNED_EXCLUSIVE)
-"""What ``lock_check`` answers, by the mode that is held."""
+_OWNED: Final = (LockResult.UNOWNED, LockResult.OWNED_SHARED, LockResult.OWNED_UPGRADABLE,
+                 LockResult.OWNED_EXCLUSIVE)
+OWNED: Final = tuple(_OWNED[base_of(mode) or intention_of(mode) // IS] for mode in range(16))
+"""What ``lock_check`` answers, by the mode that is held: of a whole, what is held of all of it; where that is
+nothing, what is held of parts."""
 
 
 class LockMode(_Word):
@@ -192,7 +274,7 @@ def named(index_id: Any, key: Any) -> Name:
     Raises:
         InvalidArgument: an index id that is not an integer of 64 bits, or a key that is not bytes.
     """
-    if type(index_id) is not int or not -(2**63) <= index_id < 2**63:
+    if type(index_id) not in (int, IndexId) or not -(2**63) <= index_id < 2**63:
         raise InvalidArgument(f"an index id is an integer of 64 bits, found {type(index_id).__name__}: "
                               f"{shown(index_id)}")
     if type(key) is bytes:
@@ -204,14 +286,24 @@ def named(index_id: Any, key: Any) -> Name:
 
 
 def label(name: Name) -> str:
-    """The name of a lock in a message: the key as text where it is text.
+    """The name of a lock in a message: the key as text where it is text; of a table, what it is the key of.
 
     >>> label((1, b"k1")), label((2, b"\\xff\\x00"))
     ('1:k1', '2:0xff00')
+    >>> from deltanb.locks.keys import partition_key
+    >>> january, flights = partition_key(["1"]), IndexId.named(-3, "flights", ["month"])
+    >>> label((-3, january)), label((flights, january))
+    ('-3 1', 'flights month=1')
     """
     index_id, key = name
+    title = index_id.title if isinstance(index_id, IndexId) else str(index_id)
+    if index_id < 0:
+        columns = index_id.columns if isinstance(index_id, IndexId) else ()
+        place = in_words(key, columns)
+        if place is not None:
+            return f"{title} {place}".rstrip()
     try:
         text = key.decode()
     except UnicodeDecodeError:
         text = ""
-    return f"{index_id}:{text if text.isprintable() and text else '0x' + key.hex()}"
+    return f"{title}:{text if text.isprintable() and text else '0x' + key.hex()}"

@@ -26,7 +26,6 @@ from deltanb.safe_text import shown
 
 FOR_EVER = -1
 MAX_HOLDERS = 3  # named in a message; a lock can be shared by thousands
-ARTICLES = {"shared": "a shared", "upgradable": "an upgradable", "exclusive": "an exclusive"}
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,11 @@ class Refusal:
     def error(self, index_id: int, key: bytes, wanted: int) -> LockFailure:
         """The error; this is where foreign code runs, the ``repr`` of an attachment."""
         place = {"index_id": index_id, "key": key}
-        what = f"{ARTICLES[MODE_NAMES[wanted]]} lock on {label((index_id, key))}"
+        mode = MODE_NAMES[wanted]
+        what = f"{'an' if mode[0] in 'uei' else 'a'} {mode} lock on {label((index_id, key))}"
         if self.result is LockResult.ILLEGAL:
             return IllegalUpgradeError(
-                f"the shared lock on {label((index_id, key))} cannot become {MODE_NAMES[wanted]} under this "
+                f"the shared lock on {label((index_id, key))} cannot become {mode} under this "
                 f"upgrade rule{self._held()}; take an upgradable lock before the row is read", **place)
         if self.result is LockResult.INTERRUPTED:
             why = "the lock manager is closed" if self.is_closed else "the wait was interrupted"
@@ -108,6 +108,8 @@ def advice(cycle: Cycle) -> str:
     """What would have avoided a circle."""
     if cycle.idle is not None:
         return f"end transaction {cycle.idle} first, or wait a limited time"
+    if cycle.is_conversion and any("intention" in wait.has + wait.mode for wait in cycle.waits):
+        return "ask at once for all that a table or partition will be locked in, the strongest first"
     if cycle.is_conversion:
         return "take upgradable locks on what will be written after it is read"
     return "take these locks in one order everywhere: " + ", ".join(map(label, cycle.order))

@@ -367,16 +367,20 @@ class Transaction(Displayable):
         Raises:
             LockFailure: of the first one that was not granted; the transaction holds what it held before.
         """
-        wanted = MODE_NAMES.index(mode) if mode in MODE_NAMES[1:] else 0
+        modes = MODE_NAMES[SHARED:EXCLUSIVE + 1]
+        wanted = SHARED + modes.index(mode) if mode in modes else NONE
         if not wanted:
             raise InvalidArgument(
-                f"lock_many takes a mode of {', '.join(MODE_NAMES[1:])}, found {shown(mode)}")
+                f"lock_many takes a mode of {', '.join(modes)}, found {shown(mode)}")
         limit = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
         with self.operation():
             return self._manager.lock_many(self._locker, names, wanted, limit)
 
     def lock_check(self, index_id: int, key: bytes) -> LockResult:
-        """What it holds of a lock, in whatever scope: ``UNOWNED``, or ``OWNED_`` and the mode."""
+        """What it holds of a lock, in whatever scope: ``UNOWNED``, or ``OWNED_`` and the mode.
+
+        Of a table or partition it is what is held of all of it; where that is nothing, what is held of parts.
+        """
         self.check()
         return self._manager.check(self._locker, named(index_id, key))
 

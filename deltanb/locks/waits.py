@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 
 from deltanb.locks import deadlock
-from deltanb.locks.core import Lock, LockTable, Waiter
+from deltanb.locks.core import AnyLock, LockTable, Waiter
 from deltanb.locks.deadlock import Cycle, DeadlockItem
-from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, LockResult
+from deltanb.locks.modes import MODE_NAMES, LockResult
 from deltanb.locks.refusals import Refusal
 from deltanb.locks.stack import Locker
 
@@ -136,10 +136,10 @@ class Waits:
 
     def _timed_out(self, waiter: Waiter, timeout: float, result: LockResult = TIMED_OUT,
                    cycle: Cycle | None = None, items: tuple[DeadlockItem, ...] = ()) -> Refusal:
-        attachment = deadlock.attachment_of(waiter.lock, waiter.locker, waiter.wanted == EXCLUSIVE)
+        attachment = deadlock.attachment_of(waiter.lock, waiter.locker, waiter.wanted)
         return Refusal(result, timeout, attachment, cycle, items, holders_of(waiter.lock))
 
 
-def holders_of(lock: Lock) -> tuple[tuple[int, str], ...]:
+def holders_of(lock: AnyLock) -> tuple[tuple[int, str], ...]:
     """Who holds a lock, the owner first, and in which mode."""
     return tuple((locker.id, MODE_NAMES[mode]) for locker, mode in lock.holders())

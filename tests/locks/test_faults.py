@@ -209,7 +209,7 @@ def keep_the_slot(patch: Patch) -> None:
 
 
 def count_oneself(patch: Patch) -> None:
-    def in_the_way(waiter: Waiter, ahead: Any) -> Any:
+    def in_the_way(waiter: Waiter, ahead: Any, is_short: bool = False) -> Any:
         return [*original(waiter, ahead), *(other for other in waiter.lock.shared if other is waiter.locker)]
 
     original = deadlock.in_the_way
@@ -218,15 +218,16 @@ def count_oneself(patch: Patch) -> None:
 
 def count_readers(patch: Patch) -> None:
     original = deadlock.in_the_way
-    patch.setattr(deadlock, "in_the_way", lambda waiter, ahead: [
+    patch.setattr(deadlock, "in_the_way", lambda waiter, ahead, is_short=False: [
         *original(waiter, ahead), *(other for other in waiter.lock.shared if other is not waiter.locker)])
 
 
 def note_the_upgrade_of_an_only_lock(patch: Patch) -> None:
-    def upgraded(locker: Locker, lock: Lock) -> None:
+    def upgraded(locker: Locker, lock: Lock, held: int) -> None:
         if len(locker.entries) > 1:
-            return original(locker, lock)
-        locker.upgrades = {*locker.upgrades, len(locker.entries)}
+            return original(locker, lock, held)
+        locker.upgrades = {**locker.upgrades, len(locker.entries): UPGRADABLE}
+        locker.is_plain = False
         return locker.entries.append(lock)
 
     original = Locker.upgraded
@@ -275,7 +276,7 @@ def give_each_stage_its_time(patch: Patch) -> None:
 
 
 def forget_the_queue(patch: Patch) -> None:
-    def in_the_way(waiter: Waiter, ahead: Any) -> Any:
+    def in_the_way(waiter: Waiter, ahead: Any, is_short: bool = False) -> Any:
         waiting = [other.locker for other in waiter.lock.owners or ()]
         return [other for other in original(waiter, ahead) if other not in waiting]
 

@@ -29,7 +29,7 @@ def manager(found: Any) -> View:
     settings = (f"upgrades {found.upgrade_rule}  waits {_seconds(found.lock_timeout)}  "
                 f"looks for deadlocks as {DETECTED[found.detect]}")
     states = found.locks(max(1, options.max_rows))
-    rows = tuple((code(label((state.index_id, state.key))), _modes(state.holders), _modes(state.waiters))
+    rows = tuple((code(found.label(state.index_id, state.key)), _modes(state.holders), _modes(state.waiters))
                  for state in states)
     marked = frozenset(at for at, state in enumerate(states) if state.waiters)
     table = Table(("lock", "held by", "waited for by"), rows, found.num_locks_held, "lock", marked=marked)
@@ -92,7 +92,7 @@ def _state(txn: Any) -> Inline:
     waiting = txn.waiting
     if waiting is None:
         return ok("open")
-    return warn(f"waits for {label((waiting.index_id, waiting.key))} ({waiting.mode})")
+    return warn(f"waits for {txn.manager.label(waiting.index_id, waiting.key)} ({waiting.mode})")
 
 
 def _groups(groups: Sequence[Sequence[tuple[tuple[int, bytes], int]]]) -> Inline:
