@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 
 from deltanb.locks import deadlock
 from deltanb.locks.core import AnyLock, LockTable, Waiter
@@ -21,11 +22,21 @@ from deltanb.locks.stack import Locker
 Park = Callable[[Waiter, "float | None"], bool]
 """How a thread waits: for ``waiter.signal``, so many seconds or for ever; whether it came."""
 
+parking: ContextVar[Park | None] = ContextVar("parking", default=None)
+"""How threads of this context wait, where a manager has no way of its own; None lets the system do it.
+
+It gets the request and the seconds it may wait, or None. It returns True once ``waiter.result`` is there, or
+False when the time is over; if it raises, the request is cancelled.
+"""
+
 INTERRUPTED, TIMED_OUT = LockResult.INTERRUPTED, LockResult.TIMED_OUT_LOCK
 
 
 def park(waiter: Waiter, timeout: float | None) -> bool:
     """Wait for the signal; the operating system wakes the thread, which never looks by itself."""
+    other = parking.get()
+    if other is not None:
+        return other(waiter, timeout)
     signalled: bool = waiter.signal.acquire(timeout=-1 if timeout is None else timeout)
     return signalled
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.observe.catalog_timeline import CatalogTimeline
-from deltanb.observe.turns import Runner, Stop, Work, named, run, turns_of, words
+from deltanb.observe.turns import LockWait, Runner, Stop, Work, named, newest, run, turns_of, waits_of, words
 from deltanb.transaction.group import GroupCommitted, MemberStep, Ratify
 from deltanb.transaction.steps import ReadWinner, Step
 
@@ -23,11 +23,14 @@ __all__ = ["CatalogRace", "race_of"]
 
 class CatalogRace(CatalogTimeline):
     """The timeline of a race on a catalog; ``outcomes`` has for each writer the transaction of the catalog
-    that it committed, None, or the exception that it ended with."""
+    that it committed, None, or the exception that it ended with, ``waits`` the locks that writers waited
+    for."""
 
-    def __init__(self, *args: Any, outcomes: Mapping[str, Any] | None = None, **settings: Any) -> None:
+    def __init__(self, *args: Any, outcomes: Mapping[str, Any] | None = None,
+                 waits: Sequence[LockWait] = (), **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.outcomes = dict(outcomes or {})
+        self.waits = tuple(waits)
 
 
 def race_of(
@@ -50,16 +53,20 @@ def race_of(
     """
     judge = partial(_judged, catalog)
     like = 'lambda txn: txn.table("ns.a").delete("month = 1")'
-    runners = [Runner(name, partial(_committed, catalog, work), judge)
-               for name, work in named(writers, "a transaction of the catalog", like).items()]
-    turns = turns_of(order, [runner.name for runner in runners])
     before = catalog.store.instant()
+    runners: list[Runner] = []
+    now = partial(newest, runners, before)
+    runners += [Runner(name, partial(_committed, catalog, work), judge, now)
+                for name, work in named(writers, "a transaction of the catalog", like).items()]
+    turns = turns_of(order, [runner.name for runner in runners])
     outcomes = run(runners, turns)
     seen = {txn_id for runner in runners for txn_id in runner.txn_ids}
     whole = CatalogTimeline.of(catalog, before + 1)
     shown = [track for track in whole.tracks if track.is_committed or track.txn_id in seen]
-    title = words(outcomes, catalog.warehouse.uri, place="#")
-    return CatalogRace(shown, catalog.name, title=title, writers=whole.writers, outcomes=outcomes)
+    marks, waited = waits_of(runners, shown)
+    title = "; ".join(filter(None, (words(outcomes, catalog.warehouse.uri, place="#"), waited)))
+    return CatalogRace(shown, catalog.name, marks, title, whole.writers, outcomes=outcomes,
+                       waits=[wait for runner in runners for wait in runner.waits])
 
 
 def _committed(catalog: Catalog, work: Work) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from deltanb.errors import InvalidArgument
 from deltanb.observe.timeline import CommitTimeline
 from deltanb.observe.tracks import joined, read
-from deltanb.observe.turns import Runner, Stop, Work, named, run, turns_of, words
+from deltanb.observe.turns import LockWait, Runner, Stop, Work, named, newest, run, turns_of, waits_of, words
 from deltanb.table import DeltaTable
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
@@ -51,7 +51,10 @@ def race(
         InvalidArgument: no table, no writers, one that cannot be called, or an order that names none.
         IllegalStateError: the table stands at a version, so nobody can write to it.
 
-    A writer must not hold a lock that another one wants while it commits; commits of threads that a
+    A writer that waits for a lock of a :class:`~deltanb.locks.manager.LockManager` gives the turn on, and
+    its turns are passed over until it has the lock; ``waits`` of the result has all these. Where nobody is
+    left who could release it, the first one that waits is timed out; no time passes. A writer must not hold
+    any other lock (``threading.Lock``) that another one wants while it commits; commits of threads that a
     writer starts are not stopped. Ctrl+C ends the race: writers that wait write nothing more, and the one
     that runs is waited for up to its next step of I/O, ten seconds at most.
 
@@ -75,14 +78,19 @@ def race(
             "dn.race(dn.open(path), writers)")
     log = table._writable("race")
     judge = partial(_judged, log)
-    runners = [Runner(name, partial(work, table), judge) for name, work in named(writers).items()]
-    turns = turns_of(order, [runner.name for runner in runners])
     before = log.update().version
+    runners: list[Runner] = []
+    now = partial(newest, runners, before)
+    runners += [Runner(name, partial(work, table), judge, now) for name, work in named(writers).items()]
+    turns = turns_of(order, [runner.name for runner in runners])
     outcomes = run(runners, turns)
     seen = {txn_id for runner in runners for txn_id in runner.txn_ids}
     tried = [attempt for attempt in journal_of(log) if attempt.txn_id in seen]
     tracks = joined(read(log, before + 1), tried)
-    return Race(tracks, table.name, title=words(outcomes, log.path), writers=outcomes, outcomes=outcomes)
+    marks, waited = waits_of(runners, tracks)
+    title = "; ".join(filter(None, (words(outcomes, log.path), waited)))
+    return Race(tracks, table.name, marks, title, outcomes, outcomes=outcomes,
+                waits=[wait for runner in runners for wait in runner.waits])
 
 
 def _judged(log: Any, txn: Any, step: Step) -> Stop | None:
@@ -95,8 +103,10 @@ def _judged(log: Any, txn: Any, step: Step) -> Stop | None:
 
 class Race(CommitTimeline):
     """The timeline of a race; ``outcomes`` has for each writer the version it committed last, None, or the
-    exception that it ended with."""
+    exception that it ended with, ``waits`` the locks that writers waited for."""
 
-    def __init__(self, *args: Any, outcomes: Mapping[str, Any], **settings: Any) -> None:
+    def __init__(self, *args: Any, outcomes: Mapping[str, Any], waits: Sequence[LockWait] = (),
+                 **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.outcomes = dict(outcomes)
+        self.waits = tuple(waits)

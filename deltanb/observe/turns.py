@@ -2,7 +2,8 @@
 
 What lives here: the threads, the order of turns, and what became of each writer in words. A writer is stopped
 before each step of I/O of its commits and waits there until it is its turn again, so that the same order
-gives the same log at every run.
+gives the same log at every run. One that waits for a lock gives the turn on, and has no turn until somebody
+decides its request; where nobody is left who could, the first one that waits is timed out. No time passes.
 What it does not know: what is written to, and which steps are I/O: it is told.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +19,17 @@ from typing import Any
 from deltanb import formatting as units
 from deltanb.commands.read.diff import in_short
 from deltanb.errors import DeltaConcurrentModificationException, InvalidArgument
+from deltanb.locks.core import Waiter
+from deltanb.locks.modes import MODE_NAMES, label
+from deltanb.locks.waits import parking
+from deltanb.observe.tracks import Mark, Track
 from deltanb.options import set_options
 from deltanb.transaction.drive import watching
 from deltanb.transaction.steps import Step
 
 Work = Callable[[Any], Any]
 SERIAL = "serial"
+WAITED = "‖"  # the sign of a commit whose writer had to wait for a lock
 MIN_WHY = 16  # columns of a mistake's message that say more than its type
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in a message; it is another one at every run
 GRACE = 10.0  # seconds that an interrupted race waits for the writer that runs: nobody else can stop it
@@ -121,16 +127,54 @@ def turns_of(order: Any, names: Sequence[str]) -> list[int]:
 
 def run(runners: Sequence[Runner], turns: Sequence[int]) -> dict[str, Any]:
     """Give the turns, then let each go on to its end; whatever happens, no thread stays behind waiting."""
+    waiting: dict[Runner, None] = {}
     try:
         for place in turns:
-            runners[place].advance()
-        for runner in runners:
-            while not runner.done:
-                runner.advance()
+            _turn(runners[place], waiting)
+        while left := [runner for runner in runners if not runner.done]:
+            free = next((runner for runner in left if not runner.is_blocked), None)
+            if free is None:
+                free = next(runner for runner in waiting if runner.is_blocked)
+                free.time_out()
+            _turn(free, waiting)
     finally:
         for runner in runners:
             runner.stop()
     return {runner.name: runner.outcome for runner in runners}
+
+
+def _turn(runner: Runner, waiting: dict[Runner, None]) -> None:
+    """Give a turn; ``waiting`` has those that wait for a lock, the first one first."""
+    if runner.is_blocked:
+        return
+    runner.advance()
+    waiting.pop(runner, None)
+    if runner.is_blocked:
+        waiting[runner] = None
+
+
+def waits_of(runners: Iterable[Runner], tracks: Iterable[Track]) -> tuple[dict[Any, Mark], str]:
+    """The locks that writers waited for: as remarks on the commits that came of it, the others in words.
+
+    Of a writer that failed its error tells.
+    """
+    commits = [(getattr(track, "who", track.writer), track.version) for track in tracks if track.is_committed]
+    found: dict[Any, list[str]] = {}
+    others = []
+    for runner, wait in [(one, wait) for one in runners for wait in one.waits]:
+        after = -1 if wait.end is None else wait.end
+        own = [version for writer, version in commits if writer == wait.writer and version > after]
+        if own and wait.is_granted:
+            found.setdefault(min(own), []).append(str(wait))
+        elif not isinstance(runner.outcome, BaseException):
+            others.append(f"{wait.writer} {wait}")
+    marks = {version: Mark(", ".join(dict.fromkeys(said)), WAITED) for version, said in found.items()}
+    return marks, "; ".join(dict.fromkeys(others))
+
+
+def newest(runners: Iterable[Runner], before: int) -> int:
+    """The newest commit of a race so far."""
+    return max([before, *(runner.committed for runner in runners if runner.committed is not None)])
 
 
 class _Stopped(BaseException):
@@ -146,18 +190,45 @@ class Stop:
     waits: bool = False
 
 
+@dataclass(frozen=True)
+class LockWait:
+    """A writer waited for a lock while others had their turns.
+
+    ``start`` and ``end`` are the newest commits of the race when the wait began and when it ended, None
+    where there was none yet.
+    """
+
+    writer: str
+    lock: str
+    mode: str
+    start: int | None
+    end: int | None
+    is_granted: bool
+
+    def __str__(self) -> str:
+        return f"waited for {self.lock} ({self.mode}){'' if self.is_granted else ' in vain'}"
+
+
 class Runner:
     """One writer: its thread, its settings, and what came of it.
 
     ``work`` does all of it. ``judge`` is told of each step of its commits, and says what it is to the race;
-    None where it is no part of it.
+    None where it is no part of it. ``now`` tells the newest commit of the race.
     """
 
     def __init__(
-        self, name: str, work: Callable[[], Any], judge: Callable[[Any, Step], Stop | None]
+        self, name: str, work: Callable[[], Any], judge: Callable[[Any, Step], Stop | None],
+        now: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.name = name
+        self.waits: list[LockWait] = []
+        """The locks that it waited for."""
+        self._now = now
+        self._waiter: Waiter | None = None
+        self._is_timed_out = False
         self.outcome: Any = None
+        self.committed: int | None = None
+        """What it committed last, whatever became of it then."""
         self.done = False
         self.txn_ids: set[str] = set()
         self._work, self._judge = work, judge
@@ -167,8 +238,18 @@ class Runner:
         self._thread = threading.Thread(
             target=copy_context().run, args=(self._live,), name=f"race: {name}", daemon=True)
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it waits for a lock that it has not been given yet."""
+        waiter = self._waiter  # nobody else runs in the race; who grants it from without is seen next time
+        return waiter is not None and waiter.result is None and not self._is_timed_out
+
+    def time_out(self) -> None:
+        """The time of its wait is over; its next turn lets it see that."""
+        self._is_timed_out = True
+
     def advance(self) -> None:
-        """Let the writer run up to its next step of I/O, or to its end."""
+        """Let the writer run up to its next step of I/O, to a lock that it has to wait for, or to its end."""
         if self.done:
             return
         self._is_running = True
@@ -199,6 +280,7 @@ class Runner:
 
     def _live(self) -> None:
         watching.set(self._pause)
+        parking.set(self._park)
         set_options(user_name=self.name)  # of this thread's context, like whatever else the writer sets
         try:
             self._work()
@@ -214,10 +296,26 @@ class Runner:
             return
         self.txn_ids.add(stop.txn_id)
         if stop.outcome is not None:
-            self.outcome = stop.outcome
+            self.outcome = self.committed = stop.outcome
         if stop.waits:
-            if not self._is_stopped:
-                self._back.release()
-                self._go.acquire()
-            if self._is_stopped:
-                raise _Stopped
+            self._give_the_turn_on()
+
+    def _park(self, waiter: Waiter, timeout: float | None) -> bool:
+        """Wait for a lock: as long as it takes, in turns; the seconds of the timeout do not count."""
+        start, lock = self._now(), waiter.lock.name
+        self._waiter, self._is_timed_out = waiter, False
+        try:
+            self._give_the_turn_on()
+            return waiter.result is not None
+        finally:
+            self._waiter = None
+            is_granted = waiter.result is not None and waiter.result.is_held
+            self.waits.append(LockWait(self.name, label(lock), MODE_NAMES[waiter.wanted], start, self._now(),
+                                       is_granted))
+
+    def _give_the_turn_on(self) -> None:
+        if not self._is_stopped:
+            self._back.release()
+            self._go.acquire()
+        if self._is_stopped:
+            raise _Stopped

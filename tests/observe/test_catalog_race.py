@@ -16,6 +16,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 import deltanb as dn
 from deltanb import errors
 from deltanb import formatting as units
+from deltanb.locks import LockManager
 from deltanb.notebook.drawing import chart, text
 from deltanb.notebook.drawing.chart import SVG, TEXT, VEGALITE
 from deltanb.observe.catalog_race import CatalogRace
@@ -251,3 +252,23 @@ def test_many_transactions_keep_to_the_bounds_of_all_pictures() -> None:
                            txn_id=str(at), pointer="v7", who="ada")
               for at in range(1, 3_001) for n in range(1 + at % 3)]
     forms(CatalogTimeline(tracks, "default"))
+
+
+def test_who_waits_for_a_lock_gives_the_turn_on(shop: dn.Catalog) -> None:
+    """Ben waits until ann has committed; he has read before, so what he does is a thing that nobody minds."""
+    manager = LockManager()
+
+    def under_lock(txn: Any) -> None:
+        with manager.new_transaction() as locks:
+            locks.lock_exclusive(1, b"orders")
+            note(txn)
+            txn.commit()
+
+    race = dn.race(shop, {"ann": under_lock, "ben": under_lock})
+    first, second = race.outcomes.values()
+    assert second == first + 1
+    (wait,) = race.waits
+    assert (wait.writer, wait.lock, wait.start, wait.end, wait.is_granted) == (
+        "ben", "1:orders", first - 1, first, True)
+    assert {at: mark.words for at, mark in race.marks.items()} == {second: "waited for 1:orders (exclusive)"}
+    assert "‖ waited for 1:orders (exclusive)" in race.svg

@@ -16,18 +16,22 @@ from deltanb import formatting as units
 from deltanb.actions import AddFile
 from deltanb.errors import (
     ConcurrentAppendException,
+    DeadlockError,
     IllegalStateError,
     InvalidArgument,
+    LockTimeoutError,
     TableAlreadyExists,
 )
 from deltanb.formatting import MAX_COLUMNS
+from deltanb.locks import LockManager
+from deltanb.locks.waits import parking
 from deltanb.observe import turns
 from deltanb.observe.race import Race, _judged
-from deltanb.observe.turns import Runner
+from deltanb.observe.turns import LockWait, Runner
 from deltanb.options import Options, options, set_options
 from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
-from deltanb.testing import LoseResponse, MemoryStore, ScriptedStore
+from deltanb.testing import LoseResponse, MemoryIndex, MemoryStore, ScriptedStore
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.drive import watching
 
@@ -237,6 +241,166 @@ def test_creating_is_no_race_of_an_existing_table() -> None:
     table = ducks()
     result = dn.race(table, {"new": lambda t: dn.create(t.log.store, {"x": [1]}), "ann": append(1)})
     assert isinstance(result.outcomes["new"], TableAlreadyExists)
+
+
+# -- writers that wait for locks -------------------------------------------------------------------
+
+
+def under(manager: LockManager, *names: bytes, month: int = 1, timeout: float | None = None) -> Writer:
+    """A writer that appends while it holds locks, taken one after the other."""
+    def work(table: DeltaTable) -> None:
+        with manager.new_transaction() as txn:
+            for name in names:
+                txn.lock_exclusive(1, name, timeout)
+            append(month)(table)
+    return work
+
+
+def test_the_turn_is_given_on_by_who_waits_for_a_lock() -> None:
+    """Ann stops before her put with the lock held; ben waits for it, and reads only once she is done."""
+    for _ in range(5):
+        manager, table = LockManager(), ducks()
+        race = dn.race(table, {"ann": under(manager, b"k"), "ben": under(manager, b"k"), "cid": append(2)})
+        assert race.outcomes == {"ann": 1, "ben": 2, "cid": 3}
+        assert race.waits == (LockWait("ben", "1:k", "exclusive", 0, 1, True),)
+        assert [entry.read_version for entry in table.history()][:3] == [0, 1, 0]
+        assert manager.num_locks_held == 0
+
+
+def test_waits_are_seen_in_every_form() -> None:
+    manager = LockManager()
+    race = dn.race(ducks(), {"ann": under(manager, b"k"), "ben": under(manager, b"k")})
+    (line,) = [line for line in repr(race).split("\n") if line.startswith("* v2")]
+    assert "‖ waited for 1:k (exclusive)" in line
+    assert "‖ waited for 1:k (exclusive)" in race.svg
+    assert "‖ waited for 1:k (exclusive)" in [mark["text"] for mark in race.spec["datasets"]["marks"]]
+    assert units.width(line) <= MAX_COLUMNS
+
+
+def test_turns_of_who_waits_are_passed_over() -> None:
+    manager = LockManager()
+    writers = {"ann": under(manager, b"k"), "ben": under(manager, b"k")}
+    race = dn.race(ducks(), writers, ["ann", "ben", "ben", "ben", "ann", "ben"])
+    assert race.outcomes == {"ann": 1, "ben": 2}
+
+
+def test_a_deadlock_in_a_race_is_found_as_ever() -> None:
+    for _ in range(3):
+        manager = LockManager()
+
+        def both(first: bytes, then: bytes, manager: LockManager = manager) -> Writer:
+            def work(table: DeltaTable) -> None:
+                with manager.new_transaction() as txn:
+                    txn.lock_exclusive(1, first)
+                    append(1)(table)
+                    txn.lock_exclusive(1, then)
+                    append(1)(table)
+            return work
+
+        race = dn.race(ducks(), {"ann": both(b"a", b"b"), "ben": both(b"b", b"a")}, [0, 1, 0, 1, 0, 1])
+        assert race.outcomes["ann"] == 3
+        assert isinstance(race.outcomes["ben"], DeadlockError)
+        assert manager.num_locks_held == 0
+        assert race.waits == (LockWait("ann", "1:b", "exclusive", 1, 2, True),)
+
+
+def test_where_all_wait_the_first_one_is_timed_out() -> None:
+    """Nobody looks for deadlocks as a wait begins: who waits first gives way, and the other goes on."""
+    for timeout in (1.0, -1):
+        manager = LockManager(detect="timeout")
+
+        def one(table: DeltaTable, manager: LockManager = manager, timeout: float = timeout) -> None:
+            with manager.new_transaction() as txn:
+                txn.lock_exclusive(1, b"a")
+                append(1)(table)
+                txn.lock_exclusive(1, b"b", timeout)
+
+        def other(table: DeltaTable, manager: LockManager = manager, timeout: float = timeout) -> None:
+            with manager.new_transaction() as txn:
+                txn.lock_exclusive(1, b"b")
+                append(1)(table)
+                txn.lock_exclusive(1, b"a", timeout)
+
+        race = dn.race(ducks(), {"one": one, "other": other}, [0, 1, 0, 1])
+        assert isinstance(race.outcomes["one"], DeadlockError)
+        assert race.outcomes["other"] == 2
+        assert [(w.writer, w.is_granted) for w in race.waits] == [("one", False), ("other", True)]
+
+
+def test_a_lock_that_nobody_in_the_race_can_release_times_out_at_once() -> None:
+    manager = LockManager(lock_timeout=None)
+    outsider = manager.new_transaction()
+    outsider.lock_shared(1, b"k")
+    race = dn.race(ducks(), {"ann": under(manager, b"k", timeout=3600), "ben": append(1)})
+    assert type(race.outcomes["ann"]) is LockTimeoutError
+    assert race.outcomes["ben"] == 1
+    assert race.waits == (LockWait("ann", "1:k", "exclusive", 0, 1, False),)
+    assert "ann failed (LockTimeoutError: an exclusive lock on 1:k" in race.title
+
+
+def test_who_fails_lets_go_and_who_is_not_tried_again_waits_no_more() -> None:
+    manager = LockManager()
+
+    def fails(table: DeltaTable) -> None:
+        with manager.new_transaction() as txn:
+            txn.lock_exclusive(1, b"k")
+            append(1)(table)
+            raise ValueError("no more")
+
+    def tries(table: DeltaTable) -> None:
+        with manager.new_transaction() as txn:
+            assert txn.try_lock_shared(1, b"k", 0) == "TIMED_OUT_LOCK"
+            assert txn.try_lock_shared(1, b"k") == "ACQUIRED"
+
+    race = dn.race(ducks(), {"fails": fails, "tries": tries})
+    assert race.outcomes == {"fails": race.outcomes["fails"], "tries": None}
+    assert isinstance(race.outcomes["fails"], ValueError)
+    assert race.title.endswith("tries waited for 1:k (shared)")
+
+
+def test_rows_in_memory_and_a_table_change_under_the_same_locks() -> None:
+    """Each adds one to a counter in memory and appends it: no number comes twice, in whatever order."""
+    for order in (None, "serial", [1, 0, 2, 2, 1, 0], [2, 2, 2, 0, 1]):
+        manager = LockManager()
+        index = MemoryIndex(1, {"n": 0}, manager)
+        table = ducks()
+
+        def count(table: DeltaTable, index: MemoryIndex = index, manager: LockManager = manager) -> None:
+            with manager.new_transaction() as txn:
+                number = index.load(txn, "n") + 1
+                index.store(txn, "n", number)
+                append(number)(table)
+                txn.commit()
+
+        race = dn.race(table, {"ann": count, "ben": count, "cid": count}, order)
+        assert sorted(race.outcomes.values()) == [1, 2, 3]
+        assert index.load(None, "n") == 3
+        added = [e.operation_metrics for e in table.history()][:3]
+        assert len(added) == 3
+        assert sorted(row["month"] for row in table.to_arrow().to_pylist()) == [1, 1, 2, 2, 3]
+
+
+def test_an_interrupted_race_leaves_no_lock_and_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager, table = LockManager(), ducks()
+    runners = [runner_of("ann", under(manager, b"k"), table), runner_of("ben", under(manager, b"k"), table)]
+
+    class Interrupted(threading.Semaphore):
+        def acquire(self, *args: Any, **kwargs: Any) -> bool:
+            super().acquire(*args, **kwargs)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(turns, "GRACE", 10)
+    runners[0].advance()
+    runners[1].advance()
+    assert runners[1].is_blocked and manager.num_waiting == 1
+    runners[0]._back = Interrupted(0)
+    with pytest.raises(KeyboardInterrupt):
+        turns.run(runners, [])
+    runners[0]._go.release()
+    for runner in runners:
+        runner._thread.join(60)
+    assert (manager.num_locks_held, manager.num_waiting, race_threads()) == (0, 0, [])
+    assert parking.get() is None
 
 
 # -- nothing hangs ---------------------------------------------------------------------------------
