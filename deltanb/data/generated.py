@@ -156,7 +156,7 @@ class Filler:
                 "txn.write_files(data)", column=column)
         self._marks: Marks = {} if marks is None else marks
         schema = metadata.schema
-        self._constants = {name: _constant(sql, schema.field(name))
+        self._constants = {name: constant(sql, schema.field(name))
                            for name, sql in self.plan.defaults.items()}
         self._values = {name: _parsed(name, sql, schema, schema.field(name))
                         for name, sql in self.plan.computed.items()}
@@ -206,7 +206,12 @@ def _put(rows: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:
     return rows.set_column(place, target, values)
 
 
-def _constant(sql: str, column: StructField) -> pa.Scalar:
+def constant(sql: str, column: StructField) -> pa.Scalar:
+    """The value of a column's default.
+
+    Raises:
+        UnsupportedPredicate: only Spark can compute it.
+    """
     target = arrow_type(column.type, column.name)
     if sql.strip().lower() == "null":
         return pa.scalar(None, target)

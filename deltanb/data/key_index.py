@@ -16,12 +16,9 @@ with NaN above all, texts by code point, bytes, dates and times. ``-0.0`` is ``0
 
 from __future__ import annotations
 
-import datetime as dt
-import numbers
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +29,13 @@ import pyarrow.types as t
 
 from deltanb import parallel
 from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
+from deltanb.data.row_values import checked, is_ordered
 from deltanb.errors import InvalidArgument, require
 from deltanb.formatting import did_you_mean
 from deltanb.log.replay import key_array
 from deltanb.safe_text import shown
 from deltanb.schema.column_mapping import mode_of
-from deltanb.schema.types import DataType, PrimitiveType, StructField, arrow_type
+from deltanb.schema.types import StructField, arrow_type
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -102,6 +100,15 @@ class KeyColumns:
                                   f"found {len(values)} values: {shown(values)}")
         return tuple(map(_normal, values, self.fields, self.types))
 
+    def value(self, name: str, value: Any) -> Any:
+        """The value of one column as it holds it.
+
+        Raises:
+            InvalidArgument: it is not of the column's type.
+        """
+        place = self.names.index(name)
+        return _normal(value, self.fields[place], self.types[place])
+
 
 def shape_of(snapshot: Snapshot) -> tuple[Any, ...]:
     """What decides how files are read: equal for versions of which rows can be kept together."""
@@ -114,47 +121,16 @@ def shape_of(snapshot: Snapshot) -> tuple[Any, ...]:
 
 # --- values ---------------------------------------------------------------------------------------
 
-_PYTHON: Mapping[str, tuple[type, ...]] = {
-    "boolean": (bool,), "byte": (numbers.Integral,), "short": (numbers.Integral,),
-    "integer": (numbers.Integral,), "long": (numbers.Integral,), "float": (numbers.Real,),
-    "double": (numbers.Real,), "decimal": (numbers.Integral, Decimal), "string": (str,),
-    "binary": (bytes, bytearray, memoryview), "date": (dt.date,), "timestamp": (dt.datetime,),
-    "timestamp_ntz": (dt.datetime,),
-}
-
-
-def _kind(type_: DataType) -> str:
-    if not isinstance(type_, PrimitiveType):
-        return ""
-    if type_.is_decimal:
-        return "decimal"
-    return "string" if type_.name.startswith(("char(", "varchar(")) else type_.name
+def _normal(value: Any, field: StructField, arrow: pa.DataType) -> Any:
+    found = checked(value, field, arrow)
+    return found + 0.0 if isinstance(found, float) else found
 
 
 def _check_ordered(field: StructField) -> None:
-    if _kind(field.type) not in _PYTHON:
+    if not is_ordered(field.type):
         raise InvalidArgument(
             f"column {field.name!r} is {field.type}, whose values have no order, so it cannot be in a key; "
             "take columns of numbers, texts, bytes, booleans, dates or times", column=field.name)
-
-
-def _normal(value: Any, field: StructField, arrow: pa.DataType) -> Any:
-    if value is None:
-        return None
-    kind = _kind(field.type)
-    fits = isinstance(value, _PYTHON[kind]) and (kind == "boolean" or not isinstance(value, bool))
-    if kind == "date" and isinstance(value, dt.datetime):
-        fits = False
-    if kind == "timestamp_ntz" and fits and value.tzinfo is not None:
-        fits = False
-    if fits:
-        try:
-            found = pa.scalar(value, arrow).as_py()
-            return found + 0.0 if isinstance(found, float) else found
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            pass
-    raise InvalidArgument(f"{shown(value)} is no value of column {field.name!r}, which is {field.type}",
-                          column=field.name)
 
 
 def rank(key: Key) -> tuple[Any, ...]:

@@ -126,6 +126,19 @@ def test_null_keys_match_nothing() -> None:
                                 {"id": None, "v": "null"}]
 
 
+@pytest.mark.parametrize("values", [
+    pa.array([7, None]), pa.array(["", None]), pa.array([b"", None]), pa.array([False, None]),
+    pa.array([0.0, None]), pa.array([Decimal("0.00"), None]), pa.array([date(1970, 1, 1), None]),
+    pa.array([0, None], pa.timestamp("us", "UTC"))])
+def test_a_null_safe_key_keeps_null_and_values_apart(values: pa.Array) -> None:
+    table = table_of(pa.table({"k": values, "v": ["value", "null"]}), 2)
+    (merge(table, pa.table({"k": values.slice(1), "v": ["NULL"]}), "t.k <=> s.k")
+     .when_matched_update_all().when_not_matched_insert_all().execute(engine="arrow"))
+    assert [row["v"] for row in rows(table, "v")] == ["NULL", "value"]
+    merge(table, pa.table({"k": values.slice(0, 1)}), "s.k <=> t.k").when_matched_delete().execute()
+    assert [row["v"] for row in rows(table, "v")] == ["NULL"]
+
+
 def test_several_keys_and_a_further_condition() -> None:
     table = table_of({"a": [1, 1, 2], "b": ["x", "y", "x"], "n": [10, 20, 30]}, 2)
     source = {"a": [1, 1, 2], "b": ["x", "y", "x"], "n": [11, 5, 31]}
@@ -176,7 +189,7 @@ def test_a_merge_that_changes_nothing_commits_nothing(table: DeltaTable) -> None
     assert repr(result) == "MERGE  nothing committed  in the process\nno row matched"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(24))
 def test_any_merge_gives_the_rows_of_its_definition(seed: int) -> None:
     """Random tables, sources and clauses against the definition of MERGE, row by row."""
     chance = random.Random(seed)
@@ -185,17 +198,19 @@ def test_any_merge_gives_the_rows_of_its_definition(seed: int) -> None:
                 "n": [chance.randrange(10) for _ in range(count)]}
     target = some(20)
     source = some(8)
+    null_safe = seed >= 12
     source = {name: [values[i] for i in range(8) if source["id"].index(source["id"][i]) == i]
               for name, values in source.items()}
     table = table_of(target, 4, properties=VECTORS if seed % 2 else {})
     a, b, c, d = (chance.randrange(10) for _ in range(4))
-    (merge(table, source)
+    (merge(table, source, f"t.id {'<=>' if null_safe else '='} s.id")
      .when_matched_delete(f"t.n < {a} AND s.n > {b}")
      .when_matched_update(f"s.n <> {c}", set={"n": "s.n * 100 + t.n"})
      .when_not_matched_insert(f"s.n >= {d}", values={"n": "-s.n", "id": "s.id"})
      .when_not_matched_by_source_update(f"t.n = {a}", set={"n": "1000"})
      .when_not_matched_by_source_delete(f"t.n > {b}").execute(engine="arrow"))
-    other = {key: n for key, n in zip(*source.values(), strict=True) if key is not None}
+    other = {key: n for key, n in zip(*source.values(), strict=True)
+             if null_safe or key is not None}
     expected = []
     for key, n in zip(*target.values(), strict=True):
         if key in other:
@@ -208,7 +223,7 @@ def test_any_merge_gives_the_rows_of_its_definition(seed: int) -> None:
         elif n <= b:
             expected.append((key, n))
     expected += [(key, -n) for key, n in zip(*source.values(), strict=True)
-                 if n >= d and (key is None or key not in target["id"])]
+                 if n >= d and ((key is None and not null_safe) or key not in target["id"])]
     assert sorted(((row["id"], row["n"]) for row in table.to_arrow().to_pylist()), key=str) == \
         sorted(expected, key=str)
 
@@ -538,6 +553,11 @@ def test_the_target_is_pruned_by_the_sources_values(monkeypatch: pytest.MonkeyPa
     assert reads(merge(table, {"id": [None]}).when_matched_delete()) == []
     assert reads(merge(table, {"id": [5]}).when_not_matched_by_source_update(set={"id": "id"})) == [
         "TRUE [TRUE]: 4"]
+    safe = merge(table, {"id": [3, None], "p": ["b", None]}, "t.id <=> s.id AND t.p <=> s.p")
+    assert reads(safe.when_matched_delete()) == [
+        "(id = 3 OR id IS NULL) AND (p = 'b' OR p IS NULL) [(p = 'b' OR p IS NULL)]: 1"]
+    nulls = merge(table, pa.table({"id": pa.array([None], pa.int64())}), "t.id <=> s.id")
+    assert reads(nulls.when_matched_delete()) == ["id IS NULL [TRUE]: 0"]
     from deltanb.commands.merge import on as merge_on
 
     monkeypatch.setattr(merge_on, "MAX_LISTED_VALUES", 2)

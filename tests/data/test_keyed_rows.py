@@ -19,6 +19,7 @@ from deltanb.data import key_index, keyed_rows
 from deltanb.data.key_index import rank
 from deltanb.data.keyed_rows import KeyedRows
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
+from deltanb.locks.keys import encode
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder
 from tests.helpers import table_of
 
@@ -130,7 +131,9 @@ def test_every_type_has_its_order(kind: str, scans: bool, monkeypatch: pytest.Mo
     rows = KeyedRows(table.snapshot, ["k"])
     assert [[row["n"] for row in rows.get((value,))] for value in values] == [[n] for n in range(len(values))]
     assert (rows._index is None) is scans
-    assert list(map(rank, rows.iterate())) == [rank((value,)) for value in values]
+    keys = list(rows.iterate())
+    assert list(map(rank, keys)) == [rank((value,)) for value in values]
+    assert keys == sorted(keys, key=encode), "locks on rows have another order"
     assert [rows.after((value,)) is None for value in values] == [False] * (len(values) - 1) + [True]
 
 

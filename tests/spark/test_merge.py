@@ -90,6 +90,17 @@ def test_all_clauses_give_the_same_rows(tmp_path: Path, properties: dict[str, st
         assert feeds[0] == feeds[1] and len(feeds[0]) > 4
 
 
+def test_null_safe_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = twins(tmp_path, {"id": [None, 1, 2, None, 4], "p": ["a", "b", None, None, "b"], "n": [0] * 5}, 3)
+    for limit in (1000, 1):
+        monkeypatch.setattr("deltanb.commands.merge.on_spark.MAX_LISTED_VALUES", limit)
+        monkeypatch.setattr("deltanb.commands.merge.on.MAX_LISTED_VALUES", limit)
+        source = {"id": [None, 1, 2, 4], "p": ["a", None, None, "b"], "n": [limit, 2, 3, 4]}
+        metrics = both(tables, lambda t, source=source: merge(t, source, "t.id <=> s.id AND t.p <=> s.p")
+                       .when_matched_update_all().when_not_matched_insert_all())
+        assert metrics["numTargetRowsUpdated"] >= 3
+
+
 def test_merges_of_few_clauses(tmp_path: Path) -> None:
     tables = twins(tmp_path, {"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
     source = {"id": [2, 9, None], "v": ["B", "N", "Z"]}

@@ -49,7 +49,7 @@ from deltanb.sql import predicates, values
 from deltanb.sql.predicates import Predicate
 
 if TYPE_CHECKING:
-    from deltanb.commands.merge.on import On
+    from deltanb.commands.merge.on import Key, On
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -120,7 +120,8 @@ class ArrowMerge:
         able = np.ones(source.num_rows, bool)
         for part in self.on.source_only:
             able &= _is_true(rows, part)
-        self.source_keys = [_normal(_evaluated(rows, key.source)) for key in self.on.keys]
+        self.source_keys = [array for key in self.on.keys
+                            for array in _joined(key, _evaluated(rows, key.source))]
         self.able = None if able.all() else pa.array(np.flatnonzero(able))
 
     def key_values(self) -> list[pa.Array]:
@@ -170,7 +171,7 @@ class ArrowMerge:
         rows = pa.concat_tables(tables).combine_chunks()
         ends = np.cumsum([table.num_rows for table in tables])
         sided = _sided(target=rows, names=self.names)
-        keys = [_normal(_evaluated(sided, key.target)) for key in self.on.keys]
+        keys = [array for key in self.on.keys for array in _joined(key, _evaluated(sided, key.target))]
         able = np.ones(rows.num_rows, bool)
         for part in self.on.target_only:
             able &= _is_true(rows, part)
@@ -493,6 +494,16 @@ def _evaluated(rows: pa.Table, expression: ex.Expression) -> pa.Array:
     if isinstance(expression, ex.Column):
         return _inner(rows, expression.path)
     return _one(values.project(rows, {"x": ex.compile_expression(expression)}).column("x"))
+
+
+def _joined(key: Key, array: pa.Array) -> list[pa.Array]:
+    """What a key is joined by: of a null-safe one whether it is NULL, and some value in its place."""
+    array = _normal(array)
+    if not key.null_safe:
+        return [array]
+    kind = array.type
+    empty: Any = b"" if t.is_binary(kind) else "" if t.is_string(kind) else False if t.is_boolean(kind) else 0
+    return [array.is_null(), array.fill_null(pa.scalar(empty, kind)) if array.null_count else array]
 
 
 def _normal(array: pa.Array) -> pa.Array:

@@ -36,12 +36,14 @@ MAX_LISTED_PARTITIONS = 10_000
 class Key:
     """An equality between the tables; both sides have one type.
 
-    ``path`` is the target's column, where the target's side is one, perhaps with a cast.
+    ``path`` is the target's column, where the target's side is one, perhaps with a cast. ``null_safe`` is
+    that of ``<=>``, for which NULL equals NULL.
     """
 
     target: ex.Expression
     source: ex.Expression
     path: tuple[str, ...] | None
+    null_safe: bool = False
 
     @property
     def column_type(self) -> pa.DataType:
@@ -73,7 +75,8 @@ class On:
 
         Args:
             values: for each key the source's values, an Arrow array of the key's type (duplicates and
-                NULLs may be among them), a pair of bounds, or None where they are not known.
+                NULLs may be among them, which count where the key is null-safe), a pair of bounds, or None
+                where they are not known.
         """
         found = list(self.target_only)
         for key, known in zip(self.keys, values, strict=True):
@@ -82,13 +85,16 @@ class On:
             is_partition = key.path is not None and len(key.path) == 1 and key.path[0].lower() in {
                 name.lower() for name in partition_columns}
             limit = MAX_LISTED_PARTITIONS if is_partition else MAX_LISTED_VALUES
+            derived: Any
             if isinstance(known, tuple):
-                derived = _bounded(key, *known)
+                derived, is_nullable = _bounded(key, *known), key.null_safe
             else:
-                distinct = pc.unique(known).drop_null()
-                if not len(distinct):
-                    return None
-                derived = _listed(key, distinct, limit)
+                distinct = pc.unique(known)
+                is_nullable = key.null_safe and distinct.null_count > 0
+                distinct = distinct.drop_null()
+                derived = _listed(key, distinct, limit) if len(distinct) else _NOTHING
+            if is_nullable:
+                derived = _or_null(key, derived)
             if derived is _NOTHING:
                 return None
             if isinstance(derived, Predicate):
@@ -137,7 +143,7 @@ def _sides(expression: ex.Expression, names: Names) -> set[str]:
 
 
 def _key(expression: ex.Expression, names: Names) -> Key | None:
-    if not (isinstance(expression, ex.Call) and expression.op == "eq"):
+    if not (isinstance(expression, ex.Call) and expression.op in ("eq", "null_safe_eq")):
         return None
     left, right = expression.args
     if _sides(left, names) == {"source"}:
@@ -150,7 +156,7 @@ def _key(expression: ex.Expression, names: Names) -> Key | None:
     if isinstance(inner, ex.Call) and inner.op == "cast" and _widens(inner.args[0].type, inner.type):
         inner = inner.args[0]
     path = inner.path[1:] if isinstance(inner, ex.Column) else None
-    return Key(left, right, path)
+    return Key(left, right, path, expression.op == "null_safe_eq")
 
 
 def _widens(found: pa.DataType, target: pa.DataType) -> bool:
@@ -219,6 +225,17 @@ def _bounded(key: Key, low: Any, high: Any) -> Predicate | None:
         f"{_name(key)} BETWEEN {_text(bounds[0].value)} AND {_text(bounds[1].value)}",
         ex.boolean("and", ex.boolean("ge", column, bounds[0]), ex.boolean("le", column, bounds[1]),
                    extra="between"))
+
+
+def _or_null(key: Key, derived: Any) -> Predicate | None:
+    """The predicate of a null-safe key of which the source has NULL, too."""
+    if key.path is None or derived is None:
+        return None
+    is_null = Predicate(f"{_name(key)} IS NULL", ex.boolean("is_null", ex.Column(key.path, key.column_type)))
+    if derived is _NOTHING:
+        return is_null
+    return Predicate(f"({derived.sql} OR {is_null.sql})",
+                     ex.boolean("or", derived.expression, is_null.expression))
 
 
 def _in_column(key: Key, value: Any) -> tuple[bool, Any]:

@@ -129,7 +129,9 @@ class SparkMerge:
         is_partition = len(key.path) == 1 and key.path[0].lower() in partition
         limit = MAX_LISTED_PARTITIONS if is_partition else MAX_LISTED_VALUES
         name = self.names.column("source", *key.source.path[1:])
-        values = self._aliased_source().select(F.expr(name).alias("x")).filter("x IS NOT NULL")
+        values = self._aliased_source().select(F.expr(name).alias("x"))
+        if not key.null_safe:
+            values = values.filter("x IS NOT NULL")
         distinct = values.distinct().limit(limit + 1).toArrow().column("x")
         if len(distinct) <= limit:
             return distinct.combine_chunks().cast(key.target.type)

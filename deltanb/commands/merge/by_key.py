@@ -1,0 +1,254 @@
+"""Rows stored and deleted by their keys, as one MERGE.
+
+What lives here: :func:`apply_changes`, from keys and rows as Python has them to a source of typed columns and
+the clauses that a merge needs for it.
+What it does not know: how a merge is carried out (``merge``), who asks for it, whether keys are unique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltanb.commands.merge.clauses import quoted
+from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, MergeBuilder, merge
+from deltanb.commands.result import CommandResult
+from deltanb.data import generated
+from deltanb.data.enforce import nullable
+from deltanb.data.key_index import Key, KeyColumns, rank
+from deltanb.data.keyed_rows import KeyedRows
+from deltanb.data.row_values import column_of
+from deltanb.errors import InvalidArgument
+from deltanb.formatting import did_you_mean
+from deltanb.safe_text import shown
+from deltanb.schema.types import StructType, to_arrow
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.delta_log import DeltaLog
+
+Changes = Mapping[tuple[Any, ...], Mapping[str, Any] | None]
+"""By key: the row that is to be there, or None where none is."""
+
+DELETED = 0
+"""In place of the number of a kind of rows."""
+
+
+def apply_changes(
+    table: Any, key: Sequence[str], changes: Changes, *,
+    partitions: Iterable[Sequence[str | None]] | None = None, user_metadata: str | None = None,
+) -> CommandResult:
+    """Store and delete rows by their keys, in one statement: a MERGE in the process.
+
+    A row takes the place of those that have its key, or is added where there is none. Columns that it lacks
+    get their default, or NULL; generated columns are computed, and identity columns keep their values, those
+    of new rows get new ones. NULL in a key is equal to NULL.
+
+    Args:
+        table: a table, one on which statements are staged, or a ``DeltaLog``.
+        key: names of columns.
+        changes: by key (a tuple of one value for each column) the row, or None to delete what is there.
+        partitions: the partitions in which rows of these keys can be, as
+            :meth:`~deltanb.data.keyed_rows.KeyedRows.partition_of` gives them: others are not looked into,
+            and what somebody commits there is no conflict. All unless given.
+        user_metadata: a text kept in the commit.
+
+    Returns:
+        What was done: version (None if nothing changed), and the metrics of a MERGE.
+
+    Raises:
+        InvalidArgument: no key of this table; a row with a column that the table does not have, with a value
+            that does not fit, or that contradicts its key; a key twice.
+        ConstraintViolation: a row does not satisfy the table's constraints; nothing was written.
+        AppendOnlyTable: the table has ``delta.appendOnly=true``.
+        DeltaConcurrentModificationException: another commit changed what was read.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Huey", "Daisy"], "hat": ["red", None]})
+    >>> result = apply_changes(table, ["name"], {("Huey",): None, ("Louie",): {"hat": "green"}})
+    >>> table.to_arrow().sort_by("name").to_pylist()
+    [{'name': 'Daisy', 'hat': None}, {'name': 'Louie', 'hat': 'green'}]
+    """
+    log: DeltaLog = getattr(table, "log", table)
+    snapshot = log.update()
+    columns = KeyColumns(snapshot, key)
+    if not changes:
+        return CommandResult("MERGE", None, "log")
+    source = _Source(snapshot, columns, changes)
+    on = _condition(snapshot, columns, source.keys, partitions)
+    begin = getattr(table, "merge", None)  # of a handle, which may be one that is not to be written through
+    builder = merge(log, source.table, on) if begin is None else begin(source.table, on)
+    return source.clauses(builder).execute(engine="arrow", user_metadata=user_metadata)
+
+
+def _condition(
+    snapshot: Snapshot, columns: KeyColumns, keys: Sequence[Key],
+    partitions: Iterable[Sequence[str | None]] | None,
+) -> str:
+    """The ON condition; null-safe where there is a NULL to be met."""
+    parts = []
+    for place, name in enumerate(columns.names):
+        equal = "<=>" if any(key[place] is None for key in keys) else "="
+        parts.append(f"{TARGET_ALIAS}.{quoted(name)} {equal} {SOURCE_ALIAS}.{quoted(name)}")
+    if partitions is not None:
+        parts += _within(snapshot, list(partitions))
+    return " AND ".join(parts)
+
+
+def _within(snapshot: Snapshot, partitions: Sequence[Sequence[str | None]]) -> list[str]:
+    names = snapshot.partition_columns
+    for values in partitions:
+        if isinstance(values, str) or len(values) != len(names):
+            raise InvalidArgument(f"a partition has one text or None for each of {list(names)}, "
+                                  f"found {shown(values)}")
+    conditions = []
+    for place, name in enumerate(names):
+        texts = sorted({values[place] or "" for values in partitions})
+        column = f"{TARGET_ALIAS}.{quoted(name)}"
+        known = [f"{column} IN ({', '.join(_literal(text) for text in texts if text)})"] if any(texts) else []
+        known += [f"{column} IS NULL"] if "" in texts or not texts else []
+        conditions.append(f"({' OR '.join(known)})")
+    return conditions
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+# --- the source -----------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class _Change:
+    """One row of the source, by the schema's names; ``kind`` are the columns that the table is to give."""
+
+    key: Key
+    row: dict[str, Any] | None
+    kind: frozenset[str] = field(default_factory=frozenset)
+
+
+class _Source:
+    """The changes as a table: the columns of the rows and, where one kind of rows is treated unlike another,
+    a column with the number of the kind."""
+
+    def __init__(self, snapshot: Snapshot, columns: KeyColumns, changes: Changes) -> None:
+        self._columns = columns
+        self._schema = snapshot.schema
+        self._table_gives = generated.plan((), snapshot.metadata, snapshot.protocol)
+        self._snapshot = snapshot
+        self._changes = [self._change(key, row) for key, row in changes.items()]
+        self.keys = [change.key for change in self._changes]
+        _refuse_twice(columns, self.keys)
+        kinds = dict.fromkeys(change.kind for change in self._changes if change.row is not None)
+        self._kinds = {kind: number for number, kind in enumerate(kinds, DELETED + 1)}
+        self._deletes = any(change.row is None for change in self._changes)
+        self._marker = "change"
+        while self._schema.get(self._marker) is not None:
+            self._marker = "_" + self._marker
+
+    @property
+    def table(self) -> pa.Table:
+        """The source of the merge."""
+        names = [name for name in self._schema.names if name in self._columns.names or any(
+            name not in kind for kind in self._kinds)]
+        fields = nullable(StructType(self._schema.field(name) for name in names))
+        rows = [dict(zip(self._columns.names, change.key, strict=True)) if change.row is None else change.row
+                for change in self._changes]
+        schema = to_arrow(fields)
+        table = pa.Table.from_arrays(
+            [column_of([row.get(one.name) for row in rows], one, schema.field(one.name).type)
+             for one in fields.fields], schema=schema)
+        if not self._is_mixed:
+            return table
+        numbers = [DELETED if change.row is None else self._kinds[change.kind] for change in self._changes]
+        return table.append_column(self._marker, pa.array(numbers, pa.int32()))
+
+    @property
+    def _is_mixed(self) -> bool:
+        return len(self._kinds) + self._deletes > 1
+
+    def clauses(self, builder: MergeBuilder) -> MergeBuilder:
+        """The merge with what becomes of each kind of rows."""
+        if self._deletes:
+            builder = builder.when_matched_delete(self._when(DELETED))
+        for kind, number in self._kinds.items():
+            builder = builder.when_matched_update_all(
+                self._when(number), except_cols=sorted({*kind, *self._table_gives.identities}))
+        for kind, number in self._kinds.items():
+            builder = builder.when_not_matched_insert_all(self._when(number), except_cols=sorted(kind))
+        return builder
+
+    def _when(self, number: int) -> str | None:
+        return f"{SOURCE_ALIAS}.{quoted(self._marker)} = {number}" if self._is_mixed else None
+
+    # -- one row -------------------------------------------------------------------------------------
+
+    def _change(self, key_values: tuple[Any, ...], given: Mapping[str, Any] | None) -> _Change:
+        key = self._columns.normal(key_values)
+        if given is None:
+            return _Change(key, None)
+        if not isinstance(given, Mapping):
+            raise InvalidArgument(
+                f"the row of key {shown(key)} is {shown(given)}; give a dict of columns and values, or None "
+                "to delete what is there")
+        row = self._named(given)
+        for name, value in zip(self._columns.names, key, strict=True):
+            found = self._columns.value(name, row[name]) if name in row else value
+            if rank((found,)) != rank((value,)):
+                raise InvalidArgument(
+                    f"the row of key {shown(key)} has {name}={shown(found)}; a row that gets another key is "
+                    "one that is deleted and one that is stored", column=name)
+            row[name] = value
+        return self._completed(key, row)
+
+    def _named(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The row by the names of the schema."""
+        row: dict[str, Any] = {}
+        for name, value in given.items():
+            found = self._schema.get(name) if isinstance(name, str) else None
+            if found is None:
+                hint, _ = did_you_mean(str(name), self._schema.names)
+                raise InvalidArgument(f"a row has the column {shown(name)}, which the table does not have; "
+                                      f"{hint}", column=str(name))
+            if found.name in row:
+                raise InvalidArgument(f"a row has column {found.name!r} twice", column=found.name)
+            row[found.name] = value
+        return row
+
+    def _completed(self, key: Key, row: dict[str, Any]) -> _Change:
+        """The row with the defaults that it lacks, and the columns that are left to the table."""
+        gives = self._table_gives
+        for name, sql in gives.defaults.items():
+            if name not in row:
+                row[name] = generated.constant(sql, self._schema.field(name)).as_py()
+        given = {name for name in gives.identities if row.get(name) is not None}
+        kind = {*(name for name in gives.computed if name not in row), *(gives.identities.keys() - given)}
+        if given:
+            kind.update(self._kept(key, row, given))
+        return _Change(key, row, frozenset(kind))
+
+    def _kept(self, key: Key, row: Mapping[str, Any], names: Collection[str]) -> Collection[str]:
+        """Those of some identity columns that have the row's values already.
+
+        Raises:
+            InvalidArgument: a row that is there has another value, or the table alone gives values.
+        """
+        there = KeyedRows(self._snapshot, self._columns.names).get(key)
+        for name in names:
+            values = [found[name] for found in there]
+            always = not self._table_gives.identities[name].explicit
+            if any(value != row[name] for value in values) or (always and not values):
+                raise InvalidArgument(
+                    f"the row of key {shown(key)} has {name}={shown(row[name])}, and {name!r} is an identity "
+                    "column, whose values the table gives; leave it out of the row", column=name)
+        return names if there else ()
+
+
+def _refuse_twice(columns: KeyColumns, keys: Sequence[Key]) -> None:
+    seen = set()
+    for key in keys:
+        if rank(key) in seen:
+            raise InvalidArgument(f"the changes have the key {shown(key)} of {list(columns.names)} twice")
+        seen.add(rank(key))
