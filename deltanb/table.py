@@ -467,13 +467,13 @@ class DeltaTable(Displayable):
         return delete(self._writable("delete"), where, engine=engine, user_metadata=user_metadata)
 
     def update(
-        self, assignments: Mapping[str, str], where: str | None = None, *, engine: str = "auto",
+        self, assignments: Mapping[str, Any], where: str | None = None, *, engine: str = "auto",
         user_metadata: str | None = None,
     ) -> CommandResult:
         """Give the rows for which a condition is TRUE new values; all rows without one.
 
         Args:
-            assignments: new values as SQL, by column; ``a.b`` names a field of a struct.
+            assignments: new values by column, as SQL or Python values; ``a.b`` is a field of a struct.
             where, engine, user_metadata: as in :meth:`delete`.
 
         Details and errors: :func:`deltanb.commands.rows.update.update`.

@@ -1,7 +1,8 @@
-"""Assignments: ``{"carrier": "upper(carrier)", "address.city": "NULL"}`` as new columns for rows.
+"""Assignments: ``{"carrier": "upper(carrier)", "delay": 1}`` as new columns for rows.
 
-What lives here: :func:`resolve`, from the names people write to the table's fields, and
-:class:`Assigner`, which computes the new columns for rows in the process.
+What lives here: :func:`resolve`, from the names and values people write to the table's fields and SQL;
+:class:`Assigner`, which computes the new columns for rows in the process; and what is said of SQL that was
+meant as a text (:func:`perhaps_text`).
 What it does not know: which rows are meant, files, Spark (``spark/rows.py`` makes the same columns).
 
 All values see the row as it was. Generated columns follow: they are computed once more from the new
@@ -11,6 +12,7 @@ afterwards.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,45 +20,84 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.engine import Assignments
-from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate
+from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate, shown
 from deltanb.formatting import did_you_mean
 from deltanb.schema.columns import GENERATION, START
-from deltanb.schema.types import DataType, StructField, StructType
+from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
+from deltanb.sql.literals import literal, text_literal
 from deltanb.sql.names import leaf_names, split_name
 from deltanb.sql.values import Value
 
 Tree = Assignments
 
+MAX_TEXT = 60  # characters of a value that are said twice
+_WORDS = re.compile(r"[^'\"`()\[\]=<>|*\\]*'?[^'\"`()\[\]=<>|*\\]*")
+_NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?(?:BD|[DFLSY])?\s*")
+LIKE = 0.7  # how like a column a word must be to be its name misspelt rather than a text
+_FROM_TEXT = ("string", "varchar", "char", "date", "timestamp")
+"""Types of columns to which people give a text."""
 
-def resolve(schema: StructType, assignments: Mapping[str, str]) -> Tree:
-    """The assignments by fields of the schema; names are found without regard to case.
 
-    ``a.b`` is the field ``b`` of the struct ``a``; backticks quote names with dots.
+def resolve(schema: StructType, assignments: Mapping[str, Any]) -> Tree:
+    """The assignments by fields of the schema, as SQL; names are found without regard to case.
+
+    ``a.b`` is the field ``b`` of the struct ``a``; backticks quote names with dots. A value that is a text is
+    SQL, another Python value (:data:`~deltanb.sql.literals.TAKEN`) means itself.
 
     Raises:
-        InvalidPredicate: a name that is not a column, with the closest ones, or a value that is not text.
+        InvalidPredicate: a name that is not a column, with the closest ones, or a value that is neither SQL
+            nor has a literal.
         InvalidArgument: nothing is assigned, a column twice, or one that the table fills in itself.
 
     >>> from deltanb.schema.columns import GENERATION, START
     >>> from deltanb.schema.types import PrimitiveType
     >>> inner = StructType([StructField("b", PrimitiveType("long"))])
-    >>> resolve(StructType([StructField("a", inner)]), {"A.B": "1"})
-    {'a': {'b': '1'}}
+    >>> resolve(StructType([StructField("a", inner)]), {"A.B": "a.b + 1"})
+    {'a': {'b': 'a.b + 1'}}
+    >>> resolve(StructType([StructField("a", inner)]), {"a.b": True})
+    {'a': {'b': 'TRUE'}}
     """
     if not isinstance(assignments, Mapping) or not assignments:
         raise InvalidArgument(
-            f"assignments={assignments!r:.80} must be columns and their new values as SQL, such as "
-            "{'name': 'upper(name)'}")
+            f"assignments={assignments!r:.80} must be columns and their new values, as SQL or as Python "
+            "values, such as {'name': 'upper(name)', 'age': 7}")
     tree: Tree = {}
-    for name, sql in assignments.items():
-        if not isinstance(sql, str):
-            raise InvalidPredicate(
-                f"the new value of column {name!r} is {sql!r:.80}, which is not SQL text; write 'NULL', "
-                "'1' or \"'text'\"", predicate=str(sql), column=str(name))
+    for name, value in assignments.items():
+        if not isinstance(name, str):
+            raise InvalidArgument(
+                f"a column to assign to is a name, found {type(name).__name__}: {shown(name)}")
         path = _path(schema, name)
+        sql = value if isinstance(value, str) else _literal(value, path[-1], name)
         _assign(tree, [field.name for field in path], sql, name)
     return tree
+
+
+def _literal(value: Any, field: StructField, name: str) -> str:
+    try:
+        return literal(value, field.type)
+    except InvalidArgument as error:
+        raise InvalidPredicate(f"the new value of column {name!r}: {error.message}",
+                               predicate=shown(value), column=name) from None
+
+
+def perhaps_text(error: InvalidPredicate, sql: str, column: str, wanted: DataType) -> InvalidPredicate:
+    """The error of a value that is no SQL, with how to write a text where it looks like one.
+
+    >>> said = InvalidPredicate("no column 'UA'", predicate="UA", column="UA")
+    >>> print(perhaps_text(said, "UA", "carrier", PrimitiveType("string")))
+    the value 'UA' of column 'carrier' is SQL, and there is no column 'UA'; for the text UA write "'UA'"
+    """
+    takes_text = isinstance(wanted, PrimitiveType) and wanted.name.startswith(_FROM_TEXT)
+    if not takes_text or not _WORDS.fullmatch(sql) or len(sql) > MAX_TEXT or _NUMBER.fullmatch(sql):
+        return error
+    reason = "cannot be read as such" if "predicate" in error.message else error.message
+    if missing := error.data.get("column"):
+        hint, close = did_you_mean(missing, error.data.get("suggestions", ()), least=LIKE)
+        reason = f"there is no column {missing!r}" + (f" ({hint})" if close else "")
+    text = f"the text {sql}" if sql else "a text without a letter"
+    return InvalidPredicate(f"the value {sql!r} of column {column!r} is SQL, and {reason}; for {text} write "
+                            f"{text_literal(sql)!r}", **error.data)
 
 
 def generated(schema: StructType, tree: Tree) -> dict[str, str]:
@@ -173,7 +214,10 @@ def _parsed(rows: StructType, fields: StructType, tree: Tree) -> dict[str, Any]:
     for name, assigned in tree.items():
         wanted = fields.field(name).type
         if isinstance(assigned, str):
-            found[name] = predicates.parse_value(assigned, rows, wanted)
+            try:
+                found[name] = predicates.parse_value(assigned, rows, wanted)
+            except InvalidPredicate as error:
+                raise perhaps_text(error, assigned, name, wanted) from None
         else:
             assert isinstance(wanted, StructType)
             found[name] = _parsed(rows, wanted, assigned)

@@ -25,12 +25,15 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.errors import InvalidSchema, SchemaMismatch
+from deltanb.formatting import did_you_mean
 from deltanb.schema import types as schemas
 from deltanb.schema.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltanb.sql.kernels import decimal_text
 
 _NUMBERS = INTEGERS.keys() | {"float", "double"}
 _TIMES = {"timestamp", "timestamp_ntz"}
+MISSPELT = "; did you mean "  # in the line of a column that is like one the data lacks
+LIKE = 0.7  # how like: one slip in a short name; "delay_minutes" is no slip of "delay"
 
 
 def differences(
@@ -38,8 +41,8 @@ def differences(
 ) -> list[str]:
     """What keeps data of that Arrow schema from being written to the table, one line each.
 
-    ``+`` is a column the table lacks (left out with ``extra_ok``), ``-`` one the data lacks, ``~`` a
-    type that cannot be assigned.
+    ``+`` is a column the table lacks (left out with ``extra_ok``), with the one it may be a slip of; ``-``
+    one the data lacks, ``~`` a type that cannot be assigned.
     """
     lines = _compare(_Struct(data), table, "", extra_ok)
     present = {name.lower() for name in data.names}
@@ -95,13 +98,19 @@ def mismatch(lines: Sequence[str], hint: str = "") -> SchemaMismatch:
 
 
 def _hint(lines: Sequence[str]) -> str:
-    marks = {line[0] for line in lines}
+    slips = [line for line in lines if MISSPELT in line]
+    meant = {name for line in slips for name in line.rpartition(MISSPELT)[2].rstrip("?").split(" or ")}
+    others = [line for line in lines if line not in slips and line[2:].partition(":")[0] not in meant]
+    marks = {line[0] for line in others}
     says = []
+    if slips:
+        says.append("give the columns of the data the names that the table has")
     if "+" in marks:
         says.append("merge_schema=True adds new columns")
     if marks & {"-", "~"}:
         says.append("cast or fill the columns of the data")
-    says.append("overwrite(..., overwrite_schema=True) replaces the table's schema")
+    if others:
+        says.append("overwrite(..., overwrite_schema=True) replaces the table's schema")
     return "What can be done: " + "; ".join(says) + "."
 
 
@@ -135,8 +144,16 @@ def _compare(data: _Struct, table: StructType, prefix: str, extra_ok: bool) -> l
     if not extra_ok:
         known = {field.name.lower() for field in table.fields}
         lines += [f"+ {prefix}{field.name}: {_type_name(field.type)}, not in the table"
+                  + _slip(field.name, data, table, prefix)
                   for field in data.fields if field.name.lower() not in known]
     return lines
+
+
+def _slip(name: str, data: _Struct, table: StructType, prefix: str) -> str:
+    """Which columns may be meant by one that the table does not have: those that the data lacks."""
+    free = [field.name for field in table.fields if field.name.lower() not in data.places]
+    said, close = did_you_mean(name, free, least=LIKE, shown=lambda found: prefix + found)
+    return f"; {said}" if close else ""
 
 
 def _compare_type(found: pa.DataType, wanted: DataType, path: str, extra_ok: bool) -> list[str]:

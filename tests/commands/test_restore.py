@@ -162,18 +162,31 @@ def test_domains_come_back() -> None:
     assert {n: d.configuration for n, d in table.snapshot.domain_metadata.items()} == {"a": "1", "b": "1"}
 
 
-def test_files_that_are_gone_are_named() -> None:
+def test_files_that_are_gone_are_counted_and_named_for_programs() -> None:
     table = grown(MemoryStore())
     (gone,) = set(table.as_of(1).snapshot.files["path"].to_pylist()) - set(
         table.snapshot.files["path"].to_pylist())
     table.vacuum(0, check=False)
     error = refused(table, DataFileNotFound, lambda: table.restore(1))
-    assert gone in error.message and "ignore_missing_files=True" in error.message
+    assert "1 of its 2 data files is gone" in error.message and gone not in error.message
+    assert "ignore_missing_files=True" in error.message and "table.versions()" in error.message
     assert error.files == (gone,)
     result = table.restore(1, ignore_missing_files=True)
     assert ids(table) == [2]
     assert result.metrics["numOfFilesAfterRestore"] == table.snapshot.num_files == 1
     assert result.metrics["tableSizeAfterRestore"] == table.snapshot.size_in_bytes
+
+
+def test_files_are_told_by_their_number_alone() -> None:
+    table = create(MemoryStore(), {"id": list(range(7)), "n": [0] * 7}, partition_by="id")
+    table.delete("id < 6")
+    table.vacuum(0, check=False)
+    error = refused(table, DataFileNotFound, lambda: table.restore(0))
+    assert "6 of its 7 data files are gone" in error.message and ".parquet" not in error.message
+    table.delete()
+    table.vacuum(0, check=False)
+    assert "all of its 7 data files are gone" in refused(
+        table, DataFileNotFound, lambda: table.restore(0)).message
 
 
 def test_vectors_that_are_gone_are_named() -> None:
@@ -184,7 +197,8 @@ def test_vectors_that_are_gone_are_named() -> None:
     txn.commit([file.remove(), file.with_deletion_vector(vector)], "DELETE")
     table.restore(0)
     table.log.store.delete(deletion_vectors.relative_path(vector.path_or_inline_dv))
-    assert "deletion_vector_" in refused(table, DataFileNotFound, lambda: table.restore(1)).message
+    (name,) = refused(table, DataFileNotFound, lambda: table.restore(1)).files
+    assert "deletion_vector_" in name
 
 
 def test_what_cannot_be_restored(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_what_is_refused_leaves_no_trace(properties: dict[str, str]) -> None:
     refused(table, InvalidPredicate, lambda: table.update({"x": "idd"}))
     refused(table, InvalidPredicate, lambda: table.update({"x": "0"}, "idd = 1"))
     refused(table, InvalidPredicate, lambda: table.update({"id": "p"}))
-    refused(table, InvalidPredicate, lambda: table.update({"id": 1}))  # type: ignore[dict-item]
+    refused(table, InvalidPredicate, lambda: table.update({"id": [1]}))
     refused(table, InvalidPredicate, lambda: table.update({"id.x": "1"}))
     refused(table, InvalidArgument, lambda: table.update({}))
     refused(table, InvalidArgument, lambda: table.update({"id": "1", "ID": "2"}))

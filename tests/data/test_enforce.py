@@ -170,6 +170,42 @@ def test_differences_are_one_line_each() -> None:
     assert "merge_schema=True" in caught.value.message
 
 
+NEW = "merge_schema=True adds new columns; overwrite(..., overwrite_schema=True) replaces the table's schema."
+
+
+@pytest.mark.parametrize(("found", "lines", "hint"), [
+    (["id", "carier"], ["+ carier: string, not in the table; did you mean carrier?"],
+     "give the columns of the data the names that the table has."),
+    (["id", "carier", "gate"], ["+ carier: string, not in the table; did you mean carrier?",
+                                "+ gate: string, not in the table"],
+     f"give the columns of the data the names that the table has; {NEW}"),
+    (["id", "carrier", "carrier2"], ["+ carrier2: string, not in the table"],  # the table's is there
+     NEW),
+    (["id", "delay_minutes"], ["+ delay_minutes: string, not in the table"],  # like it, and no slip
+     NEW),
+])
+def test_a_misspelt_column_is_told_the_tables(found: list[str], lines: list[str], hint: str) -> None:
+    table = table_of(id="string", carrier="string", delay="string")
+    data = pa.schema([(name, pa.string()) for name in found])
+    with pytest.raises(SchemaMismatch) as caught:
+        Enforcer(data, table)
+    assert caught.value.differences == lines
+    assert caught.value.message.endswith(f"\nWhat can be done: {hint}")
+
+
+def test_a_misspelt_partition_column_or_field_is_told_too() -> None:
+    table = StructType([StructField("carrier", PrimitiveType("string")),
+                        StructField("at", StructType([StructField("city", PrimitiveType("string"))]))])
+    data = pa.schema({"carier": pa.string(), "at": pa.struct([("citty", pa.string())])})
+    with pytest.raises(SchemaMismatch, match="What can be done: give the columns") as caught:
+        Enforcer(data, table, ["carrier"])
+    assert caught.value.differences == [
+        "+ at.citty: string, not in the table; did you mean at.city?",
+        "+ carier: string, not in the table; did you mean carrier?",
+        "- carrier: partition column, missing from the data"]
+    assert "merge_schema" not in caught.value.message
+
+
 def test_names_that_differ_in_case_only_are_refused() -> None:
     data = pa.schema({"a": pa.int64(), "A": pa.int64()})
     assert differences(data, table_of(a="long")) == [

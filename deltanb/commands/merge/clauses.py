@@ -50,13 +50,13 @@ class Fields(dict[str, Any]):
 class Clause:
     """One WHEN: which rows, and what becomes of them.
 
-    ``values`` are SQL by column; None is ``*``, every column but those of ``except_cols``.
+    ``values`` are SQL or Python values by column; None is ``*``, every column but those of ``except_cols``.
     """
 
     kind: str
     action: str
     condition: str | None = None
-    values: Mapping[str, str] | None = None
+    values: Mapping[str, Any] | None = None
     except_cols: tuple[str, ...] = ()
 
     @property
@@ -304,7 +304,7 @@ def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) 
         raise InvalidArgument(f"{clause.said} has no values; give values={{column: SQL}}, or use "
                               "when_not_matched_insert_all()")
     tree = assigning.resolve(schema, {_unaliased(names, key): sql for key, sql in clause.values.items()})
-    tree = _qualified_tree(names, tree, sides, f"a value of {clause.said}")
+    tree = _qualified_tree(names, tree, sides, f"a value of {clause.said}", schema)
     if clause.action == INSERT:
         nested = next((name for name, value in tree.items() if isinstance(value, dict)), None)
         if nested is not None:
@@ -324,9 +324,21 @@ def _unaliased(names: Names, key: str) -> str:
     return key
 
 
-def _qualified_tree(names: Names, tree: Tree, sides: Sequence[str], place: str) -> Tree:
-    return {name: _qualified_tree(names, value, sides, place) if isinstance(value, dict)
-            else names.qualified(value, sides, place, is_condition=False) for name, value in tree.items()}
+def _qualified_tree(
+    names: Names, tree: Tree, sides: Sequence[str], place: str, schema: StructType
+) -> Tree:
+    made: Tree = {}
+    for name, value in tree.items():
+        wanted = schema.field(name).type
+        if isinstance(value, dict):
+            assert isinstance(wanted, StructType)
+            made[name] = _qualified_tree(names, value, sides, place, wanted)
+            continue
+        try:
+            made[name] = names.qualified(value, sides, place, is_condition=False)
+        except InvalidPredicate as error:
+            raise assigning.perhaps_text(error, value, name, wanted) from None
+    return made
 
 
 def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tree:

@@ -97,9 +97,11 @@ class MergeBuilder:
     evolves: bool = False
 
     def when_matched_update(
-        self, condition: str | None = None, *, set: Mapping[str, str]
+        self, condition: str | None = None, *, set: Mapping[str, Any]
     ) -> MergeBuilder:
-        """Give a matching row new values: SQL by column of the table (``a.b`` is a field of a struct).
+        """Give a matching row new values by column of the table (``a.b`` is a field of a struct).
+
+        A value that is a text is SQL; a Python value means itself: ``{"n": "s.n + 1", "seen": True}``.
 
         Raises:
             InvalidArgument: an earlier clause for matching rows has no condition.
@@ -117,9 +119,12 @@ class MergeBuilder:
         return self._with(Clause(MATCHED, DELETE, condition))
 
     def when_not_matched_insert(
-        self, condition: str | None = None, *, values: Mapping[str, str]
+        self, condition: str | None = None, *, values: Mapping[str, Any]
     ) -> MergeBuilder:
-        """Insert a row of the source that matches none; columns without a value are NULL."""
+        """Insert a row of the source that matches none; columns without a value are NULL.
+
+        Values are SQL or Python values, as for :meth:`when_matched_update`.
+        """
         return self._with(Clause(NOT_MATCHED, INSERT, condition, _mapping(values, "values")))
 
     def when_not_matched_insert_all(
@@ -129,7 +134,7 @@ class MergeBuilder:
         return self._with(Clause(NOT_MATCHED, INSERT, condition, None, _names(except_cols)))
 
     def when_not_matched_by_source_update(
-        self, condition: str | None = None, *, set: Mapping[str, str]
+        self, condition: str | None = None, *, set: Mapping[str, Any]
     ) -> MergeBuilder:
         """Give a row of the target that matches none of the source new values."""
         return self._with(Clause(NOT_MATCHED_BY_SOURCE, UPDATE, condition, _mapping(set, "set")))
@@ -196,10 +201,10 @@ def merge(
     return MergeBuilder(log, source, on, target_alias, source_alias)
 
 
-def _mapping(values: Any, name: str) -> dict[str, str]:
+def _mapping(values: Any, name: str) -> dict[str, Any]:
     if not isinstance(values, Mapping):
-        raise InvalidArgument(f"{name}={values!r:.80} must be columns and their values as SQL, such as "
-                              "{'name': 'upper(s.name)'}")
+        raise InvalidArgument(f"{name}={values!r:.80} must be columns and their values, as SQL or as Python "
+                              "values, such as {'name': 'upper(s.name)', 'age': 7}")
     return dict(values)
 
 

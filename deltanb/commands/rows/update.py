@@ -10,7 +10,7 @@ computed (``data/assignments.py``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.begin import begin
 from deltanb.commands.engine import check_engine, choose_engine, named
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @active.command
 def update(
-    log: DeltaLog, assignments: Mapping[str, str], where: str | None = None, *,
+    log: DeltaLog, assignments: Mapping[str, Any], where: str | None = None, *,
     engine: str = "auto", user_metadata: str | None = None,
 ) -> CommandResult:
     """Give the rows for which a condition is TRUE new values; all rows without one.
@@ -49,9 +49,11 @@ def update(
     A row for which the condition is NULL stays as it is. Nothing is committed where no row matches.
 
     Args:
-        assignments: new values as SQL, by column; ``a.b`` names a field of a struct. They see the row as
-            it was, and are stored by Spark's ANSI store assignment: what a column cannot hold is an
-            error. Setting a partition column moves the rows.
+        assignments: new values by column; ``a.b`` names a field of a struct. A text is SQL: it sees the row
+            as it was, and a text in it is quoted (``{"carrier": "'UA'"}``). Another Python value means
+            itself (int, float, bool, None, date, datetime, Decimal, bytes). Values are stored by Spark's
+            ANSI store assignment: what a column cannot hold is an error. Setting a partition column moves
+            the rows.
         where: a condition in SQL.
         engine: ``"auto"`` takes Spark for what the process cannot evaluate and for data beyond notebook
             size; ``"arrow"`` and ``"spark"`` force one. Both give the same rows.
@@ -74,6 +76,8 @@ def update(
     1
     >>> table.to_arrow().sort_by("name").to_pylist()
     [{'name': 'DONALD', 'nephews': 4}, {'name': 'Daisy', 'nephews': None}]
+    >>> update(table.log, {"nephews": 0}, "nephews IS NULL").version
+    2
     """
     check_engine(engine)
     watch = Stopwatch()

@@ -22,6 +22,7 @@ from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
 from deltanb.data.deletion_vectors import relative_path
 from deltanb.errors import DataFileNotFound, InvalidArgument
+from deltanb.formatting import count, number
 from deltanb.log.replay import FILES_SCHEMA, key_array
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import with_marks_kept
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from deltanb.store.base import LogStore
     from deltanb.transaction.delta_log import DeltaLog
 
-MAX_NAMED = 5  # files named in an error; there may be thousands
 _KEPT_PROPERTIES = (
     "delta.enableInCommitTimestamps", "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp", CATALOG_TABLE_ID)
@@ -81,7 +81,7 @@ def restore(
     gone = list(FileScan(_without(present, wanted)))
     missing = {file.file_key: path for file in back for path in _missing(now.log.store, file)}
     if missing and not ignore_missing_files:
-        raise _vacuumed(txn.table, then.version, sorted(missing.values()))
+        raise _vacuumed(txn.table, then, len(missing), sorted(missing.values()))
     back = [file for file in back if file.file_key not in missing]
     protocol = merged(now.protocol, then.protocol)
     if protocol is not now.protocol:
@@ -141,13 +141,16 @@ def _missing(store: LogStore, file: AddFile) -> Iterable[str]:
             yield decode_path(path) if is_encoded else path
 
 
-def _vacuumed(table: str, version: int, paths: list[str]) -> DataFileNotFound:
-    named = ", ".join(paths[:MAX_NAMED]) + (", …" if len(paths) > MAX_NAMED else "")
+def _vacuumed(table: str, then: Snapshot, num_missing: int, paths: list[str]) -> DataFileNotFound:
+    """How many files are gone; which ones, a program finds in ``files``."""
+    total = count(then.num_files, "data file")
+    share = "all" if num_missing == then.num_files else number(num_missing)
     return DataFileNotFound(
-        f"table {table} cannot be restored to version {version}: {len(paths)} of its files are gone, "
-        f"vacuumed or deleted by hand ({named}). Restore a newer version, or say "
-        "ignore_missing_files=True to go without their rows",
-        path=paths[0], files=tuple(paths), version=version)
+        f"table {table} cannot be restored to version {then.version}: {share} of its {total} "
+        f"{'is' if num_missing == 1 else 'are'} gone, vacuumed or deleted by hand. Restore a version that "
+        "has its files (table.versions() lists those), or say ignore_missing_files=True to go without their "
+        "rows",
+        path=paths[0], files=tuple(paths), version=then.version)
 
 
 # --- what the table is ----------------------------------------------------------------------------
