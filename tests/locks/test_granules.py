@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
@@ -21,7 +22,6 @@ from deltanb.locks.core import Waiter
 from deltanb.locks.granules import Granule
 from deltanb.locks.keys import file_key, partition_key, row_key
 from deltanb.locks.modes import (
-    COMPATIBLE,
     EXCLUSIVE,
     IS,
     IU,
@@ -39,10 +39,10 @@ from deltanb.locks.modes import (
 )
 from deltanb.locks.stack import Locker
 from tests.locks.clockwork import Call, Clockwork
+from tests.locks.tree_model import go_together
 
 TABLE, ONE, TWO = b"", partition_key(["1"]), partition_key(["2"])
-BASES = (SHARED, UPGRADABLE, EXCLUSIVE)
-LEAVES = range(3)
+PATIENCE = 10  # seconds until a test says that a thread hangs
 ACQUIRED, UPGRADED = LockResult.ACQUIRED, LockResult.UPGRADED
 
 
@@ -73,29 +73,9 @@ def several(clockwork: Clockwork, number: int) -> list[Transaction]:
 # -- modes ---------------------------------------------------------------------------------------
 
 
-def ways(mode: int) -> Iterator[dict[int, int]]:
-    """What a transaction in a mode may hold of the leaves themselves: its intention, of any one of them."""
-    intention = intention_of(mode) // IS
-    if intention == NONE:
-        yield {}
-    else:
-        yield from ({leaf: intention} for leaf in LEAVES)
-
-
-def unnoticed(one: int, other: int) -> bool:
-    """Whether flat locks on all leaves would keep two apart that do not meet on a leaf."""
-    for mine, theirs in product(ways(one), ways(other)):
-        for leaf in LEAVES:
-            flat = (max(base_of(one), mine.get(leaf, NONE)), max(base_of(other), theirs.get(leaf, NONE)))
-            meet = (mine.get(leaf, NONE), theirs.get(leaf, NONE))
-            if not COMPATIBLE.get(flat, True) and COMPATIBLE.get(meet, True):
-                return True
-    return False
-
-
 @pytest.mark.parametrize(("one", "other"), list(product(MODES, MODES)))
 def test_modes_go_together_where_no_conflict_on_a_leaf_would_go_unnoticed(one: int, other: int) -> None:
-    assert TOGETHER[one][other] == TOGETHER[other][one] == (not unnoticed(one, other))
+    assert TOGETHER[one][other] == TOGETHER[other][one] == go_together(one, other)
     manager = LockManager()
     mine, theirs = manager.new_transaction(), manager.new_transaction()
     assert tree(mine, (TABLE, one)) == [ACQUIRED]
@@ -434,6 +414,33 @@ def test_a_circle_over_a_table_and_a_row(clockwork: Clockwork) -> None:
     assert caught.value.guilty and caught.value.cycle.order == ((-1, ONE), (-1, TWO))
     writer.reset()
     clockwork.finish(waits, within=0)
+
+
+def test_threads_that_read_a_table_never_see_a_transfer_halfway() -> None:
+    manager = LockManager(lock_timeout=PATIENCE)
+    amounts = {ONE: 100, TWO: 100}
+    seen: list[int] = []
+
+    def transfer(number: int) -> None:
+        txn = manager.new_transaction()
+        for turn in range(100):
+            places = [(key, EXCLUSIVE) for key in (ONE, TWO)] if (turn + number) % 3 else [(TABLE, SHARED)]
+            tree(txn, *places, timeout=PATIENCE)
+            if len(places) == 2:
+                amounts[ONE] -= number
+                amounts[TWO] += number
+            else:
+                seen.append(sum(amounts.values()))
+            txn.reset()
+
+    threads = [threading.Thread(target=transfer, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert set(seen) == {200} and len(seen) > 100
+    assert amounts[ONE] == 100 - sum(n * sum((t + n) % 3 > 0 for t in range(100)) for n in range(1, 5))
+    assert manager.num_locks_held == manager.num_waiting == 0
 
 
 # -- names ---------------------------------------------------------------------------------------

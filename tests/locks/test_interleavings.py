@@ -10,7 +10,7 @@ import pytest
 
 from deltanb.locks.core import LockTable, Waiter
 from deltanb.locks.deadlock import cycle_behind, cycle_of, in_the_way
-from deltanb.locks.modes import COMPATIBLE, EXCLUSIVE, NONE, SHARED, UPGRADABLE, LockResult, UpgradeRule
+from deltanb.locks.modes import EXCLUSIVE, NONE, SHARED, TOGETHER, UPGRADABLE, LockResult, UpgradeRule
 from deltanb.locks.stack import Locker
 from tests.locks.model import ModelLock, Request, stuck
 
@@ -26,12 +26,15 @@ UPGRADES = tuple(((KEYS[0], first), (key, second)) for key in KEYS for first, se
 class World:
     """The core, and the model beside it; transactions are numbers."""
 
+    keys: tuple[Any, ...] = KEYS
+    model_of: type[ModelLock] = ModelLock
+
     def __init__(self, scripts: tuple[Script, ...], rule: str) -> None:
         self.scripts = scripts
         self.table = LockTable(UpgradeRule(rule))
         self.lockers = [Locker(at, 0) for at in range(len(scripts))]
         self.at = [0] * len(scripts)
-        self.model = {key: ModelLock() for key in KEYS}
+        self.model = {key: self.model_of() for key in self.keys}
         self.requests: dict[int, Request] = {}
 
     def moves(self) -> Iterator[tuple[str, int]]:
@@ -80,7 +83,7 @@ class World:
             model.check()
             for one in holders:
                 for other in holders:
-                    assert one == other or COMPATIBLE[holders[one], holders[other]]
+                    assert one == other or TOGETHER[holders[one]][holders[other]]
             waiting = [] if lock is None else [w.locker.id for w in lock.waiters()]
             assert set(waiting) == {r.txn for r in model.queue} and len(waiting) == len(set(waiting))
             assert lock is None or lock.settle() == []
@@ -115,14 +118,14 @@ class World:
         return tuple(self.at), locks, tuple(tuple(lock.name for lock in one.entries) for one in self.lockers)
 
 
-def explore(scripts: tuple[Script, ...], rule: str) -> int:
+def explore(scripts: tuple[Script, ...], rule: str, world_of: type[World] = World) -> int:
     """Check every state that some order of steps leads to; how many there are."""
     seen: set[Any] = set()
     histories: list[tuple[tuple[str, int], ...]] = [()]
     ended = 0
     while histories:
         history = histories.pop()
-        world = World(scripts, rule)
+        world = world_of(scripts, rule)
         for move in history:
             world.move(*move)
         if (state := world.signature()) in seen:
