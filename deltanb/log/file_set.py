@@ -170,6 +170,8 @@ def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
 
 def taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     """Chunk by chunk: taking from all at once would first make one array of them."""
+    if column.num_chunks == 1:
+        return pa.chunked_array([column.chunk(0).take(rows)])
     chunks, start = [], 0
     for chunk in column.chunks:
         chunks.append(chunk.take(within(rows, start, start + len(chunk))))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import deltanb as dn
 from deltanb import DeltaTable
-from deltanb.commands.merge.by_key import apply_changes
+from deltanb.commands.merge.by_key import apply_changes, partition_for
 from deltanb.data.keyed_rows import KeyedRows
 from deltanb.errors import (
     AppendOnlyTable,
@@ -268,7 +268,9 @@ def test_a_partition_has_a_value_for_each_column(partitions: Any) -> None:
     ("decimal(5,2)", "1.50"), ("boolean", "true"), ("double", "0.5"), ("binary", "a'b")])
 def test_partitions_of_every_type_are_found_by_their_texts(kind: str, text: str) -> None:
     table = dn.create(MemoryStore(), f"id long, p {kind}", partition_by=["p"])
+    assert partition_for(table.snapshot, ["id"], (2,), {}) == (None,)
     value = parse_value(text, table.schema.field("p").type)
+    assert partition_for(table.snapshot, ["id"], (1,), {"p": value}) == (text,)
     apply_changes(table, ["id"], {(1,): {"p": value}, (2,): {}})
     keyed = KeyedRows(table.snapshot, ["id"])
     parts = [keyed.partition_of((1,)), keyed.partition_of((2,))]
@@ -276,6 +278,21 @@ def test_partitions_of_every_type_are_found_by_their_texts(kind: str, text: str)
     for number, part in enumerate(parts, 1):
         apply_changes(table, ["id"], {(number,): None}, partitions=[part])
     assert rows(table) == []
+
+
+def test_the_partition_of_a_row_is_known_before_it_is_written() -> None:
+    schema = StructType([
+        StructField("id", LONG), StructField("p", TEXT, metadata=given_by_table.default("'none'")),
+        StructField("tens", LONG, metadata=given_by_table.generated_as("id DIV 10"))])
+    table = dn.create(MemoryStore(), schema, partition_by=["tens", "p"])
+    changes: Any = {(17,): {}, (25,): {"p": "x"}, (3,): {"p": None, "tens": 0}, (4,): {"p": ""}}
+    expected = [partition_for(table.snapshot, ["id"], key, row) for key, row in changes.items()]
+    assert expected == [("1", "none"), ("2", "x"), ("0", None), ("0", None)]
+    apply_changes(table, ["id"], changes)
+    assert [KeyedRows(table.snapshot, ["id"]).partition_of(key) for key in changes] == expected
+    assert partition_for(table_of("id long").snapshot, ["id"], (1,), {}) == ()
+    with pytest.raises(InvalidArgument, match="did you mean p"):
+        partition_for(table.snapshot, ["id"], (1,), {"pp": 1})
 
 
 # --- against a dict --------------------------------------------------------------------------------

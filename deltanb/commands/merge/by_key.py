@@ -1,7 +1,7 @@
 """Rows stored and deleted by their keys, as one MERGE.
 
 What lives here: :func:`apply_changes`, from keys and rows as Python has them to a source of typed columns and
-the clauses that a merge needs for it.
+the clauses that a merge needs for it; :func:`partition_for`, where a row will be.
 What it does not know: how a merge is carried out (``merge``), who asks for it, whether keys are unique.
 """
 
@@ -23,6 +23,7 @@ from deltanb.data.keyed_rows import KeyedRows
 from deltanb.data.row_values import column_of
 from deltanb.errors import InvalidArgument
 from deltanb.formatting import did_you_mean
+from deltanb.log.skipping.partitions import format_value
 from deltanb.safe_text import shown
 from deltanb.schema.types import StructType, to_arrow
 
@@ -82,6 +83,32 @@ def apply_changes(
     begin = getattr(table, "merge", None)  # of a handle, which may be one that is not to be written through
     builder = merge(log, source.table, on) if begin is None else begin(source.table, on)
     return source.clauses(builder).execute(engine="arrow", user_metadata=user_metadata)
+
+
+def partition_for(
+    snapshot: Snapshot, key: Sequence[str], key_values: Sequence[Any], row: Mapping[str, Any]
+) -> tuple[str | None, ...]:
+    """The partition in which :func:`apply_changes` puts a row: the texts of the log, in the order of the
+    partition columns.
+
+    Raises:
+        InvalidArgument: as :func:`apply_changes`.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Huey"], "year": [1937]}, partition_by=["year"])
+    >>> partition_for(table.snapshot, ["name"], ("Scrooge",), {"year": 1947})
+    ('1947',)
+    """
+    if not snapshot.partition_columns:
+        return ()
+    rows = _Source(snapshot, KeyColumns(snapshot, key), {tuple(key_values): row}).table
+    filler = generated.Filler(rows.schema.names, snapshot.metadata, snapshot.protocol, {})
+    schema = to_arrow(nullable(snapshot.schema))
+    arrays = [rows[one.name].combine_chunks() if one.name in rows.schema.names else pa.nulls(1, one.type)
+              for one in schema]
+    filled = filler.fill(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    fields = [snapshot.schema.field(name) for name in snapshot.partition_columns]
+    return tuple(format_value(filled.column(one.name)[0].as_py(), one.type) for one in fields)
 
 
 def _condition(

@@ -40,9 +40,9 @@ from deltanb.data import inputs
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
 from deltanb.data.engine import PROCESS
+from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.data.row_ids import renewed
 from deltanb.engine import Found
-from deltanb.errors import UnsupportedPredicate
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
 from deltanb.sql import expressions as ex
 from deltanb.sql import predicates, values
@@ -138,7 +138,9 @@ class ArrowMerge:
         needed = self._needed()
         scan = plan(self.txn.snapshot, needed, self._filter(where))
         for window in _windows(files):
-            tables = list(parallel.each(lambda file: _keyed(scan, file, seen), window, name="merge"))
+            small = sum(file.size for file in window) <= SMALL_SCAN_BYTES
+            tables = list(parallel.each(
+                lambda file: _keyed(scan, file, seen), window, 1 if small else None, name="merge"))
             self._join(window, tables, found)
         self._choose_inserts(found)
         return found
@@ -564,18 +566,3 @@ def _keyed(scan: Scan, file: AddFile, seen: Callable[[], None]) -> pa.Table:
     seen()
     schema = scan.schema.append(pa.field(ROW_POSITION, pa.int64()))
     return pa.Table.from_batches(batches, schema)
-
-
-def check_runs_here(
-    txn: OptimisticTransaction, names: Names, on: On, clauses: Sequence[Resolved], schema: StructType
-) -> UnsupportedPredicate | None:
-    """Why a merge cannot run in the process; None if it can.
-
-    Raises:
-        InvalidPredicate, SchemaMismatch: as :class:`ArrowMerge`.
-    """
-    try:
-        ArrowMerge(txn, names, on, clauses, schema)
-    except UnsupportedPredicate as reason:
-        return reason
-    return None

@@ -37,7 +37,7 @@ from deltanb.commands.merge.clauses import (
     evolved,
     resolve,
 )
-from deltanb.commands.merge.in_process import ArrowMerge, check_runs_here
+from deltanb.commands.merge.in_process import ArrowMerge
 from deltanb.commands.merge.on import On, analyze
 from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
@@ -48,7 +48,12 @@ from deltanb.data.assignments import texts
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.touched import live_count, rows_of, written_rows
 from deltanb.engine import FileRows, Found, MergeEngine, TouchedFile
-from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
+from deltanb.errors import (
+    IllegalStateError,
+    InvalidArgument,
+    MultipleSourceRowsMatched,
+    UnsupportedPredicate,
+)
 from deltanb.log.replay import files_table
 from deltanb.log.snapshot import Snapshot
 from deltanb.options import options
@@ -350,7 +355,11 @@ class _Merge:
         can match satisfy."""
         nothing = FileScan(files_table([]))
         wanted = self.engine
-        reason = check_runs_here(self.txn, self.names, self.on, self.clauses, self.schema)
+        reason = None
+        try:
+            self.here = ArrowMerge(self.txn, self.names, self.on, self.clauses, self.schema)
+        except UnsupportedPredicate as error:
+            reason = error
         if wanted == "auto" and (self.source.frame is not None or self.source.is_large):
             wanted = "spark"
         engine = choose_engine(self.txn, wanted, nothing, reason, self._sql())
@@ -372,14 +381,12 @@ class _Merge:
             yield from texts(clause.tree)
 
     def _work(self, engine: str) -> MergeEngine:
-        arguments = (self.txn, self.names, self.on, self.clauses, self.schema)
         if engine == "spark":
             from deltanb.commands.merge.on_spark import SparkMerge
 
-            return SparkMerge(*arguments, self.source)
-        work = ArrowMerge(*arguments)
-        work.take_source(self.source.table)
-        return work
+            return SparkMerge(self.txn, self.names, self.on, self.clauses, self.schema, self.source)
+        self.here.take_source(self.source.table)
+        return self.here
 
     # -- what becomes of them ------------------------------------------------------------------------
 
