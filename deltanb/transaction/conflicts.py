@@ -19,6 +19,7 @@ from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.steps import Winner
 
+MAX_RENAMED = 3  # columns whose new names a message says
 MAX_READ_FILES = 100  # paths a conflict keeps of what was read; more help nobody and cost memory
 DOCS = "https://docs.delta.io/latest/concurrency-control.html"
 
@@ -40,13 +41,14 @@ class FieldChange:
     """A field of the metadata or protocol that the winner changed.
 
     ``before`` and ``after`` are None where the field was absent; ``allowed`` tells whether this change
-    alone could have been adopted.
+    alone could have been adopted. A column that was ``renamed`` has its names there, each with its path.
     """
 
     field: str
     before: Any
     after: Any
     allowed: bool = False
+    renamed: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,6 @@ def message_of(
 ) -> tuple[str, str]:
     """Delta's message and error class (delta-error-classes of Delta Spark 4)."""
     error_class = exception.error_class
-    name = exception.__name__
     if error_class in _FILE_MESSAGES:
         hint = finding.partition is not None
         head, tail = _FILE_MESSAGES[error_class]
@@ -181,14 +182,23 @@ def message_of(
         )
         return text, f"{error_class}.{'WITH_PARTITION_HINT' if hint else 'WITHOUT_HINT'}"
     if finding.domain is not None:
-        return f"{name}: A conflicting metadata domain {finding.domain} is added.", error_class
-    info = winner.commit_info.to_json()[len('{"commitInfo":'):-1]
-    commit = f"\nConflicting commit: {info}" if winner.commit_info.to_value() else ""
+        return f"A conflicting metadata domain {finding.domain} is added.", error_class
     text = _OTHER_MESSAGES[error_class].format(
         table=current.table,
         empty=_EMPTY_DIRECTORY if winner.version == 0 else "",
     )
-    return f"{name}: {text}{commit}\nRefer to {DOCS} for more details.", error_class
+    commit = f"Conflicting commit: {_in_short(winner, finding)}"
+    return f"{text.rstrip()}\n{commit}\nRefer to {DOCS} for more details.", error_class
+
+
+def _in_short(winner: Winner, finding: Finding) -> str:
+    """The winner where Delta's message has its commitInfo as JSON, and which columns it has renamed."""
+    user = winner.commit_info.user_name
+    renamed = [f"column {change.before} was renamed {change.after}" for change in finding.changes
+               if change.renamed]
+    more = f" and {len(renamed) - MAX_RENAMED} more" if len(renamed) > MAX_RENAMED else ""
+    which = f": {', '.join(renamed[:MAX_RENAMED])}{more}" if renamed else ""
+    return f"version {winner.version}, {winner.operation}{f' by {user}' if user else ''}{which}"
 
 
 _FILE_MESSAGES = {

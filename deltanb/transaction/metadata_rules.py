@@ -8,14 +8,15 @@ What it does not know: the other conflict rules.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from deltanb.actions import Metadata
 from deltanb.errors import DeltaError
 from deltanb.schema import properties
 from deltanb.schema import protocol as features
-from deltanb.schema.types import StructField, StructType, parse_type
+from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType, parse_type
 from deltanb.transaction.conflicts import FieldChange
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.steps import Winner
@@ -30,19 +31,21 @@ NOT_PRESERVED = {"delta.rowTracking.preserved": "false"}
 
 
 def changes(current: CurrentTransaction, winner: Winner) -> tuple[FieldChange, ...]:
-    """Every field in which the winner's metadata differs from what we stand on."""
-    old, new = current.metadata, winner.metadata
+    """Every field in which the winner's metadata differs from what we stand on, our own change aside."""
+    old, new = current.read_metadata if current.metadata_changed else current.metadata, winner.metadata
     if new is None:
         return ()
+    in_schema = _schema_changes(current, winner, old, new) if old.schema_string != new.schema_string else []
+    renamed = {change.before: change.after for change in in_schema if change.renamed}
     found: list[FieldChange] = []
     for name in ("id", "name", "description", "format", "partition_columns", "created_time"):
         before, after = getattr(old, name), getattr(new, name)
+        if name == "partition_columns" and renamed:  # the change of the column's name says it
+            before = type(after)(renamed.get(column, column) for column in before)
         if before != after:
-            found.append(FieldChange(name, before, after))
+            found.append(FieldChange(name, getattr(old, name), after))
     found += _configuration_changes(current, winner, old, new)
-    if old.schema_string != new.schema_string:
-        found += _schema_changes(current, winner, old, new)
-    return tuple(found)
+    return (*found, *in_schema)
 
 
 def _configuration_changes(
@@ -125,17 +128,73 @@ def _schema_changes(
     mapping = _mapping_begins(old, new)
     same_shape = before.names == after.names
     found = []
-    for name in dict.fromkeys([*before.names, *after.names]):
-        one = next((f for f in before if f.name == name), None)
-        two = next((f for f in after if f.name == name), None)
-        if one == two and one is not None and two is not None and one.metadata == two.metadata:
-            continue
+    for one, two in _paired(before, after):
+        if one is not None and two is not None:
+            renamed = list(_renames(one, two, ()))
+            found += [FieldChange(f"column {old_name}", old_name, new_name, renamed=True)
+                      for old_name, new_name in renamed]
+            if _same(_physical(one) if renamed else one, _physical(two) if renamed else two):
+                continue
         allowed = bool(mapping and same_shape and one and two and _only_mapping_differs(one, two))
-        found.append(FieldChange(f"column {name}", _shown(one), _shown(two), allowed))
+        field = two or one
+        assert field is not None
+        found.append(FieldChange(f"column {field.name}", _shown(one), _shown(two), allowed))
     if not found:
         found.append(FieldChange("column order", ", ".join(before.names), ", ".join(after.names),
                                  before.names == after.names))
     return found
+
+
+def _paired(
+    before: StructType, after: StructType
+) -> Iterator[tuple[StructField | None, StructField | None]]:
+    """The fields of both, those that are one together: by the physical name, which a rename leaves alone."""
+    left = {field.physical_name: field for field in after}
+    for field in before:
+        yield field, left.pop(field.physical_name, None)
+    for field in left.values():
+        yield None, field
+
+
+def _renames(one: StructField, two: StructField, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Old and new names of a column and of the fields inside it, as paths in the old and the new schema."""
+    if one.name != two.name:
+        yield ".".join((*path, one.name)), ".".join((*path, two.name))
+    yield from _renames_inside(one.type, two.type, (*path, two.name))
+
+
+def _renames_inside(one: DataType, two: DataType, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    match one, two:
+        case StructType(), StructType():
+            for old, new in _paired(one, two):
+                if old is not None and new is not None:
+                    yield from _renames(old, new, path)
+        case ArrayType(), ArrayType():
+            yield from _renames_inside(one.element_type, two.element_type, (*path, "element"))
+        case MapType(), MapType():
+            yield from _renames_inside(one.key_type, two.key_type, (*path, "key"))
+            yield from _renames_inside(one.value_type, two.value_type, (*path, "value"))
+
+
+def _same(one: StructField, two: StructField) -> bool:
+    return one == two and one.metadata == two.metadata
+
+
+def _physical(field: StructField) -> StructField:
+    """The field under its physical names, by which renamed ones are the same."""
+    return replace(field, name=field.physical_name, type=_physical_type(field.type))
+
+
+def _physical_type(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return StructType(_physical(field) for field in kind)
+        case ArrayType():
+            return replace(kind, element_type=_physical_type(kind.element_type))
+        case MapType():
+            return replace(kind, key_type=_physical_type(kind.key_type),
+                           value_type=_physical_type(kind.value_type))
+    return kind
 
 
 def _shown(field: StructField | None) -> str | None:

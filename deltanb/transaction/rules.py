@@ -197,9 +197,11 @@ def _metadata_finds(current: CurrentTransaction, winner: Winner) -> Finding | No
                        advice=(_retry(winner),))
     if winner.is_identity_update or all(c.allowed for c in changes):
         return None
-    blamed = [c.field for c in changes if not c.allowed]
+    blamed = {word: [c.field for c in changes if not c.allowed and c.renamed is renamed][:3]
+              for word, renamed in (("changed", False), ("renamed", True))}
+    note = ", ".join(f"{', '.join(names)} {word}" for word, names in blamed.items() if names)
     return Finding(
-        changes=changes, note=f"{', '.join(blamed[:3])} changed",
+        changes=changes, note=note,
         advice=(_retry(winner), "Change schema and properties while no long transaction is open."),
     )
 

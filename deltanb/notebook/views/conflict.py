@@ -20,6 +20,7 @@ from deltanb.notebook.views import actions
 from deltanb.notebook.views.model import Inline, Span, View, code, muted, ok, plain, spans, warn
 from deltanb.options import options
 
+MAX_RENAMED = 3  # columns whose new names the sentence says
 MAX_LOOK = 2_000  # actions of one commit looked at; the counts are of all of them
 SIGNS = {"passed": "✓", "failed": "✕", "not reached": "–", "does not apply": "–"}
 ADVICE = "What you can do"
@@ -129,7 +130,11 @@ def what_happened(conflict: Any) -> list[str | Span]:
         return [f"{you} removes {files} that {winner} removed already."]
     if kind in ("MetadataChanged", "ProtocolChanged"):
         thing = "metadata" if kind == "MetadataChanged" else "protocol"
-        names = [change.field for change in conflict.changes if not change.allowed]
+        blocked = [change for change in conflict.changes if not change.allowed]
+        if blocked and all(change.renamed for change in blocked):
+            return _what_was_renamed(blocked, conflict, you, winner)
+        names = [f"{change.field} renamed {change.after}" if change.renamed else change.field
+                 for change in blocked]
         named = [" (", *_codes(names), ")"] if names else []
         if any(ACTION_WORDS.get(type(action).__name__) == thing for action in conflict.your_actions):
             return [f"{you} changes the table's {thing}, and {winner} changed it", *named, "."]
@@ -138,6 +143,19 @@ def what_happened(conflict: Any) -> list[str | Span]:
         return [f"{winner} wrote ", *_what_was_written(conflict, you)]
     wanted = conflict.wanted_version
     return [f"{you} must be version {wanted or conflict.version}, and that version is taken."]
+
+
+def _what_was_renamed(
+    changes: Sequence[Any], conflict: Any, you: str, winner: str
+) -> list[str | Span]:
+    line: list[str | Span] = []
+    for change in changes[:MAX_RENAMED]:
+        line += [", " if line else "", code(change.before), " to ", code(change.after)]
+    more = f" and {len(changes) - MAX_RENAMED} more" if len(changes) > MAX_RENAMED else ""
+    did = [f"{winner} renamed {'column' if len(changes) == 1 else 'columns'} ", *line, more]
+    if any(type(action).__name__ == "Metadata" for action in conflict.your_actions):
+        return [f"{you} changes the table's metadata, and ", *did, "."]
+    return [*did, f", which {you} builds on."]
 
 
 def _what_was_read(conflict: Any) -> list[str | Span]:
@@ -272,7 +290,10 @@ def _check(check: Any) -> Inline:
 def _change(change: Any, arrow: str) -> Row:
     verdict = ok("✓ can adopt it") if change.allowed else warn("✕ cannot adopt it")
     before, after = _value(change.before), _value(change.after)
-    line = [f"{change.field}: ", *spans(before), arrow, *spans(after), "  ", verdict]
+    if change.renamed:
+        after = ["renamed ", *spans(after)]
+    told = after if change.renamed else [*spans(before), arrow, *spans(after)]
+    line = [f"{change.field}: ", *spans(told), "  ", verdict]
     return Row((code(change.field), before, after, verdict), not change.allowed, line)
 
 
