@@ -23,6 +23,7 @@ ABOVE = {
     "CatalogTimeline": "deltanb.observe.catalog_timeline",
     "CommitStepper": "deltanb.observe.stepper",
     "GroupStepper": "deltanb.observe.group_stepper",
+    "lock_events": "deltanb.observe.lock_events",
     "replay": "deltanb.observe.what_if",
     "write_report": "deltanb.observe.report",
 }

@@ -48,6 +48,7 @@ from deltanb.options import options
 from deltanb.safe_text import escaped, shown
 
 if TYPE_CHECKING:
+    from deltanb.locks.record import LockTimeline, Recorder
     from deltanb.locks.transaction import Transaction
 
 ILLEGAL, INTERRUPTED = LockResult.ILLEGAL, LockResult.INTERRUPTED
@@ -102,6 +103,8 @@ class LockManager(Displayable):
             the circle; "timeout" searches when a wait has ended in vain.
         clock: the time in nanoseconds, for ages and for the deadline of ``lock_many``.
         park: how a thread waits; a scheduler of its own can pass the turn on there.
+        record: how many events are kept for :meth:`timeline`, the newest ones; None records nothing, and
+            costs nothing.
 
     Raises:
         InvalidArgument: a setting that does not exist.
@@ -115,6 +118,7 @@ class LockManager(Displayable):
         *,
         clock: Callable[[], int] | None = None,
         park: Park = park,
+        record: int | None = None,
     ) -> None:
         if detect not in DETECTION:
             raise InvalidArgument(f"detect takes one of {', '.join(DETECTION)}, found {shown(detect)}")
@@ -124,7 +128,13 @@ class LockManager(Displayable):
         self._clock = clock or (lambda: options.timer())
         self._deadlines = clock or time.monotonic_ns
         self._mutex = threading.Lock()
+        self._recorder: Recorder | None = None
         self._table = LockTable(self.upgrade_rule)
+        if record is not None:
+            from deltanb.locks.record import RecordedTable, Recorder
+
+            self._recorder = Recorder(record, self._clock)
+            self._table = RecordedTable(self.upgrade_rule, self._recorder)
         self._waits = Waits(self._mutex, self._table, self._clock, detect == "enqueue", park)
         self._batches = Batches(self._table, self._waits, self._deadlines, self._refused)
         self._ids = 0
@@ -137,6 +147,10 @@ class LockManager(Displayable):
 
     def new_transaction(self) -> Transaction:
         """A transaction; it holds nothing yet."""
+        if self._recorder is not None:
+            from deltanb.locks.record import RecordedTransaction
+
+            return RecordedTransaction(self)
         from deltanb.locks.transaction import Transaction
 
         return Transaction(self)
@@ -186,6 +200,31 @@ class LockManager(Displayable):
         """
         with self._mutex:
             return taken(self._table, self._clock())
+
+    def timeline(self) -> LockTimeline:
+        """What happened to locks, as far as it was recorded: a value to be shown.
+
+        >>> manager = LockManager(record=100)
+        >>> manager.new_transaction().lock_shared(1, b"k")
+        ACQUIRED
+        >>> [(event.transaction, event.what, event.mode) for event in manager.timeline().events]
+        [(1, 'granted', 'shared')]
+
+        Raises:
+            IllegalStateError: nothing is recorded.
+        """
+        from deltanb.locks.record import timeline_of
+
+        with self._mutex:
+            return timeline_of(self._recorder)
+
+    def table(self) -> Any:
+        """The recorded events as an Arrow table.
+
+        Raises:
+            IllegalStateError: nothing is recorded.
+        """
+        return self.timeline().table()
 
     def flush(self) -> None:
         """Publish all commits that are in the queue, in their order, and release their locks.

@@ -120,7 +120,7 @@ KINDS = (
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "CommitTimeline", "CommitStepper",
     "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
     "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle",
-    "LockGraph", "Catalog",
+    "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
 )
@@ -195,7 +195,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     metrics = {f"num{at}Bytes": 10**at for at in range(12)}
     paths = [f"day={number}/part-{number:05}.parquet" for number in range(1000)]
     different = tuple(Comparison(f"field{number}", paths, paths[1:]) for number in range(30))
-    manager = LockManager()
+    manager = LockManager(record=10_000)
     locked = many_locks(manager)
     catalog = catalog_of(Path(table.path).parent)
     busy, lost_together = transactions(catalog)
@@ -225,7 +225,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Cycle": lambda: Cycle(tuple(
             Wait(at, "x" * 400, 1, b"k%d" % at, "shared", "unlocked", ((1, b"j", "exclusive"),) * 100, at, at)
             for at in range(1000)), 1),
-        "LockGraph": manager.graph,
+        "LockGraph": manager.graph, "LockTimeline": manager.timeline,
         "Catalog": lambda: catalog, "CatalogHistory": catalog.history,
         "CatalogSnapshot": lambda: catalog.snapshot(["shop.orders", "shop.totals"]),
         "CatalogTransaction": lambda: busy, "CatalogTransaction, failed": lambda: lost_together,

@@ -113,6 +113,14 @@ def render(view: View, text: str) -> str:
     return within_limit(lambda share: document(body(view, share), text))
 
 
+def pictured(view: View, drawn: str, text: str) -> str:
+    """The view as HTML with a drawing below its heading; it may be scrolled, and may be empty."""
+    head = View(view.kind, view.name, view.marks, view.lines, title=view.title)
+    shown = part(Markup(drawn), cls="dnb-scroll") if drawn else None
+    return within_limit(lambda share: document(
+        join(body(head, share), shown, sections(view.sections, share)), text))
+
+
 def within_limit(draw: Callable[[float], str]) -> str:
     """``draw(share)`` with the share of its rows, 1 or less, that fits into ``MAX_BYTES``."""
     share = 1.0

@@ -17,9 +17,12 @@ Key = tuple[str, object]
 Kind = Literal["waits", "holds", "ahead"]
 
 RING_COLUMNS = 4  # boxes side by side in a ring: what fits the width of a cell
-COLUMN, ROW = 192, 74  # pixels from box to box
+ROW = 74  # pixels from row to row in a ring
 GAP = 62  # pixels from row to row in columns
-SIZES = {"txn": (156, 40), "lock": (84, 26), "thread": (156, 40)}  # pixels, width and height
+WIDE, HIGH, FLAT = 156, 40, 26  # pixels: a transaction, and one line in a box
+LOCKS = (84, 160)  # pixels that a lock is wide at least and at most
+ARROWS = (70, 132)  # pixels that arrows are long at least and at most
+LETTER, SMALL = 6.9, 6.1  # pixels that a letter of a name takes at most on average, and of other words
 EDGE = 20  # pixels around the whole
 
 
@@ -35,16 +38,12 @@ class Box:
     is_victim: bool = False
     x: float = 0
     y: float = 0
-
-    @property
-    def width(self) -> float:
-        """How wide it is drawn."""
-        return SIZES[self.key[0]][0]
+    width: float = WIDE
 
     @property
     def height(self) -> float:
         """How high it is drawn."""
-        return SIZES[self.key[0]][1] if self.note or self.key[0] == "lock" else 28
+        return HIGH if self.note else FLAT
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,8 @@ class Net:
     arrows: tuple[Arrow, ...]
     width: float = 0
     height: float = 0
+    column: float = 192
+    """Pixels from the middle of a box to that of the next one."""
     is_ring: bool = False
 
     def box(self, key: Key) -> Box:
@@ -75,8 +76,16 @@ class Net:
 
 def laid_out(net: Net) -> Net:
     """The same net with places: a ring where it is nothing but one circle, else columns."""
+    wide = _between(LOCKS, [len(box.title) * LETTER + 18 for box in net.boxes if box.key[0] == "lock"])
+    boxes = tuple(replace(box, width=wide if box.key[0] == "lock" else WIDE) for box in net.boxes)
+    long = _between(ARROWS, [len(arrow.words) * SMALL + 10 for arrow in net.arrows])
+    net = replace(net, boxes=boxes, column=(WIDE + wide) / 2 + long)
     ring = _round(net)
     return in_ring(net, ring) if ring else in_columns(net)
+
+
+def _between(limits: tuple[int, int], wanted: Sequence[float]) -> float:
+    return min(limits[1], max([limits[0], *wanted]))
 
 
 def _round(net: Net) -> list[Key]:
@@ -104,11 +113,11 @@ def in_ring(net: Net, order: Sequence[Key]) -> Net:
     places += [(columns - 1, row) for row in range(1, rows)]
     places += [(column, rows - 1) for column in range(columns - 2, -1, -1)]
     places += [(0, row) for row in range(rows - 2, 0, -1)]
-    left = EDGE + SIZES["txn"][0] / 2
-    at = {key: (left + column * COLUMN, EDGE * 2.0 + row * ROW)
+    left = EDGE + WIDE / 2
+    at = {key: (left + column * net.column, EDGE * 2.0 + row * ROW)
           for key, (column, row) in zip(order, places, strict=False)}
     boxes = tuple(replace(box, x=at[box.key][0], y=at[box.key][1]) for box in net.boxes)
-    return replace(net, boxes=boxes, width=2 * left + (columns - 1) * COLUMN,
+    return replace(net, boxes=boxes, width=2 * left + (columns - 1) * net.column,
                    height=EDGE * 4 + (rows - 1) * ROW, is_ring=True)
 
 
@@ -120,10 +129,10 @@ def in_columns(net: Net) -> Net:
     for box in net.boxes:
         columns[deepest - ranks[box.key]].append(box)
     y = _rows(net, columns)
-    left, top = EDGE + SIZES["txn"][0] / 2, EDGE * 2 - min(y.values(), default=0.0)
-    boxes = tuple(replace(box, x=left + (deepest - ranks[box.key]) * COLUMN, y=top + y[box.key])
+    left, top = EDGE + WIDE / 2, EDGE * 2 - min(y.values(), default=0.0)
+    boxes = tuple(replace(box, x=left + (deepest - ranks[box.key]) * net.column, y=top + y[box.key])
                   for box in net.boxes)
-    return replace(net, boxes=boxes, width=2 * left + deepest * COLUMN,
+    return replace(net, boxes=boxes, width=2 * left + deepest * net.column,
                    height=max((box.y for box in boxes), default=0.0) + EDGE * 2)
 
 

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 
 from deltanb import formatting as units
 from deltanb.notebook.drawing.chart import NEUTRAL, color, element, label, picture
-from deltanb.notebook.drawing.lock_net import Arrow, Box, Net, laid_out
+from deltanb.notebook.drawing.lock_net import LETTER, SMALL, Arrow, Box, Net, laid_out
 
-CHARACTER = 6.9  # pixels that a character of a label takes at most, on average
-NOTE = 6.1  # the same of the smaller words
 LEGEND = 26  # pixels below the boxes
+MAX_WORDS = 20  # characters beside an arrow; only of a whole with parts a mode has more
 LEAST = 380  # pixels of width that the words below the boxes take
 APART = 7  # pixels that two arrows between the same boxes keep off the middle
 WORDS = 10  # pixels that the words of a level arrow keep off it
@@ -46,12 +45,12 @@ def _box(box: Box) -> Iterator[str]:
     if box.is_victim:
         yield element("rect", x=left - 4, y=top - 4, width=box.width + 8, height=box.height + 8, rx=8,
                       fill="none", stroke=color("lost"), stroke_width=1.5)
-    most = int((box.width - 12) / CHARACTER)
+    most = int((box.width - 12) / LETTER)
     y = box.y + 4 - (8 if box.note else 0)
     yield label(units.fit(box.title, most), box.x, y, text_anchor="middle",
                 font_weight=None if is_lock else 600)
     if box.note:
-        note = units.fit(box.note, int((box.width - 6) / NOTE))
+        note = units.fit(box.note, int((box.width - 6) / SMALL))
         yield label(note, box.x, y + 16, muted=True, text_anchor="middle", font_size=11)
 
 
@@ -73,10 +72,11 @@ def _arrow(net: Net, arrow: Arrow, bottom: float) -> Iterator[str]:
                   stroke_dasharray=DASHES[arrow.kind])
     yield element("path", d=_head(tip, heading), fill=tone)
     if arrow.words:
-        wide = len(arrow.words) * NOTE + 2
+        said = units.fit(arrow.words, MAX_WORDS)
+        wide = len(said) * SMALL + 2
         x, y = middle
         yield element("rect", x=x - wide / 2, y=y - 6, width=wide, height=12, cls="g", fill="#ffffff")
-        yield label(arrow.words, x, y + 4, muted=True, text_anchor="middle", font_size=11)
+        yield label(said, x, y + 4, muted=True, text_anchor="middle", font_size=11)
 
 
 def _course(net: Net, arrow: Arrow, start: Box, end: Box, bottom: float) -> tuple[str, Point, Point, Point]:

@@ -39,12 +39,8 @@ class NetView(View):
 def to_html(view: View, as_text: str) -> str:
     """The HTML form: the heading, the picture, the sections."""
     assert isinstance(view, NetView)
-    head = View(view.kind, view.name, view.marks, view.lines)
-    drawn = None
-    if view.net.boxes:
-        drawn = html.part(html.Markup(lock_svg.draw(view.net, view.said, view.more)), cls="dnb-scroll")
-    return html.within_limit(lambda share: html.document(
-        html.join(html.body(head, share), drawn, html.sections(view.sections, share)), as_text))
+    drawn = lock_svg.draw(view.net, view.said, view.more) if view.net.boxes else ""
+    return html.pictured(view, drawn, as_text)
 
 
 def _svg(obj: Any) -> str:

@@ -1,0 +1,107 @@
+"""The timeline of locks: who waited, who held what, and how it ended.
+
+What lives here: the view of a ``LockTimeline``, a row for each of the newest transactions, and its picture.
+What it does not know: where bands stand (``drawing/lock_lanes``), how they look (``drawing/lock_lanes_svg``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.notebook.drawing import html, lock_lanes, lock_lanes_svg
+from deltanb.notebook.drawing.lock_lanes import Lane, Lanes
+from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
+from deltanb.options import options
+
+LETTERS = "w waits  s shared  u upgradable  x exclusive  i intention"
+NO_LANES = Lanes((), 0, 0, 0, False)
+ENDS = {"committed": "✓ committed", "put off": "… put off", "undone": "↩ undone", "exited": "exited",
+        "failed": "✕ failed", "reset": "↩ reset", "": "open"}
+MAX_VAIN = 2  # waits in vain that are named in a row
+
+
+@dataclass(frozen=True)
+class LanesView(View):
+    """A view with lanes; ``said`` is them in a sentence."""
+
+    lanes: Lanes = NO_LANES
+    said: str = ""
+
+
+def view(timeline: Any) -> LanesView:
+    """The view of a :class:`~deltanb.locks.record.LockTimeline`."""
+    if not timeline.rows:
+        return LanesView("Lock timeline", "", ("nothing happened yet",))
+    lanes = timeline.scene
+    counts = f"{units.count(len(timeline), 'event')}  {units.count(lanes.total, 'transaction')}"
+    lines: list[Inline] = [_counted(lanes)]
+    if timeline.dropped:
+        lines.append(muted(f"{units.count(timeline.dropped, 'earlier event')} not kept"))
+    if lanes.is_cut:
+        lines.append(muted("of what happened often, the newest is drawn; timeline.table() has all"))
+    return LanesView("Lock timeline", "", (counts,), tuple(lines), (_lanes(lanes), _newest(timeline)),
+                     lanes=lanes, said=f"Lock timeline: {counts.replace('  ', ', ')}")
+
+
+def _counted(lanes: Lanes) -> Inline:
+    bad = [units.count(lanes.num_deadlocks, "deadlock")] if lanes.num_deadlocks else []
+    bad += [units.count(lanes.num_in_vain, "wait") + " in vain"] if lanes.num_in_vain else []
+    said = units.count(lanes.num_waits, "wait") if lanes.num_waits else "nobody waited"
+    return [said, "  ", warn("✕ " + ", ".join(bad))] if bad else [said]
+
+
+def _lanes(lanes: Lanes) -> Section:
+    rows = tuple((str(lane.transaction), code(lane.strip(lanes.first, lanes.last)),
+                  units.number(lane.num_locks), _waited(lane, lanes), _ended(lane))
+                 for lane in reversed(lanes.lanes))
+    columns = ("transaction", "in the course of time", "locks", "waited", "ended")
+    table = Table(columns, rows, lanes.total, "transaction", limit=len(rows))
+    return Section("Lanes", LETTERS, table, text_rows=True)
+
+
+def _waited(lane: Lane, lanes: Lanes) -> str:
+    if not lane.waited:
+        return ""
+    if lanes.is_counted:
+        return units.count(int(lane.waited), "event")
+    return units.duration(int(lane.waited // 1_000_000))
+
+
+def _ended(lane: Lane) -> Inline:
+    if lane.vain:
+        more = len(lane.vain) - MAX_VAIN
+        said = ", ".join([*lane.vain[:MAX_VAIN], *([f"{more} more"] if more > 0 else [])])
+        return [warn(f"✕ {said}"), f"; {ENDS[lane.ended]}" if lane.ended else ""]
+    return ok(ENDS[lane.ended]) if lane.ended == "committed" else ENDS[lane.ended]
+
+
+def _newest(timeline: Any) -> Section:
+    rows = []
+    for event in timeline.newest(max(1, options.max_rows)):
+        what = f"{event.what} {event.mode}" if event.mode else event.what
+        where = event.lock or (f"scope {event.level}" if event.level else "")
+        rows.append((units.number(event.number), f"{event.at_ns / 1e6:.3f} ms", str(event.transaction), what,
+                     where))
+    table = Table(("event", "at", "transaction", "what", "where"), tuple(rows), len(timeline.rows), "event")
+    return Section("Events", "the newest first; timeline.table() has all", table, is_detail=True)
+
+
+def to_html(view: View, as_text: str) -> str:
+    """The HTML form: the heading, the picture, the sections."""
+    assert isinstance(view, LanesView)
+    drawn = lock_lanes_svg.draw(view.lanes, view.said) if view.lanes.lanes else ""
+    return html.pictured(view, drawn, as_text)
+
+
+def _svg(timeline: Any) -> str:
+    seen = view(timeline)
+    return lock_lanes_svg.draw(seen.lanes, seen.said)
+
+
+def _scene(timeline: Any) -> Lanes:
+    return lock_lanes.laned(timeline.rows, timeline.now_ns) if timeline.rows else NO_LANES
+
+
+DRAWINGS = {"svg": _svg, "scene": _scene}
