@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ class KeyedRows:
 
     Raises:
         InvalidArgument: no column, one that is not there or named twice, or whose values have no order.
-        UnsupportedProtocol: the table has a feature or a column that cannot be read.
+        UnsupportedProtocol: the table has a feature that cannot be read, or the key such a column.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Huey", "Daisy", "Huey"], "hat": ["red", None, "new"]})
@@ -141,6 +141,7 @@ class KeyedRows:
 
         Raises:
             InvalidArgument: as :meth:`normal`.
+            UnsupportedProtocol: the table has a column that cannot be read.
             DataFileNotFound, InvalidTable: a file that is gone or damaged; the message names it.
         """
         key = self.normal(key_values)
@@ -165,6 +166,14 @@ class KeyedRows:
             return None
         values = dict(files[0]["partition_values"] or ())
         return tuple(values.get(physical, values.get(name)) or None for name, physical in self._partitions)
+
+    def paths_of(self, keys: Iterable[Key]) -> set[str] | None:
+        """The files, by their paths in the log, that hold rows of some keys, which :meth:`normal` has made;
+        None where that is not known without reading much."""
+        index = self._at_hand()
+        if index is None:
+            return None
+        return {file.row["path"] for key in keys for file, _ in index.where(*index.span(key))}
 
     @cached_property
     def _partitions(self) -> list[tuple[str, str]]:

@@ -295,6 +295,28 @@ def test_the_partition_of_a_row_is_known_before_it_is_written() -> None:
         partition_for(table.snapshot, ["id"], (1,), {"pp": 1})
 
 
+@pytest.mark.parametrize("properties", [{}, VECTORS])
+def test_files_that_are_known_to_lack_the_keys_are_not_read(properties: dict[str, str]) -> None:
+    reads = {}
+    for is_known in (False, True):
+        store = ScriptedStore(MemoryStore())
+        table = dn.create(store, "id long, n long", properties=properties)
+        for first in range(10):
+            table.append({"id": list(range(first, 100, 10)), "n": [0] * 10})
+        keyed = KeyedRows(table.snapshot, ["id"])
+        assert keyed.after(None) == (0,)
+        table.append({"id": [1000, 13], "n": [0, 0]})  # which the keyed rows have not seen
+        store.calls.clear()
+        changes: Any = {(13,): {"n": 1}, (5,): {"n": 2}, (500,): {}}
+        apply_changes(table, ["id"], changes, rows=keyed if is_known else None)
+        reads[is_known] = store.calls["open_input"]
+        assert table.to_arrow(where="n > 0").sort_by("id").to_pylist() == [
+            {"id": 5, "n": 2}, {"id": 13, "n": 1}, {"id": 13, "n": 1}]
+    assert reads[True] + 7 == reads[False], "eight files have none of the keys, and the new one is read twice"
+    with pytest.raises(InvalidArgument, match="rows are by the key \\['n'\\]"):
+        apply_changes(table, ["id"], {}, rows=KeyedRows(table.snapshot, ["n"]))
+
+
 # --- against a dict --------------------------------------------------------------------------------
 
 IDS = st.one_of(st.none(), st.integers(0, 5))
@@ -305,9 +327,9 @@ ROUNDS = st.lists(st.dictionaries(st.tuples(IDS, PARTS), NUMBERS, max_size=4), m
 
 @settings(max_examples=30, deadline=None)
 @given(rounds=ROUNDS, properties=st.sampled_from([{}, {**VECTORS, **FEED}, MAPPED]),
-       partition_by=st.sampled_from([[], ["p"], ["p", "id"]]), stages=st.booleans())
+       partition_by=st.sampled_from([[], ["p"], ["p", "id"]]), stages=st.booleans(), knows=st.booleans())
 def test_any_rounds_of_changes_do_what_a_dict_does(
-    rounds: Any, properties: dict[str, str], partition_by: list[str], stages: bool
+    rounds: Any, properties: dict[str, str], partition_by: list[str], stages: bool, knows: bool
 ) -> None:
     table = dn.create(MemoryStore(), "id long, p string, n long", properties=properties,
                       partition_by=partition_by)
@@ -318,11 +340,13 @@ def test_any_rounds_of_changes_do_what_a_dict_does(
         changes = {(one, None if part == "" and partition_by else part): n
                    for (one, part), n in changes.items()}
         given_rows = {key: None if n is None else {"n": n} for key, n in changes.items()}
+        known = keyed if knows else None
         if stages:
             with table.transaction() as txn:
-                apply_changes(txn, ["id", "p"], given_rows)
+                apply_changes(txn, ["id", "p"], given_rows, rows=known)
+                apply_changes(txn, ["id", "p"], given_rows, rows=known)
         else:
-            apply_changes(table, ["id", "p"], given_rows)
+            apply_changes(table, ["id", "p"], given_rows, rows=known)
         expected = {key: n for key, n in {**expected, **changes}.items() if n is not None}
         keyed = keyed.at(table.snapshot)
         assert {key: keyed.get(key) for key in keyed.iterate()} == {

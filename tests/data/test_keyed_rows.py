@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltanb as dn
-from deltanb import DeltaTable
+from deltanb import DeltaTable, parallel
 from deltanb.data import key_index, keyed_rows
 from deltanb.data.key_index import rank
 from deltanb.data.keyed_rows import KeyedRows
@@ -320,6 +320,22 @@ def test_wide_rows_are_fetched_few_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     for number in range(20):
         rows.get((number,))
     assert len(rows._kept._rows) == 20
+
+
+def test_threads_share_the_rows() -> None:
+    table, _ = counted(rows=50, files=4)
+    rows = KeyedRows(table.snapshot, ["id"])
+    table.append({"id": [1000], "x": [1000]})
+    newer = table.snapshot
+
+    def walk(number: int) -> list[int]:
+        mine, key, seen = rows if number % 2 else rows.at(newer), None, []
+        while (key := mine.after(key)) is not None:
+            seen.append(mine.get(key)[0]["x"])
+        return seen
+
+    for number, seen in enumerate(parallel.each(walk, range(6), 6)):
+        assert seen == [*range(200), *([] if number % 2 else [1000])]
 
 
 # --- versions --------------------------------------------------------------------------------------

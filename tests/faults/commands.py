@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 import deltanb as dn
 from deltanb.commands.define.row_tracking import backfill
+from deltanb.commands.merge.by_key import apply_changes
 from deltanb.log.compaction import write_compaction
 
 Work = Callable[[Path], Any]
@@ -209,6 +210,8 @@ COMMANDS = [
     Command("update with row ids", "tracked", on(lambda t: t.update({"amount": "0"}, "id = 2"))),
     Command("merge", "flat", on(merge)),
     Command("merge by vector, with feed", "feed and vectors", on(merge)),
+    Command("changes by key", "feed and vectors",
+            on(lambda t: apply_changes(t, ["id"], {(2,): None, (3,): {"part": "p1"}, (8,): {"part": "p0"}}))),
     Command("several statements", "plain", on(several)),
     Command("commit large", "plain", on(large)),
     Command("optimize", "plain", on(lambda t: t.optimize())),

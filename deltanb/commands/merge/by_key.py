@@ -8,13 +8,15 @@ What it does not know: how a merge is carried out (``merge``), who asks for it, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltanb.commands.merge.clauses import quoted
-from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, MergeBuilder, merge
+from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, MergeBuilder, Narrow, merge
 from deltanb.commands.result import CommandResult
 from deltanb.data import generated
 from deltanb.data.enforce import nullable
@@ -26,6 +28,7 @@ from deltanb.formatting import did_you_mean
 from deltanb.log.skipping.partitions import format_value
 from deltanb.safe_text import shown
 from deltanb.schema.types import StructType, to_arrow
+from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -40,7 +43,8 @@ DELETED = 0
 
 def apply_changes(
     table: Any, key: Sequence[str], changes: Changes, *,
-    partitions: Iterable[Sequence[str | None]] | None = None, user_metadata: str | None = None,
+    partitions: Iterable[Sequence[str | None]] | None = None, rows: KeyedRows | None = None,
+    user_metadata: str | None = None,
 ) -> CommandResult:
     """Store and delete rows by their keys, in one statement: a MERGE in the process.
 
@@ -55,6 +59,7 @@ def apply_changes(
         partitions: the partitions in which rows of these keys can be, as
             :meth:`~deltanb.data.keyed_rows.KeyedRows.partition_of` gives them: others are not looked into,
             and what somebody commits there is no conflict. All unless given.
+        rows: of any version, by the same key: what is known of the keys in each file is not read again.
         user_metadata: a text kept in the commit.
 
     Returns:
@@ -76,12 +81,17 @@ def apply_changes(
     log: DeltaLog = getattr(table, "log", table)
     snapshot = log.update()
     columns = KeyColumns(snapshot, key)
+    if rows is not None and rows.key != columns.names:
+        raise InvalidArgument(
+            f"rows are by the key {list(rows.key)}, the changes by {list(columns.names)}; give both one key")
     if not changes:
         return CommandResult("MERGE", None, "log")
-    source = _Source(snapshot, columns, changes)
+    source = _Source(snapshot, columns, changes, rows)
     on = _condition(snapshot, columns, source.keys, partitions)
     begin = getattr(table, "merge", None)  # of a handle, which may be one that is not to be written through
     builder = merge(log, source.table, on) if begin is None else begin(source.table, on)
+    if rows is not None:
+        builder = replace(builder, narrow=_narrowed(rows, source.keys))
     return source.clauses(builder).execute(engine="arrow", user_metadata=user_metadata)
 
 
@@ -109,6 +119,17 @@ def partition_for(
     filled = filler.fill(pa.RecordBatch.from_arrays(arrays, schema=schema))
     fields = [snapshot.schema.field(name) for name in snapshot.partition_columns]
     return tuple(format_value(filled.column(one.name)[0].as_py(), one.type) for one in fields)
+
+
+def _narrowed(rows: KeyedRows, keys: Sequence[Key]) -> Narrow:
+    def narrow(snapshot: Snapshot, files: FileScan) -> FileScan:
+        paths = rows.at(snapshot).paths_of(keys)
+        if paths is None:
+            return files
+        known = pa.array(list(paths), pa.string())
+        return FileScan(files.table.filter(pc.is_in(files.table["path"], value_set=known)))
+
+    return narrow
 
 
 def _condition(
@@ -160,11 +181,14 @@ class _Source:
     """The changes as a table: the columns of the rows and, where one kind of rows is treated unlike another,
     a column with the number of the kind."""
 
-    def __init__(self, snapshot: Snapshot, columns: KeyColumns, changes: Changes) -> None:
+    def __init__(
+        self, snapshot: Snapshot, columns: KeyColumns, changes: Changes, rows: KeyedRows | None = None
+    ) -> None:
         self._columns = columns
         self._schema = snapshot.schema
         self._table_gives = generated.plan((), snapshot.metadata, snapshot.protocol)
         self._snapshot = snapshot
+        self._rows = rows
         self._changes = [self._change(key, row) for key, row in changes.items()]
         self.keys = [change.key for change in self._changes]
         _refuse_twice(columns, self.keys)
@@ -256,13 +280,19 @@ class _Source:
             kind.update(self._kept(key, row, given))
         return _Change(key, row, frozenset(kind))
 
+    @cached_property
+    def _there(self) -> KeyedRows:
+        if self._rows is not None:
+            return self._rows.at(self._snapshot)
+        return KeyedRows(self._snapshot, self._columns.names)
+
     def _kept(self, key: Key, row: Mapping[str, Any], names: Collection[str]) -> Collection[str]:
         """Those of some identity columns that have the row's values already.
 
         Raises:
             InvalidArgument: a row that is there has another value, or the table alone gives values.
         """
-        there = KeyedRows(self._snapshot, self._columns.names).get(key)
+        there = self._there.get(key)
         for name in names:
             values = [found[name] for found in there]
             always = not self._table_gives.identities[name].explicit

@@ -12,7 +12,7 @@ commit side by side. A merge that only inserts rewrites nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,9 @@ if TYPE_CHECKING:
     from deltanb.sql.predicates import Predicate
     from deltanb.transaction.delta_log import DeltaLog
 
+Narrow = Callable[[Snapshot, FileScan], FileScan]
+"""Of the files that may hold rows which match those that do, where somebody knows better than statistics."""
+
 TARGET_ALIAS, SOURCE_ALIAS = "target", "source"
 _NOTHING = -1  # in place of a version: no row changed
 
@@ -100,6 +103,7 @@ class MergeBuilder:
     source_alias: str = SOURCE_ALIAS
     clauses: tuple[Clause, ...] = ()
     evolves: bool = False
+    narrow: Narrow | None = field(default=None, repr=False)
 
     def when_matched_update(
         self, condition: str | None = None, *, set: Mapping[str, Any]
@@ -164,9 +168,9 @@ class MergeBuilder:
         """Run the merge.
 
         Args:
-            engine: ``"auto"`` joins equalities (``t.a = s.a AND …``) in the process, and takes Spark for
-                other conditions, for SQL that the process cannot evaluate, for a Spark DataFrame as the
-                source, and for data beyond notebook size; ``"arrow"`` and ``"spark"`` force one. Both
+            engine: ``"auto"`` joins equalities (``t.a = s.a AND t.b <=> s.b``) in the process, and takes
+                Spark for other conditions, for SQL that the process cannot evaluate, for a Spark DataFrame as
+                the source, and for data beyond notebook size; ``"arrow"`` and ``"spark"`` force one. Both
                 give the same rows.
             user_metadata: a text kept in the commit.
 
@@ -198,7 +202,7 @@ def merge(
         source: Arrow, pandas, polars, a dict of columns or a list of dicts; another
             :class:`~deltanb.table.DeltaTable`; or a Spark DataFrame.
         on: SQL that is TRUE for a row of the table and a row of the source that match; a comparison with
-            NULL never is.
+            NULL never is, but ``<=>`` of two of them.
         target_alias, source_alias: the names of the two in SQL.
     """
     if not isinstance(on, str):
@@ -369,6 +373,8 @@ class _Merge:
         if not self.needs_all_rows:
             where = self.on.reachable(self.txn.snapshot.partition_columns, work.key_values())
         files = nothing if where is None else self.txn.filter_files(*where)
+        if self.builder.narrow is not None and not self.needs_all_rows:
+            files = self.builder.narrow(self.txn.snapshot, files)
         if engine == "arrow" and choose_engine(self.txn, wanted, files, reason) == "spark":
             engine, work = "spark", self._work("spark")
         return work, engine, files, where or []
