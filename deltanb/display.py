@@ -7,6 +7,7 @@ What it does not know: any object, any format. ``deltanb.notebook`` knows those,
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -54,3 +55,23 @@ class Displayable:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         forms: dict[str, Any] = views().shown(self, include, exclude)
         return forms
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write this object's picture to a file.
+
+        Args:
+            path: ends in ``.html`` for a page that needs nothing else, in ``.svg`` or ``.png`` for a drawing.
+                A file that is there is replaced.
+
+        Raises:
+            InvalidArgument: another ending; no such folder; ``.svg`` or ``.png`` of what is a page and no
+                drawing: timelines are drawings.
+            MissingDependency: ``.png``, and no converter is installed.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("pond", {"name": ["Donald", "Daisy"]})
+        >>> _ = table.delete("name = 'Daisy'")
+        >>> table.timeline().save("pond.svg")
+        >>> table.history().save("pond.html")
+        """
+        views().save(self, path)

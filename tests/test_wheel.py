@@ -44,7 +44,7 @@ def test_every_file_of_the_package_is_inside_and_nothing_else(contents: set[str]
     }
     inside = {name for name in contents if ".dist-info/" not in name}
     assert {name for name in inside if not name.startswith("deltanb/tutorials/")} == package
-    assert {"deltanb/py.typed", "deltanb/notebook/style.css"} <= inside
+    assert {"deltanb/py.typed", "deltanb/notebook/style.css", "deltanb/notebook/timeline.css"} <= inside
 
 
 def lab_command(package: Path, folder: Path) -> str:

@@ -19,7 +19,6 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any
 
-from deltanb.notebook.drawing import chart
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import page as pages
 from deltanb.notebook.drawing.html import Markup
@@ -95,20 +94,21 @@ def _drawn(part: Any) -> Markup:
         return pages.facts(part)
     as_text = text(part)
     try:
-        entry = views.entry_of(part)
-        if entry.is_chart(part):
-            return pages.drawn(entry.drawings["svg"](part), as_text)
         return Markup(views.html_of(part, as_text))
     except Exception as error:
         return pages.said(_reason(part, error))
 
 
+def save(obj: Any, path: Any) -> None:
+    """Write the picture of an object to a file, as its ending says."""
+    from deltanb.notebook import saving
+
+    saving.save(obj, path)
+
+
 def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """What a notebook gets of an object: its forms, or its chart, and its buttons where it has some."""
+    """What a notebook gets of an object: its forms, and its buttons where it has some."""
     entry = views.entry_of(obj)
-    if entry.is_chart(obj):
-        spec, svg = (lambda: entry.drawings["spec"](obj)), (lambda: entry.drawings["svg"](obj))
-        return chart.chart_bundle(spec, svg, text(obj), include, exclude)
     forms = mimebundle(obj, include, exclude)
     if not entry.widget or options.display == "text" or (include and WIDGET not in include) or (
             WIDGET in (exclude or ())):

@@ -28,11 +28,12 @@ __all__ = ["CommitTimeline", "Mark", "Track"]
 class CommitTimeline(Displayable):
     """Transactions of a table, drawn over its versions.
 
-    ``tracks`` are the commits and the attempts that came to nothing, by version. In a notebook it is a
-    chart: a strip of all commits, on which dragging chooses versions, over a lane for each writer, where
-    a line leads from the version that a transaction read to the version it committed. The text names
+    ``tracks`` are the commits and the attempts that came to nothing, by version. In a notebook it has a
+    lane for each writer, where a line leads from the version that a transaction read to the version it
+    committed: dotted up to a circle where it lost a race and went on, dashed up to ✕ where it failed. Of a
+    long history there is a strip of all commits above, on which a click chooses versions. The text names
     the newest transactions. ``writers`` are those whose lanes come first, from top to bottom; the others
-    follow, those with most transactions first.
+    follow in the order of their first commits.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder, add
     >>> table = TableBuilder(MemoryStore("memory:///ducks")).create("id long")
@@ -120,13 +121,13 @@ class CommitTimeline(Displayable):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The chart as a Vega-Lite specification."""
+        """The timeline as a Vega-Lite specification."""
         spec: dict[str, Any] = views().drawing(self, "spec")
         return spec
 
     @property
     def chart(self) -> Any:
-        """The chart as an Altair object, to change or to save.
+        """The timeline as an Altair chart, to change.
 
         Raises:
             MissingDependency: Altair is not installed.
@@ -135,6 +136,6 @@ class CommitTimeline(Displayable):
 
     @property
     def svg(self) -> str:
-        """The chart as SVG: the newest versions, drawn without any tool."""
+        """The timeline as SVG: the newest versions, drawn without any tool."""
         svg: str = views().drawing(self, "svg")
         return svg

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 KINDS = ("append", "rewrite", "delete", "optimize", "schema")
 UNKNOWN_WRITER = "unknown writer"
+WHOLE_TABLE = "the whole table"  # in place of a condition
 MAX_NAME = 60  # characters of an operation, a writer or a table: nobody reads more of them in a picture
+
+MAX_PREDICATE = 80  # characters of a condition: what a tooltip shows on a line or two
 
 _KIND_OF = {
     "append": ("STREAMING UPDATE", "CREATE TABLE AS SELECT", "CONVERT", "CLONE", "COPY INTO"),
@@ -38,6 +41,7 @@ _KIND_OF = {
                  "REORG TABLE UPGRADE UNIFORM", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL"),
 }
 _KINDS_BY_OPERATION = {name: kind for kind, names in _KIND_OF.items() for name in names}
+_SPARK_ID = re.compile(r"#\d+L?\b")  # of a column, as Spark writes it: month#12
 _ENGINE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*")
 
 
@@ -56,7 +60,8 @@ class Track:
     ``lost`` are the versions of races it lost, ``None`` where nobody in this process saw them: a Delta
     log does not record them. ``outcome`` is as in the journal; ``reason`` the code of the error it failed
     with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes;
-    ``is_counted`` is False where nobody knows them any more.
+    ``is_counted`` is False where nobody knows them any more. ``predicate`` is its condition as SQL, or what
+    an attempt of this process read; empty where there is none.
     """
 
     version: int
@@ -74,6 +79,7 @@ class Track:
     lost: tuple[int, ...] | None = None
     reason: str | None = None
     is_counted: bool = True
+    predicate: str = ""
 
     @property
     def is_committed(self) -> bool:
@@ -149,7 +155,7 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
         kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
         added=added, removed=removed, written=written, gone=gone,
         time=whole_number(info.get("inCommitTimestamp")) or whole_number(info.get("timestamp")),
-        txn_id=info.get("txnId"),
+        txn_id=info.get("txnId"), predicate=predicate_of(info.get("operationParameters")),
     )
 
 
@@ -192,6 +198,35 @@ def kind_of(
     return "append" if operation.upper() == "WRITE" else "schema"
 
 
+def predicate_of(parameters: Any) -> str:
+    """The condition among an operation's parameters: some writers have it as a list in JSON, in brackets and
+    with the ids of Spark's columns, others as it was typed.
+
+    >>> predicate_of({"predicate": '["(month#12 = 6)"]'}), predicate_of({"predicate": "month = 6"})
+    ('month = 6', 'month = 6')
+    >>> predicate_of({"predicate": "[]"}), predicate_of(None)
+    ('', '')
+    """
+    found = units.parsed(parameters.get("predicate")) if isinstance(parameters, Mapping) else None
+    texts = found if isinstance(found, list) else [found]
+    return _condition(str(text) for text in texts if text not in (None, "", True))
+
+
+def _condition(texts: Iterable[str]) -> str:
+    parts = [_unbracketed(_SPARK_ID.sub("", text)) for text in texts]
+    return units.fit(units.clean(" AND ".join(parts)), MAX_PREDICATE)
+
+
+def _unbracketed(text: str) -> str:
+    """A condition without the brackets around the whole of it."""
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return _unbracketed(text[1:-1]) if char == ")" and at == len(text) - 1 else text
+    return text
+
+
 # -- attempts ----------------------------------------------------------------------------------
 
 
@@ -213,7 +248,8 @@ def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]
         track = found.get(version)
         if track is not None and track.txn_id in (None, attempt.txn_id):
             read = attempt.read_version if attempt.read_version >= 0 else None
-            found[version] = replace(track, lost=lost, read_version=read)
+            found[version] = replace(track, lost=lost, read_version=read,
+                                     predicate=track.predicate or _read_by(attempt))
     return sorted([*found.values(), *failed], key=lambda track: (track.version, track.is_committed))
 
 
@@ -229,8 +265,15 @@ def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
         added=len(added), removed=len(removed),
         written=sum(a.size or 0 for a in added), gone=sum(a.size or 0 for a in removed),
         txn_id=attempt.txn_id, outcome=attempt.outcome, lost=lost, reason=attempt.kind,
-        is_counted=attempt.prepared is not None,
+        is_counted=attempt.prepared is not None, predicate=_read_by(attempt),
     )
+
+
+def _read_by(attempt: Attempt) -> str:
+    """What an attempt read, as a condition; empty for a blind append."""
+    if attempt.read_whole_table or "TRUE" in attempt.reads:
+        return WHOLE_TABLE
+    return units.fit(units.clean(" OR ".join(dict.fromkeys(attempt.reads))), MAX_PREDICATE)
 
 
 def gone(log: LogReader, first: int, last: int) -> str:

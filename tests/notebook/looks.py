@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
+
+import altair
 
 from deltanb import formatting as units
 from deltanb.notebook import bundle
-from deltanb.notebook.drawing import html, text
+from deltanb.notebook.drawing import chart, html, text
 from deltanb.notebook.views import registry as views
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
-VOID = {"br", "hr", "img"}
+VOID = {"br", "hr", "img", "input"}
 BLOCKS = {"td", "th", "li", "p", "dt", "dd", "caption", "summary"}
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 COUNTED = re.compile(r"00000000-0000-4000-8000-[0-9a-f]{12}")
+ATTRIBUTES = {"class", "style", "open", "scope", "colspan", "aria-current",
+              "method", "type", "name", "title", "checked", "aria-label"}
 MACHINE = re.compile(r"(?<![\w<])/(?:tmp|home|var|Users)/")
 
 
@@ -82,21 +88,51 @@ def assert_consistent(obj: Any) -> Page:
     names = {tag for tag, _ in page.tags}
     assert not names & {"script", "link", "iframe", "img", "object"}
     attributes = {name for _, attrs in page.tags for name in attrs}
-    assert attributes <= {"class", "style", "open", "scope", "colspan", "aria-current"}, attributes
+    assert attributes <= ATTRIBUTES, attributes
     drawn = {name for _, attrs in page.drawn for name in attrs}
     assert not drawn & {"id", "href", "onclick", "onload", "style"}, drawn
-    assert {tag for tag, _ in page.drawn} <= {"svg", "title", "style", "rect", "path", "text", "circle"}
+    assert {tag for tag, _ in page.drawn} <= {"svg", "title", "style", "rect", "path", "text", "circle",
+                                              "g", "line", "tspan"}
     assert "http" not in html.stylesheet() and "@import" not in html.stylesheet()
     tags = [tag for tag, _ in page.tags]
     assert tags.count("caption") == tags.count("table")
     return page
 
 
+def drawn_forms(timeline: Any) -> tuple[str, dict[str, Any], str]:
+    """Text, Vega-Lite and SVG of a timeline, checked for what holds of all timelines."""
+    assert_consistent(timeline)
+    found = timeline._repr_mimebundle_()
+    assert set(found) == {"text/plain", "text/html"}
+    plain, spec, svg = found["text/plain"], timeline.spec, timeline.svg
+    altair.Chart.from_dict(spec)  # validates
+    ElementTree.fromstring(svg)
+    packed = json.dumps(spec, separators=(",", ":"))
+    assert len(packed) <= chart.MAX_BYTES
+    for form in (plain, packed, svg):
+        assert not ADDRESS.search(form) and not MACHINE.search(form)
+    return plain, spec, svg
+
+
+def assert_golden_drawing(timeline: Any, name: str, update: bool) -> None:
+    """All forms of a timeline are those of ``tests/golden``."""
+    assert_golden(timeline, name, update)
+    _, spec, svg = drawn_forms(timeline)
+    one_a_line = json.dumps(spec, ensure_ascii=False, separators=(",", ":")).replace("{", "\n{").lstrip()
+    for suffix, content in ((".json", one_a_line), (".svg", svg.replace("<", "\n<").lstrip())):
+        path = GOLDEN / f"{name}{suffix}"
+        if update:
+            path.write_text(content + "\n", "utf-8")
+        assert content + "\n" == path.read_text("utf-8"), f"{path.name} differs"
+
+
 def assert_golden(obj: Any, name: str, update: bool) -> None:
     """The forms are those of ``tests/golden``; ``--update-golden`` writes them anew."""
     forms = bundle.mimebundle(obj)
-    rich = COUNTED.sub("(id)", forms["text/html"].replace(html.stylesheet(), "(style.css)"))
-    blocks = "div|p|details|table|caption|thead|tbody|tr|dl|ol|ul|li|pre"
+    rich = COUNTED.sub("(id)", forms["text/html"])
+    for sheet in ("style.css", "timeline.css"):
+        rich = rich.replace(html.stylesheet(sheet), f"({sheet})")
+    blocks = "div|p|details|table|caption|thead|tbody|tr|dl|ol|ul|li|pre|form|input|g"
     rich = re.sub(rf"(?=<(?:{blocks})\b)", "\n", rich)
     for suffix, content in ((".txt", forms["text/plain"]), (".html", rich.lstrip("\n"))):
         path = GOLDEN / f"{name}{suffix}"

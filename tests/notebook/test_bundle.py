@@ -53,9 +53,10 @@ def test_untrusted_notebooks_show_the_text() -> None:
     assert ".dnb > .dnb-rich{display:block !important}" in html.stylesheet()
 
 
-def test_stylesheet_is_small_and_whole() -> None:
-    css = html.stylesheet()
-    assert len(css) < 7000  # of the 60 kB an output may have
+@pytest.mark.parametrize(("name", "most"), [("style.css", 7_500), ("timeline.css", 3_000)])
+def test_stylesheets_are_small_and_whole(name: str, most: int) -> None:
+    css = html.stylesheet(name)
+    assert len(css) < most  # of the 60 kB an output may have
     assert css.count("{") == css.count("}")
     assert "/*" not in css and "url(" not in css
 

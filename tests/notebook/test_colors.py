@@ -12,7 +12,7 @@ from deltanb.notebook.drawing import html
 
 TEXT_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
 SIGN_CONTRAST = 3.0  # WCAG 2.2, 1.4.11
-LEAST_DISTANCE = 29  # CIE76, over four kinds of sight; 2.3 is what an eye just notices
+LEAST_DISTANCE = 21.9  # CIE76, over four kinds of sight; 2.3 is what an eye just notices
 PALETTE = ("append", "rewrite", "delete", "optimize", "lost")
 # Machado et al. 2009, severity 1: what three kinds of colour blindness leave of linear RGB.
 SIGHTS = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 import deltanb as dn
-from deltanb.notebook.drawing import chart, html
+from deltanb.notebook.drawing import html
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.notebook import samples
@@ -46,25 +45,13 @@ def forms(name: str) -> dict[str, Any]:
     return found
 
 
-VIEWS = ("table", "snapshot", "history", "transaction", "conflict", "diff", "result")
-CHARTS = ("timeline",)
+VIEWS = ("table", "snapshot", "history", "transaction", "conflict", "diff", "result", "timeline")
 WIDGETS = ("stepper", "time travel")
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_view_is_html_and_text(name: str) -> None:
     assert set(forms(name)) == {HTML, TEXT}
-
-
-@pytest.mark.parametrize("name", CHARTS)
-def test_chart_has_no_html_which_hosts_would_show_instead(name: str) -> None:
-    found = forms(name)
-    assert set(found) == {VEGALITE, SVG, TEXT}
-    assert len(json.dumps(found[VEGALITE])) <= chart.MAX_BYTES
-    assert found[VEGALITE]["$schema"].endswith("/v5.20.1.json")
-    assert found[VEGALITE]["config"]["background"] == "transparent"
-    assert "url" not in json.dumps(found[VEGALITE]["datasets"])
-    assert "http" not in found[SVG].replace("http://www.w3.org/2000/svg", "")
 
 
 @pytest.mark.parametrize("name", WIDGETS)
@@ -74,7 +61,7 @@ def test_widget_has_a_picture_for_where_no_kernel_is(name: str) -> None:
     assert len(found[HTML].encode()) <= html.MAX_BYTES
 
 
-@pytest.mark.parametrize("name", (*VIEWS, *CHARTS, *WIDGETS))
+@pytest.mark.parametrize("name", (*VIEWS, *WIDGETS))
 @pytest.mark.parametrize("host", DRAWS)
 def test_every_host_has_more_than_nothing(host: str, name: str) -> None:
     found = forms(name)
@@ -83,7 +70,7 @@ def test_every_host_has_more_than_nothing(host: str, name: str) -> None:
     assert best != TEXT or DRAWS[host] == (TEXT,)
 
 
-@pytest.mark.parametrize("name", (*VIEWS, *CHARTS, *WIDGETS))
+@pytest.mark.parametrize("name", (*VIEWS, *WIDGETS))
 def test_text_alone_where_text_is_wanted(name: str) -> None:
     with dn.set_options(display="text"):
         assert set(forms(name)) == {TEXT}

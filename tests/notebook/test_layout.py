@@ -57,10 +57,12 @@ def test_lanes_share_no_row_and_keep_everything(found: list[tuple[str, int, int]
             assert owners[row] == {lane.name}
 
 
-def test_the_busiest_come_first_and_the_rest_share_a_lane() -> None:
-    spans = [Span(name, at, at + 1) for name in "abcd" for at in range("dbca".index(name) + 1)]
-    assert [lane.name for lane in layout.lanes(spans).lanes] == ["a", "c", "b", "d"]
+def test_who_ended_first_comes_first_and_those_with_fewest_share_a_lane() -> None:
+    spans = [Span(name, at + n, at + n + 1) for n, name in enumerate("abcd")
+             for at in range("dbca".index(name) + 1)]
+    assert [lane.name for lane in layout.lanes(spans).lanes] == ["a", "b", "c", "d"]
     assert [lane.name for lane in layout.lanes(spans, 3).lanes] == ["a", "c", "2 others"]
+    assert [lane.name for lane in layout.lanes(spans, owners="db").lanes] == ["d", "b", "a", "c"]
     assert layout.lanes([]).lanes == ()
 
 

@@ -12,13 +12,12 @@ from functools import cached_property
 from deltanb import formatting as units
 from deltanb.notebook.drawing import text
 from deltanb.notebook.drawing.timeline_scene import (
-    MAX_OPERATION,
     MAX_TEXT_ROWS,
     MAX_WRITER,
-    SESSION,
     Scene,
     files,
     reason,
+    retries,
 )
 from deltanb.observe.catalog_timeline import CatalogTrack
 from deltanb.observe.tracks import Track
@@ -30,7 +29,7 @@ class CatalogScene(Scene):
     """Everything drawn of some transactions of a catalog."""
 
     unit = "transaction"
-    tips = ("transaction", "read after", "table", "version", "operation", "by", "files", "retries")
+    tips = ("transaction", "read after", "table", "version", "operation", "by", "files", "retries", "lost to")
     label_gap = 8.0
 
     # -- words -----------------------------------------------------------------------------------
@@ -69,25 +68,35 @@ class CatalogScene(Scene):
                 f"{units.count(self.num_tables, 'table')}, {self.versions}")
 
     @property
-    def losses(self) -> str:
-        """What went wrong on the way, as far as this session knows."""
-        parts = []
-        if self.races:
-            parts.append(units.count(len(self.races), "race") + " lost")
-        if self.failed:
-            failed = len({track.txn_id for track in self.failed})
-            parts.append(units.count(failed, "transaction") + " failed")
-        return f"{', '.join(parts)} ({SESSION})" if parts else ""
+    def num_failed(self) -> int:
+        """How many transactions committed nothing, of however many tables."""
+        return len({track.txn_id for track in self.failed})
 
     @property
     def axis(self) -> str:
         """What the lanes show, below them."""
-        title = "transaction: from the one after which it read; its tables are tied"
-        return f"{title}; dashed up to ✕, lost" if self.losses else title
+        return "a line leads from the transaction after which it read to its own; its tables are tied"
 
     def place(self, at: int) -> str:
         """A transaction by its number."""
         return f"transaction {at}"
+
+    def tick(self, at: int) -> str:
+        """Its number alone."""
+        return str(at)
+
+    def winner(self, track: Track, at: int) -> Track | None:
+        """What the transaction that won did to the same table."""
+        return self._by_place.get((at, track.writer))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[int, str], Track]:
+        return {(track.version, track.writer): track for track in self.commits}
+
+    def whose(self, track: Track) -> str:
+        """Which table it moved, and by whom."""
+        assert isinstance(track, CatalogTrack)
+        return " ".join(filter(None, ("on", track.writer, track.pointer, f"by {track.who}")))
 
     def tip(self, track: Track) -> dict[str, str]:
         """What its tooltip says of a table in a transaction."""
@@ -96,7 +105,7 @@ class CatalogScene(Scene):
         return {
             "transaction": str(track.version), "read after": read, "table": track.writer,
             "version": track.pointer, "operation": track.operation, "by": track.who, "files": files(track),
-            "retries": "not seen" if track.lost is None else str(len(track.lost)),
+            "retries": retries(track), "lost to": "; ".join(self.lost_to(track)) or "nobody",
         }
 
     @property
@@ -140,11 +149,7 @@ class CatalogScene(Scene):
         tied = ([track for track in group if id(track) in shown] for group in self.groups)
         return [list(group) for group in tied if len(group) > 1]
 
-    def label(self, track: Track) -> str:
-        """What stands beside its line: the table's version and what was done."""
+    def doing(self, track: Track) -> str:
+        """The table's version and what was done."""
         assert isinstance(track, CatalogTrack)
-        operation = units.fit(track.operation, MAX_OPERATION)
-        if not track.is_committed:
-            return f"{operation} failed"
-        counted = f" {files(track)}" if track.added or track.removed else ""
-        return f"{track.pointer} {operation}{counted}".lstrip()
+        return f"{track.pointer} {super().doing(track)}".lstrip()

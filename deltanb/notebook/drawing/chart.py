@@ -120,8 +120,8 @@ def color(name: str) -> str:
 # No grey has 4.5:1 on white and on black, and a picture cannot know what it is laid on: it brings its
 # ground. Attributes give the light scheme where styles are taken away; the sheet gives the dark one, as
 # an image of its own by the system's scheme, inside of a page by the page's.
-_DARK = "--g:#111;--t:#e6e6e6;--m:#a0a0a0;--l:#444"
-_LIGHT = "--g:#fff;--t:#1f2328;--m:#57606a;--l:#d0d7de"
+_DARK = "--g:#111;--t:#e6e6e6;--m:#a0a0a0;--x:#ff8f4a;--l:#444"
+_LIGHT = "--g:#fff;--t:#1f2328;--m:#57606a;--x:#a33f00;--l:#d0d7de"
 _STYLE = (
     f".dnb-svg{{{_LIGHT};font:12px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}"
     f"@media (prefers-color-scheme:dark){{.dnb-svg:root,html:not([theme],[data-theme]) "
@@ -129,9 +129,11 @@ _STYLE = (
     ":is(html[theme=dark],html[data-theme=dark],[data-jp-theme-light=false],body[data-theme=dark],"
     f"body.vscode-dark) .dnb-svg{{{_DARK}}}"
     ".dnb-svg .g{fill:var(--g)}.dnb-svg text{fill:var(--t)}.dnb-svg .m{fill:var(--m)}"
-    ".dnb-svg .l{stroke:var(--l)}"
+    ".dnb-svg .x{fill:var(--x)}.dnb-svg .l{stroke:var(--l)}.dnb-svg .k-lost{stroke:var(--m)}"
+    ".dnb-svg .k-failed{fill:var(--x);stroke:var(--x)}"
+    ".dnb-svg .h{stroke-width:16px;stroke-linecap:round}"
 )
-_LIGHT_FILL = {"g": "#ffffff", "m": "#57606a"}
+LIGHT_FILL = {"g": "#ffffff", "m": "#57606a", "x": "#a33f00"}
 
 
 def element(name: str, content: str = "", **attributes: Any) -> str:
@@ -148,13 +150,13 @@ def element(name: str, content: str = "", **attributes: Any) -> str:
     return f"<{name}{pairs}>{content}</{name}>" if content else f"<{name}{pairs}/>"
 
 
-def label(text: Any, x: float, y: float, muted: bool = False, **attributes: Any) -> str:
+def label(text: Any, x: float | str, y: float, muted: bool = False, **attributes: Any) -> str:
     """Words in a picture, legible on its ground in either scheme.
 
     >>> label("a < b", 1, 2)
     '<text x="1" y="2" fill="#1f2328">a &lt; b</text>'
     """
-    tone = {"cls": "m", "fill": _LIGHT_FILL["m"]} if muted else {"fill": "#1f2328"}
+    tone = {"cls": "m", "fill": LIGHT_FILL["m"]} if muted else {"fill": "#1f2328"}
     return element("text", escape(units.clean(text), quote=False), x=x, y=y, **tone, **attributes)
 
 
@@ -169,7 +171,7 @@ def picture(width: float, height: float, sentence: str, parts: Iterable[str]) ->
     Whoever calls this shows the sentence as well.
     """
     ground = element("rect", x=.5, y=.5, width=width - 1, height=height - 1, rx=6, cls="g l",
-                     fill=_LIGHT_FILL["g"], stroke="#d0d7de")
+                     fill=LIGHT_FILL["g"], stroke="#d0d7de")
     said = escape(units.clean(sentence))
     return element(
         "svg", f"<title>{said}</title><style>{_STYLE}</style>{ground}{''.join(parts)}",

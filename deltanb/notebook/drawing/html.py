@@ -21,6 +21,7 @@ from deltanb.notebook.views.model import Inline, Section, Table, View, plain, sp
 from deltanb.options import options
 from deltanb.safe_text import safe
 
+COMMON = "style.css"
 MAX_BYTES = 60_000  # an output is saved in the notebook and parsed at every opening
 LEAST_SHARE = 0.005  # below it, tables are left out: headings and summaries are what counts
 MAX_SPAN = 400  # characters of one run of text: the width of a cell, several times over
@@ -37,7 +38,7 @@ class Markup(str):
 Child = str | Markup | None
 
 
-def tag(name: str, *children: Child | Iterable[Child], cls: str = "", **attributes: str) -> Markup:
+def tag(name: str, /, *children: Child | Iterable[Child], cls: str = "", **attributes: str) -> Markup:
     """An element; text is escaped, markup is not, ``None`` is left out.
 
     >>> tag("b", "<x>", cls="dnb-ok")
@@ -96,12 +97,15 @@ def part(*children: Child | Iterable[Child], cls: str = "") -> Markup:
     return tag("div", *children, cls=f"dnb-part {cls}".rstrip())
 
 
-def document(rich: Markup, text: str) -> str:
-    """One output: stylesheet, the text for those who see no stylesheet, the rich form."""
+def document(rich: Markup, text: str, sheets: Iterable[str] = ()) -> str:
+    """One output: stylesheet, the text for those who see no stylesheet, the rich form.
+
+    ``sheets`` are the names of stylesheets that it needs beside the common one.
+    """
     plain = " dnb-plain" if options.colors == "plain" else ""
     return tag(
         "div",
-        tag("style", Markup(stylesheet())),
+        tag("style", Markup("".join(map(stylesheet, (COMMON, *sheets))))),
         tag("pre", text, cls="dnb-text"),
         tag("div", rich, cls="dnb-rich", style="display:none"),
         cls="dnb" + plain,
@@ -209,10 +213,10 @@ def _row(row: Iterable[Inline], is_marked: bool, unfolded: Iterable[Table] = ())
     return tag("tr", [tag("td", cell) for cell in cells], cls="dnb-mark" if is_marked else "")
 
 
-@lru_cache(maxsize=1)
-def stylesheet() -> str:
-    """``style.css`` without its comments and spare spaces: every output carries it."""
-    css = files("deltanb.notebook").joinpath("style.css").read_text(encoding="utf-8")
+@lru_cache(maxsize=4)
+def stylesheet(name: str = COMMON) -> str:
+    """A stylesheet without its comments and spare spaces: outputs carry it. The common one is in all."""
+    css = files("deltanb.notebook").joinpath(name).read_text(encoding="utf-8")
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
     css = re.sub(r"\s+", " ", css)
     css = re.sub(r" ?([{};,]) ?", r"\1", css)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_BINS = 400  # bars of a strip: fewer than two pixels each say nothing, and 10,000 are 7 MB of JSON
-MAX_BARS = 2_500  # of all kinds, up and down: some 140 kB of JSON where they count millions of files
+MAX_BARS = 1_000  # of all kinds, up and down: some 15 kB of a picture that has 60
 MAX_IN_LANES = 200  # transactions in lanes: what a reader can follow, and some 60 kB of JSON
 MAX_LANES = 12  # writers with a lane of their own; what remains shares one
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -78,18 +78,26 @@ class Lanes:
 
 
 def lanes(spans: Sequence[Span], most: int = MAX_LANES, owners: Sequence[str] = ()) -> Lanes:
-    """The spans in lanes by owner: ``owners`` as they stand, then those with most spans; owners beyond
-    ``most`` share the last.
+    """The spans in lanes by owner: ``owners`` as they stand, then whoever's first span ends first; beyond
+    ``most``, those with fewest spans share the last lane.
 
-    >>> placed = lanes([Span("b", 0, 1), Span("a", 1, 3), Span("a", 2, 4)])
+    >>> placed = lanes([Span("b", 0, 2), Span("a", 1, 3), Span("a", 2, 4)])
     >>> placed.rows, [lane.name for lane in placed.lanes]
-    ((2, 0, 1), ['a', 'b'])
-    >>> [lane.name for lane in lanes([Span("b", 0, 1), Span("a", 1, 3)], owners=["c", "b"]).lanes]
-    ['b', 'a']
+    ((0, 1, 2), ['b', 'a'])
+    >>> [lane.name for lane in lanes([Span("b", 0, 1), Span("a", 1, 3)], owners=["c", "a"]).lanes]
+    ['a', 'b']
+    >>> [lane.name for lane in lanes([Span("abcaca"[n], n, n + 1) for n in range(6)], most=2).lanes]
+    ['a', '2 others']
     """
     counts = Counter(span.owner for span in spans)
     place = {name: at for at, name in enumerate(owners)}
-    order = sorted(counts, key=lambda name: (place.get(name, len(place)), -counts[name], name))
+    first_end: dict[str, float] = {}
+    for span in spans:
+        first_end[span.owner] = min(span.end, first_end.get(span.owner, span.end))
+    order = sorted(counts, key=lambda name: (place.get(name, len(place)), first_end[name], name))
+    if len(order) > most:
+        own = set(sorted(order, key=lambda name: -counts[name])[: most - 1])
+        order = [name for name in order if name in own] + [name for name in order if name not in own]
     lane_of = {name: min(at, most - 1) for at, name in enumerate(order)}
     names = order[:most]
     if len(order) > most:

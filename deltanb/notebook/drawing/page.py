@@ -22,14 +22,15 @@ _STYLE = (
     ".facts{display:grid;grid-template-columns:8em 1fr;margin:0}"
     ".facts dt{color:light-dark(#57606a,#a0a0a0)}.facts dd{margin:0;overflow-wrap:anywhere}"
     "pre,code{font:13px/1.5 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
-    ".said,.words pre{margin:0;padding:10px 14px;border:1px solid light-dark(#d0d7de,#444);border-radius:6px;"
-    "white-space:pre-wrap;overflow-wrap:anywhere}.words summary{cursor:pointer;margin:8px 0}"
-    ".drawn{overflow-x:auto}.drawn svg{max-width:100%;height:auto}"
+    ".said{margin:0;padding:10px 14px;border:1px solid light-dark(#d0d7de,#444);border-radius:6px;"
+    "white-space:pre-wrap;overflow-wrap:anywhere}"
 )
 
 
-def page(title: str, parts: Iterable[tuple[str, Markup]]) -> str:
+def page(title: str, parts: Iterable[tuple[str, Markup]], is_headed: bool = True) -> str:
     """A whole HTML document without its first line: the title, and what stands below each heading.
+
+    ``is_headed``: the title stands above all; it is in any case what a browser calls the page.
 
     >>> "<h1>a &lt; b</h1>" in page("a < b", [("", Markup("<p>c</p>"))])
     True
@@ -40,7 +41,8 @@ def page(title: str, parts: Iterable[tuple[str, Markup]]) -> str:
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
         tag("title", clean(title)), tag("style", Markup(_STYLE)))
-    return f'<html lang="en"><head>{head}</head><body>{tag("h1", clean(title))}{join(body)}</body></html>\n'
+    heading = tag("h1", clean(title)) if is_headed else ""
+    return f'<html lang="en"><head>{head}</head><body>{heading}{join(body)}</body></html>\n'
 
 
 def facts(pairs: Mapping[str, str]) -> Markup:
@@ -52,9 +54,3 @@ def facts(pairs: Mapping[str, str]) -> Markup:
 def said(text: str) -> Markup:
     """Text as it is."""
     return tag("pre", safe(text), cls="said")
-
-
-def drawn(svg: str, text: str) -> Markup:
-    """A drawing, and the same in words."""
-    words = tag("details", tag("summary", "The same in words"), tag("pre", text), cls="words")
-    return join(tag("div", Markup(svg), cls="drawn"), words)

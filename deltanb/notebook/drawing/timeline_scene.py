@@ -6,19 +6,24 @@ What it does not know: Vega-Lite, SVG, logs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
 from deltanb import formatting as units
 from deltanb.notebook.drawing import layout, text
-from deltanb.observe.tracks import KINDS, Mark, Track
+from deltanb.observe.tracks import KINDS, WHOLE_TABLE, Mark, Track
 
 SESSION = "attempts seen in this session"
 MAX_TEXT_ROWS = 10  # transactions named in the text form
 MAX_OPERATION = 22  # characters of an operation beside a line
-LOG_FROM = 50  # times the usual bar that the tallest one is: beside it the usual ones would vanish
+MAX_SIGNS = 100  # ○ and ✕ each above a strip: more would lie on each other
+MAX_CONDITION = 24  # characters of a condition beside a line
+LOG_FROM = 12  # times the usual bar that the tallest one is: beside it the usual ones would be a few pixels
+ENDS = {"failed": "failed, nothing was written", "abandoned": "given up, nothing was written",
+        "unknown": "nobody knows whether it was committed"}
+SMALL = 30  # transactions that are seen at one glance, without a strip of all of them above
 MAX_LABELLED = 12  # transactions up to which each one's doing stands beside its line
 MAX_LOST = 3  # versions of lost races named one by one on a line of text
 MAX_CROSSES = 600  # ✕ in the lanes: where everyone loses all the time, each line has its last ones
@@ -37,11 +42,11 @@ class Scene:
     marks: Mapping[int | str | None, Mark] = field(default_factory=dict)
     title: str = ""
     writers: Sequence[str] = ()
-    """Whose lanes come first, from top to bottom; by default those with most transactions."""
+    """Whose lanes come first, from top to bottom; then whoever committed first."""
     unit: ClassVar[str] = "version"
     """What the axis counts."""
     tips: ClassVar[tuple[str, ...]] = (
-        "version", "read version", "operation", "writer", "files", "bytes", "retries")
+        "version", "read version", "operation", "writer", "predicate", "files", "bytes", "retries", "lost to")
     """What a tooltip says of a transaction."""
     label_gap: ClassVar[float] = 0.0
     """Pixels that the words above a line end before its sign."""
@@ -60,8 +65,21 @@ class Scene:
 
     @cached_property
     def races(self) -> list[int]:
-        """The versions that some transaction tried to commit and lost to another."""
-        return [version for track in self.tracks for version in track.lost or ()]
+        """The versions that some transaction tried to commit, lost to another, and then committed another."""
+        return [version for track in self.commits for version in track.lost or ()]
+
+    @cached_property
+    def order(self) -> list[str]:
+        """Whose lanes come first, from top to bottom: those asked for, then by the first commit."""
+        firsts = {track.writer: track.version for track in reversed(self.tracks)}
+        firsts |= {track.writer: track.version for track in reversed(self.commits)}
+        return [*self.writers, *sorted(firsts.keys() - set(self.writers), key=lambda name: (
+            firsts[name], name))]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all of it is seen at one glance."""
+        return len(self.tracks) <= SMALL
 
     @property
     def versions(self) -> str:
@@ -83,10 +101,15 @@ class Scene:
         """What went wrong on the way, as far as this process knows; empty if nothing did."""
         parts = []
         if self.races:
-            parts.append(units.count(len(self.races), "race") + " lost")
-        if self.failed:
-            parts.append(units.count(len(self.failed), "transaction") + " failed")
+            parts.append(units.count(len(self.races), "race") + " lost on the way")
+        if self.num_failed:
+            parts.append(units.count(self.num_failed, "transaction") + " failed")
         return f"{', '.join(parts)} ({SESSION})" if parts else ""
+
+    @property
+    def num_failed(self) -> int:
+        """How many transactions committed nothing."""
+        return len(self.failed)
 
     @property
     def sentence(self) -> str:
@@ -119,11 +142,14 @@ class Scene:
     @property
     def axis(self) -> str:
         """What the lanes show, below them."""
-        title = "version: a line leads from the version read to the version committed"
-        return f"{title}; dashed up to ✕, a race lost" if self.losses else title
+        return "a line leads from the version that was read to the version that was committed"
 
     def place(self, at: int) -> str:
         """A place on the axis, by its name."""
+        return f"v{at}"
+
+    def tick(self, at: int) -> str:
+        """The same in the few letters that an axis has room for."""
         return f"v{at}"
 
     def tip(self, track: Track) -> dict[str, str]:
@@ -131,10 +157,52 @@ class Scene:
         read = "not recorded" if track.read_version is None else f"v{track.read_version}"
         return {
             "version": f"v{track.version}", "read version": read, "operation": track.operation,
-            "writer": track.writer, "files": files(track),
+            "writer": track.writer, "predicate": track.predicate or "none", "files": files(track),
             "bytes": f"+{units.size(track.written)} −{units.size(track.gone)}",
-            "retries": "not seen" if track.lost is None else str(len(track.lost)),
+            "retries": retries(track), "lost to": "; ".join(self.lost_to(track)) or "nobody",
         }
+
+    def told(self, track: Track) -> list[str]:
+        """All of a transaction, in a few lines of words."""
+        who = f"{track.operation} {self.whose(track)}"
+        read = "" if track.read_version is None else f", read {self.place(track.read_version)}"
+        if track.is_committed:
+            lines = [f"{self.place(track.version)}: {who}{read}"]
+        else:
+            lines = [f"{who}{read}: {ENDS.get(track.outcome, track.outcome)}",
+                     f"{self.failure(track)} at {self.place(track.version)}"]
+        if track.predicate:
+            lines.append(f"{'reads' if track.predicate == WHOLE_TABLE else 'where'} {track.predicate}")
+        if track.is_counted and track.is_committed:
+            lines.append(f"{files(track)} files, +{units.size(track.written)} −{units.size(track.gone)}")
+        on = "; went on" if track.is_committed else ""
+        return [*lines, *(f"lost {one}{on}" for one in self.lost_to(track))]
+
+    def whose(self, track: Track) -> str:
+        """By whom a transaction is."""
+        return f"by {track.writer}"
+
+    def lost_to(self, track: Track) -> list[str]:
+        """The last races that a transaction lost, each with who won it."""
+        return [f"{self.place(at)}{self._won_by(track, at)}" for at in track.crosses[-MAX_LOST:]]
+
+    def failure(self, track: Track) -> str:
+        """Why a transaction failed, and whose commit it met."""
+        winner = self.winner(track, track.version)
+        end = reason(track) or track.outcome
+        return f"{end} {self.whose(winner)}" if winner is not None and track.reason else end
+
+    def winner(self, track: Track, at: int) -> Track | None:
+        """The commit that a transaction lost a race to."""
+        return self._by_version.get(at)
+
+    @cached_property
+    def _by_version(self) -> dict[int, Track]:
+        return {track.version: track for track in self.commits}
+
+    def _won_by(self, track: Track, at: int) -> str:
+        winner = self.winner(track, at)
+        return "" if winner is None else f" to {winner.operation} {self.whose(winner)}"
 
     def note(self, track: Track) -> str:
         """The races that a transaction lost, and why it failed; empty where there is neither."""
@@ -144,8 +212,8 @@ class Scene:
             lost = f"{units.count(len(races), 'race')}, v{races[0]} to v{races[-1]}"
         if track.is_committed:
             return f"after losing {lost}" if lost else ""
-        end = reason(track) or track.outcome
-        return f"{end}, lost {lost}" if lost else end
+        before = f", after losing {lost}" if races and races != (track.version,) else ""
+        return f"{self.failure(track)}{before}"
 
     # -- places ----------------------------------------------------------------------------------
 
@@ -182,10 +250,19 @@ class Scene:
 
     @cached_property
     def lost(self) -> list[tuple[int, int, int]]:
-        """The strip's ✕: (first version, last version, races lost there)."""
-        places = [at for track in self.tracks for at in track.crosses]
-        places += [at for at, mark in self.marks.items() if mark.sign == "✕" and isinstance(at, int)]
-        return layout.bins((at for at in places if self.first <= at <= self.last), self.first, self.bin)
+        """The strip's ○: (first version, last version, races lost on the way there)."""
+        return self._binned(self.races)
+
+    @cached_property
+    def ends(self) -> list[tuple[int, int, int]]:
+        """The strip's ✕: (first version, last version, transactions that failed there, or would have)."""
+        failed = [track.version for track in self.failed]
+        failed += [at for at, mark in self.marks.items() if mark.sign == "✕" and isinstance(at, int)]
+        return self._binned(failed)
+
+    def _binned(self, places: Iterable[int]) -> list[tuple[int, int, int]]:
+        wide = max(self.bin, layout.bin_width(self.first, self.last, MAX_SIGNS))
+        return layout.bins((at for at in places if self.first <= at <= self.last), self.first, wide)
 
     @cached_property
     def shown(self) -> list[Track]:
@@ -243,7 +320,7 @@ class Scene:
     @cached_property
     def lanes(self) -> layout.Lanes:
         """Where the transactions stand in the lanes."""
-        return layout.lanes([self.span(track) for track in self.shown], owners=self.writers)
+        return layout.lanes([self.span(track) for track in self.shown], owners=self.order)
 
     @property
     def ties(self) -> list[list[Track]]:
@@ -289,14 +366,33 @@ class Scene:
 
     def label(self, track: Track) -> str:
         """What stands beside its line, where there is room."""
-        operation = units.fit(track.operation, MAX_OPERATION)
-        return f"{operation} {files(track)}" if track.added or track.removed else operation
+        return " ".join(filter(None, (self.doing(track), self.counts(track))))
+
+    def doing(self, track: Track) -> str:
+        """What a transaction does, in a word or two."""
+        return units.fit(track.operation, MAX_OPERATION)
+
+    def counts(self, track: Track) -> str:
+        """The files that it added and removed; empty where there are none."""
+        counts = (("+", track.added), ("−", track.removed))
+        return " ".join(f"{sign}{units.number(n)}" for sign, n in counts if n)
+
+    def condition(self, track: Track) -> str:
+        """Its condition, as far as there is room for one in a picture."""
+        return "" if track.predicate == WHOLE_TABLE else units.fit(track.predicate, MAX_CONDITION)
 
     @cached_property
     def kinds(self) -> list[str]:
         """The kinds there are, in the order of the legend."""
         there = {track.kind for track in self.commits}
         return [kind for kind in KINDS if kind in there]
+
+    @property
+    def legend(self) -> dict[str, str]:
+        """The signs there are, and what they mean."""
+        found = {kind: kind for kind in self.kinds}
+        found |= {"lost": "race lost, went on"} if self.races else {}
+        return found | ({"failed": "failed"} if self.failed else {})
 
 
 def files(track: Track) -> str:
@@ -308,6 +404,15 @@ def files(track: Track) -> str:
     if not track.is_counted:
         return "not kept"
     return f"+{units.number(track.added)} −{units.number(track.removed)}"
+
+
+def retries(track: Track) -> str:
+    """How many races it lost, as far as anybody saw.
+
+    >>> retries(Track(1, 0, "DELETE", "analyst", "delete"))
+    'not seen'
+    """
+    return "not seen" if track.lost is None else str(len(track.lost))
 
 
 def reason(track: Track) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from deltanb import formatting as units
 from deltanb.notebook.drawing.chart import NEUTRAL, color
-from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene, reason
+from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene
 from deltanb.observe.tracks import KINDS, Track
 
 WIDTH = 640  # pixels; with the writers' names, what a cell of JupyterLab has beside an open side bar
@@ -28,11 +28,12 @@ CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
 WORDS = {"type": "text", "style": "guide-label", "filled": False, "strokeWidth": 0, "baseline": "middle"}
 """Words in the colour of the host's theme: an unfilled text is given none of its own."""
 BESIDE = 8  # pixels right of its signs that what failed is tied: another one landed at the same place
-BAR = 40  # pixels a bar is wide at most
+BAR = 10  # pixels a bar is wide at most
 WHOLE: dict[str, Any] = {
     "format": "d", "tickMinStep": 1, "labelExpr": "datum.value % 1 ? '' : datum.label",
     "tickOpacity": {"condition": {"test": "datum.value % 1 === 0", "value": 1}, "value": 0}}
 """Versions and files are whole numbers: on an axis of one or two, the smallest step alone leaves halves."""
+_TIP_LOST = [{"field": "text", "title": "lost"}]
 X = {"type": "quantitative", "scale": {"domain": {"param": "window"}, "nice": False, "zero": False}}
 
 
@@ -41,8 +42,9 @@ def draw(scene: Scene) -> dict[str, Any]:
     return {
         "title": {"text": f"{scene.table}: {scene.headline}", "anchor": "start", "fontSize": 14,
                   "subtitle": [*filter(None, (scene.losses, scene.title)),
-                               "; ".join(filter(None, (f"drag across the strip to choose {scene.unit}s",
-                                                       scene.older)))]},
+                               *filter(None, ("; ".join(filter(None, (
+                                   f"drag across the strip to choose {scene.unit}s" if scene.is_cut else "",
+                                   scene.older))),))]},
         "datasets": _data(scene),
         "vconcat": [_strip(scene), _lanes(scene)],
         "spacing": 12,
@@ -83,8 +85,6 @@ def _strip(scene: Scene) -> dict[str, Any]:
     window = {"name": "window", "select": select}
     if scene.is_cut:
         window["value"] = {"x": list(scene.window)}
-    cross = {"type": "point", "shape": CROSS, "size": 40, "stroke": color("lost"), "strokeWidth": 1.5,
-             "opacity": 1}
     dot = {"type": "point", "size": 14, "filled": True, "shape": "diamond"}
     return {
         "width": WIDTH, "height": STRIP,
@@ -99,9 +99,9 @@ def _strip(scene: Scene) -> dict[str, Any]:
              "transform": [{"filter": "datum.y == datum.z"}, *_unpacked(scene),
                            {"calculate": "(datum.a + datum.b) / 2", "as": "a"}],
              "mark": dot, "encoding": {"y": y, "color": _color(scene)}},
-            {"data": {"name": "lost"}, "mark": cross,
-             "encoding": {"y": {"value": -6},
-                          "tooltip": [{"field": "text", "title": "lost"}]}},
+            *({"data": {"name": "lost"}, "mark": _end(failed, 40), "transform": [_those(failed)],
+               "encoding": {"y": {"value": -6}, "tooltip": [{"field": "text", "title": "lost"}]}}
+              for failed in (False, True)),
         ],
     }
 
@@ -133,21 +133,22 @@ def _lanes(scene: Scene) -> dict[str, Any]:
     def layer(data: str, mark: dict[str, Any], **encoding: Any) -> dict[str, Any]:
         return {"data": {"name": data}, "mark": {"clip": True, **mark}, "encoding": encoding}
 
-    cross = {"type": "point", "shape": CROSS, "size": 90, "stroke": color("lost"), "strokeWidth": 2,
-             "opacity": 1}
     layers = [
         layer("ends", {"type": "rule", "opacity": 0}, x=x),  # what is in view where nothing is chosen
         layer("edges", {"type": "rule", "color": NEUTRAL, "opacity": 0.3, "clip": False}),
         layer("tracks", {"type": "rule", "strokeWidth": 2.5}, x={**x, "field": "from"},
               x2={"field": "v"}, color=color_of, tooltip=tips),
         *([_tie(layer, x, is_lost) for is_lost in (False, True)] if scene.ties else []),
-        layer("dashed", {"type": "rule", "strokeWidth": 2, "strokeDash": [4, 3], "color": color("lost")},
-              x={**x, "field": "s"}, x2={"field": "v"}),
+        *({**layer("dashed", {"type": "rule", "strokeWidth": 2, "strokeDash": [6, 4] if failed else [1, 4],
+                              "color": color("lost") if failed else NEUTRAL},
+                   x={**x, "field": "s"}, x2={"field": "v"}), "transform": [_those(failed)]}
+          for failed in (False, True)),
         layer("tracks", {"type": "point", "filled": True, "size": 80, "opacity": 1}, x=x, color=color_of,
               shape={"field": "kind", "type": "nominal", "title": None,
                      "scale": {"domain": scene.kinds, "range": [SHAPES[kind] for kind in scene.kinds]}},
               tooltip=tips),
-        layer("crosses", cross, x=x, tooltip=[{"field": "text", "title": "lost"}]),
+        *({**layer("crosses", _end(failed, 90), x=x, tooltip=_TIP_LOST), "transform": [_those(failed)]}
+          for failed in (False, True)),
         layer("names", {**WORDS, "align": "right", "clip": False}, x={"value": -8}, text={"field": "name"}),
     ]
     if scene.marks:
@@ -173,6 +174,17 @@ def _lanes(scene: Scene) -> dict[str, Any]:
     return {"width": WIDTH, "height": height, "encoding": {"y": y}, "layer": layers}
 
 
+def _end(is_failed: bool, size: int) -> dict[str, Any]:
+    """A bold ✕ where a transaction failed; a hollow circle where it lost a race and went on."""
+    look = {"shape": CROSS, "stroke": color("lost"), "strokeWidth": 3} if is_failed else {
+        "shape": "circle", "stroke": NEUTRAL, "strokeWidth": 2, "fill": "transparent"}
+    return {"type": "point", "size": size, "opacity": 1, **look}
+
+
+def _those(is_failed: bool) -> dict[str, str]:
+    return {"filter": "datum.failed" if is_failed else "!datum.failed"}
+
+
 def _tie(layer: Callable[..., dict[str, Any]], x: dict[str, Any], is_lost: bool) -> dict[str, Any]:
     """Lines between what is one transaction: dashed where that came to nothing."""
     mark = {"type": "rule", "strokeWidth": 2, "color": color("lost") if is_lost else NEUTRAL,
@@ -188,8 +200,10 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
     low, high = scene.domain
     data: dict[str, list[dict[str, Any]]] = {
         "bars": _bars(scene),
-        "lost": [{"a": (first + last) / 2, "text": _lost_in(scene, first, last, races)}
-                 for first, last, races in scene.lost],
+        "lost": [{"a": (first + last) / 2, "text": _lost_in(scene, first, last, count, failed),
+                  "failed": failed}
+                 for failed, places in ((False, scene.lost), (True, scene.ends))
+                 for first, last, count in places],
         "names": [{"y": lane.middle, "name": units.fit(lane.name, MAX_WRITER)}
                   for lane in scene.lanes.lanes],
         "edges": [{"y": lane.first - 0.5 - scene.clearance} for lane in scene.lanes.lanes[1:]],
@@ -204,9 +218,12 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
         if track.is_committed:
             data["tracks"].append({**place, **_line(scene, track)})
         at = scene.crosses(track)
-        data["crosses"] += [{"v": version, "y": row, "text": _lost(scene, track, version)} for version in at]
+        data["crosses"] += [
+            {"v": version, "y": row, "text": _lost(scene, track, version),
+             "failed": not track.is_committed and version == track.version} for version in at]
         if at:
-            data["dashed"].append({"s": track.start, "v": at[-1], "y": row})
+            data["dashed"].append(
+                {"s": track.start, "v": at[-1], "y": row, "failed": not track.is_committed})
         mark = scene.mark(track)
         if mark is not None:
             data["marks"].append({**place, "words": scene.remark(mark), "text": f"{mark.sign} {mark.words}",
@@ -236,10 +253,14 @@ def _ties(scene: Scene) -> dict[str, list[dict[str, Any]]]:
 
 
 def _lost(scene: Scene, track: Track, version: int) -> str:
-    end = "" if track.is_committed or version != track.version else f": {reason(track) or track.outcome}"
-    return f"{scene.place(version)}{end}"
+    """What the tooltip says of a race lost, or of a transaction that failed: all that is known of it."""
+    if track.is_committed or version != track.version:
+        winner = scene.winner(track, version)
+        return scene.place(version) + (f" to {winner.operation} {scene.whose(winner)}" if winner else "")
+    return "; ".join(scene.told(track))
 
 
-def _lost_in(scene: Scene, first: int, last: int, races: int) -> str:
+def _lost_in(scene: Scene, first: int, last: int, count: int, is_failed: bool) -> str:
+    what = f"{count} failed" if is_failed else f"{units.count(count, 'race')} lost on the way"
     where = scene.place(first) if first == last else f"{scene.place(first)} to {scene.place(last)}"
-    return f"{units.count(races, 'race')} at {where}"
+    return f"{what}, {where}"

@@ -55,8 +55,6 @@ class Entry:
     html: Callable[[Any, str], str] = html.render
     drawings: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     """Pictures beside text and HTML, by name: what draws them."""
-    is_chart: Callable[[Any], bool] = lambda obj: False
-    """Whether the object goes out as a chart, of its drawings \"spec\" and \"svg\", in place of HTML."""
     sentence: Callable[[Any], str] | None = None
     """What stands beside the picture as text where it is shown for an error: no times, no file names."""
     widget: str = ""
@@ -122,10 +120,9 @@ _ENTRIES: dict[str, Entry] = {
     "CommitStepper": Entry(stepper_forms.stepper, stepper_forms.to_text, stepper_forms.to_html,
                            widget="deltanb.notebook.widgets.stepper"),
     "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
-    "CommitTimeline": Entry(timeline_view.view, drawings=timeline_view.DRAWINGS,
-                            is_chart=timeline_view.is_chart),
-    "CatalogTimeline": Entry(timeline_view.catalog, drawings=timeline_view.CATALOG_DRAWINGS,
-                             is_chart=timeline_view.is_chart),
+    "CommitTimeline": Entry(timeline_view.view, html=timeline_view.to_html, drawings=timeline_view.DRAWINGS),
+    "CatalogTimeline": Entry(timeline_view.catalog, html=timeline_view.to_html,
+                             drawings=timeline_view.CATALOG_DRAWINGS),
     "VacuumResult": Entry(vacuum.view),
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),

@@ -8,11 +8,12 @@ What it does not know: where things stand (``timeline_scene``), how they are dra
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from deltanb import formatting as units
 from deltanb.errors import MissingDependency
-from deltanb.notebook.drawing import chart
+from deltanb.notebook.drawing import chart, html
 from deltanb.notebook.drawing.catalog_scene import CatalogScene
 from deltanb.notebook.drawing.timeline_scene import Scene
 from deltanb.notebook.views.model import View
@@ -28,7 +29,7 @@ def view(timeline: Any) -> View:
     lines = [*filter(None, (scene.losses, scene.title)), *scene.rows]
     if len(scene.tracks) == 1:
         lines.append("one transaction so far: a second one makes a timeline")
-    return View("Timeline", scene.table, tuple(marks), tuple(lines))
+    return Drawn("Timeline", scene.table, tuple(marks), tuple(lines), scene=_drawn(scene))
 
 
 def catalog(timeline: Any) -> View:
@@ -38,13 +39,29 @@ def catalog(timeline: Any) -> View:
         return View("Timeline", scene.table, ("no transactions",), tuple(filter(None, (scene.title,))))
     marks = [scene.versions, units.count(scene.num_transactions, "transaction"),
              units.count(scene.num_tables, "table")]
-    return View("Timeline", scene.table, tuple(marks),
-                (*filter(None, (scene.losses, scene.title)), *scene.rows))
+    return Drawn("Timeline", scene.table, tuple(marks),
+                 (*filter(None, (scene.losses, scene.title)), *scene.rows), scene=_drawn(scene))
 
 
-def is_chart(timeline: Any) -> bool:
-    """Whether there is something to compare; of less, a sentence says it."""
-    return len(timeline.tracks) > 1
+def _drawn(scene: Scene) -> Scene | None:
+    return scene if len(scene.tracks) > 1 else None
+
+
+@dataclass(frozen=True)
+class Drawn(View):
+    """A view with the scene that its HTML draws."""
+
+    scene: Scene | None = None
+
+
+def to_html(view: View, text: str) -> str:
+    """The drawing, where there is something to compare; of less, a sentence says it."""
+    scene = view.scene if isinstance(view, Drawn) else None
+    if scene is None:
+        return html.render(view, text)
+    from deltanb.notebook.drawing.timeline_html import render
+
+    return render(scene, text)
 
 
 def _scene(timeline: Any) -> Scene:

@@ -1,0 +1,112 @@
+"""Two ways to draw one picture: as wide as its cell, or of a width of its own.
+
+What lives here: where shares of a width become places: percentages in a page, which its own width turns into
+pixels; pixels in a file. How wide words are, as far as that can be known without setting them.
+What it does not know: what is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from deltanb.notebook.drawing.chart import LIGHT_FILL as _LIGHT
+from deltanb.notebook.drawing.chart import color, element
+
+FONT = 12  # pixels: the smallest letters of a picture
+NARROW = frozenset("iljtfrI.,:;'|!()[]{}\"/\\ ")
+WIDE = frozenset("MWmw%@—…+−=<>≥≤✕○")
+LETTERS = {"narrow": 4.8, "usual": 7.3, "capital": 8.3, "wide": 10.2}
+"""Pixels a letter of 12 takes in DejaVu Sans, the widest of the fonts that pages use."""
+
+
+class Pen(Protocol):
+    """Draws at places that are shares of a width, from 0 to 1."""
+
+    def x(self, share: float) -> str:
+        """A place, as an attribute."""
+
+    def sign(self, share: float, y: float, path: str, **attributes: Any) -> str:
+        """A shape that keeps its form, around a place."""
+
+    def look(self, tone: str) -> dict[str, Any]:
+        """What gives a mark its colour: that of a kind, ``lost`` or ``failed``."""
+
+    def bars(self, marks: list[tuple[float, float, float]], height: float, wide: float) -> str:
+        """Upright bars: (place, from, to), each of the same share of the width."""
+
+
+class Fluid:
+    """As wide as the element it is in."""
+
+    def x(self, share: float) -> str:
+        """A percentage.
+
+        >>> Fluid().x(0.25), Fluid().x(1 / 3)
+        ('25%', '33.3%')
+        """
+        return _number(100 * share) + "%"
+
+    def sign(self, share: float, y: float, path: str, **attributes: Any) -> str:
+        """A drawing of its own, whose middle is at the place."""
+        return element("svg", element("path", d=path, **attributes), x=self.x(share), y=y or None)
+
+    def look(self, tone: str) -> dict[str, Any]:
+        """A class of the stylesheet, by which a colour is that of the page's theme."""
+        return {"cls": f"k-{tone}"}
+
+    def bars(self, marks: list[tuple[float, float, float]], height: float, wide: float) -> str:
+        """Stretched with the width."""
+        d = "".join(f"M{_number(1000 * at)} {_number(low)}V{_number(high)}" for at, low, high in marks)
+        path = element("path", d=d, fill="none", stroke_width=f"{1000 * wide:.1f}")
+        return element("svg", path, width="100%", height=height, viewBox=f"0 0 1000 {height:g}",
+                       preserveAspectRatio="none")
+
+
+class Fixed:
+    """Of so many pixels."""
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+
+    def x(self, share: float) -> str:
+        """Pixels.
+
+        >>> Fixed(640).x(0.25)
+        '160'
+        """
+        return _number(share * self.width)
+
+    def sign(self, share: float, y: float, path: str, **attributes: Any) -> str:
+        """A shape moved to its place."""
+        return element("path", d=path, transform=f"translate({self.x(share)} {_number(y)})", **attributes)
+
+    def look(self, tone: str) -> dict[str, Any]:
+        """Attributes for hosts without styles, and the class that turns them for the dark scheme."""
+        drawn = {"lost": _LIGHT["m"], "failed": _LIGHT["x"]}.get(tone) or color(tone)
+        return {"cls": f"k-{tone}", "fill": drawn, "stroke": drawn, "stroke_width": 2}
+
+    def bars(self, marks: list[tuple[float, float, float]], height: float, wide: float) -> str:
+        """One path."""
+        d = "".join(f"M{self.x(at)} {_number(low)}V{_number(high)}" for at, low, high in marks)
+        return element("path", d=d, fill="none", stroke_width=f"{wide * self.width:.1f}")
+
+
+def width_of(words: str, size: float = FONT) -> float:
+    """How many pixels words take at most.
+
+    >>> width_of("WRITE +1") < width_of("UPDATE +1 −1") < 100
+    True
+    """
+    return sum(map(_letter, words)) * size / FONT
+
+
+def _letter(char: str) -> float:
+    if char in NARROW:
+        return LETTERS["narrow"]
+    if char in WIDE or ord(char) > 0x2E00:
+        return LETTERS["wide"] * (1.2 if ord(char) > 0x2E00 else 1)
+    return LETTERS["capital" if char.isupper() else "usual"]
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,191 @@
+"""The timeline as HTML: as wide as its cell, in the page's font and colours.
+
+What lives here: what stands around the lanes (heading, legend, writers' names, the strip on which windows of
+a long history are chosen), and how much of it fits into an output.
+What it does not know: where lines stand (``timeline_lanes``), which words are said (``timeline_scene``).
+
+There is no script. A long history is drawn in windows, each behind a radio button that lies over its part
+of the strip: the one that is chosen shows. Of a small one there are two drawings, and the page shows the one
+that its width has room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from deltanb import formatting as units
+from deltanb.notebook.drawing import html, layout
+from deltanb.notebook.drawing.chart import element
+from deltanb.notebook.drawing.html import Markup, tag
+from deltanb.notebook.drawing.pens import Fluid, width_of
+from deltanb.notebook.drawing.timeline_lanes import AXIS, Lanes, sign
+from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene
+from deltanb.notebook.drawing.timeline_strip import Strip
+from deltanb.observe.tracks import Track
+
+SHEET = "timeline.css"
+WIDE, NARROW = 760, 440  # pixels of a cell from which on a drawing is shown; timeline.css has the first, too
+NAME = 15  # pixels: 13, and bold
+FOOT, CHOICE = 1_000, 250  # bytes kept for the words below, and for the button of a window
+ROOM = 14  # pixels of a line of words
+BESIDE = 34  # pixels beside names and lanes
+NAMES = (70, 170)  # pixels that names get, at least and at most
+NARROW_NAMES = 110  # in a narrow cell
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some transactions, and the places that they are drawn over."""
+
+    tracks: Sequence[Track]
+    low: float
+    high: float
+
+    def words(self, scene: Scene) -> str:
+        """The places in words."""
+        return f"{scene.tick(round(self.low + 0.5))} to {scene.tick(round(self.high - 0.5))}"
+
+
+def windows(scene: Scene) -> list[Window]:
+    """The parts of a history that are drawn one at a time, oldest first."""
+    shown = scene.shown
+    start, last = min(track.start for track in shown), scene.last
+    if scene.is_small:
+        return [Window(shown, start, last)]
+    first = min(track.version for track in shown)
+    size = -(-(last - first + 1) // -(-(last - first + 1) // layout.WINDOW))
+    found = []
+    for low in range(first, last + 1, size):
+        tracks = [track for track in shown if low <= track.version < low + size]
+        found.append(Window(tracks, low - 0.5, min(low + size, last + 1) - 0.5))
+    return [window for window in found if window.tracks]
+
+
+def render(scene: Scene, text: str) -> str:
+    """The timeline as an output; of a long history the newest windows, as many as fit."""
+    names = min(NAMES[1], max(NAMES[0], *(
+        width_of(units.fit(name, MAX_WRITER), NAME) + 6 for name in {track.writer for track in scene.shown})))
+    strip = Markup("") if scene.is_small else _strip(scene, names)
+    room = html.MAX_BYTES - FOOT - _bytes(html.document(
+        html.join(html.part(*_head(scene)), strip), text, [SHEET]))
+    found: list[Window] = []
+    drawn: list[Markup] = []
+    for window in reversed(windows(scene)):
+        window, lanes = _fitting(scene, window, names, room if not drawn else None)
+        room -= _bytes(lanes) + CHOICE
+        if drawn and room < 0:
+            break
+        found.append(window)
+        drawn.append(lanes)
+    if len(found) > 1:
+        drawn = [html.join(_choice(scene, window), tag("div", lanes, cls="dnb-window"))
+                 for window, lanes in zip(found, drawn, strict=True)]
+        drawn[0] = Markup(drawn[0].replace("<input ", "<input checked ", 1))
+    style = f"--n:{names:.0f}px;--m:{min(names, NARROW_NAMES):.0f}px"
+    # Buttons of a form are one group; method="dialog" sends nothing anywhere.
+    around = ("form", {"method": "dialog"}) if len(found) > 1 else ("div", {})
+    body = tag(around[0], strip, *drawn, cls="dnb-tl", style=style, **around[1])
+    return html.document(
+        html.join(html.part(*_head(scene)), body, html.part(*_foot(scene, found))), text, [SHEET])
+
+
+def _fitting(scene: Scene, window: Window, names: float, room: int | None) -> tuple[Window, Markup]:
+    """A window drawn; with fewer transactions where there is no room for all."""
+    drawn = html.join(_drawings(scene, window, names))
+    while room is not None and _bytes(drawn) > room and len(window.tracks) > 1:
+        window = replace(window, tracks=window.tracks[len(window.tracks) // 2 :])
+        drawn = html.join(_drawings(scene, window, names))
+    return window, drawn
+
+
+def _bytes(drawn: str) -> int:
+    return len(drawn.encode("utf-8", "replace"))
+
+
+# -- around it -----------------------------------------------------------------------------------
+
+
+def _head(scene: Scene) -> Iterator[Markup]:
+    yield tag("p", tag("span", "Timeline", cls="dnb-muted"), " ",
+              tag("b", units.clean(scene.table), cls="dnb-name"), " ", scene.headline)
+    if scene.losses:
+        said, _, seen = scene.losses.partition(" (")
+        lost, _, failed = said.rpartition(", ") if scene.num_failed else (said, "", "")
+        yield tag("p", lost, ", " if lost and failed else None,
+                  tag("b", failed, cls="dnb-warn") if failed else None,
+                  tag("span", f" ({seen}", cls="dnb-muted"))
+    if scene.title:
+        yield tag("p", units.clean(scene.title))
+    yield tag("p", *_legend(scene), cls="dnb-keys")
+
+
+def _legend(scene: Scene) -> Iterator[Markup]:
+    for kind, words in scene.legend.items():
+        yield tag("span", _key(kind), f" {words} ")
+
+
+def _key(kind: str) -> Markup:
+    pen = Fluid()
+    drawn = element("g", sign(pen, kind, 0), **pen.look(kind))
+    return Markup(element("svg", drawn, viewBox="-8 -8 16 16", width=16, height=16, cls="dnb-key"))
+
+
+def _foot(scene: Scene, found: Sequence[Window]) -> Iterator[Markup]:
+    said = scene.axis
+    if not scene.is_small and scene.is_log:
+        said += "; the strip counts files on a log scale"
+    if len(found) > 1:
+        said += f"; click on the strip, or use the arrow keys on it, to see other {scene.unit}s"
+    yield tag("p", said, cls="dnb-muted")
+    first = min(track.version for track in found[-1].tracks)
+    if first > scene.first:
+        yield tag("p", f"lanes hold {scene.place(first)} and later; timeline(start, end) shows others",
+                  cls="dnb-muted")
+
+
+# -- the drawings --------------------------------------------------------------------------------
+
+
+def _strip(scene: Scene, names: float) -> Markup:
+    low, high = scene.first - 0.5, scene.last + 0.5
+    strip = Strip(scene, low, high, WIDE - names - BESIDE)
+    beside = [tag("span", words, style=f"top:{y - ROOM:.0f}px") for y, words in strip.words]
+    if all(abs(y - 7 - strip.zero) > ROOM for y, _ in strip.words):
+        beside.append(tag("span", "files", style=f"top:{strip.zero - 7:.0f}px"))
+    return tag("div", tag("div", beside, cls="dnb-scale"),
+               _plot(scene.sentence, strip.height, strip.draw(Fluid())), cls="dnb-strip",
+               style=f"height:{strip.height}px")
+
+
+def _choice(scene: Scene, window: Window) -> Markup:
+    """The button that shows a window: it lies over its part of the strip."""
+    low, high = scene.first - 0.5, scene.last + 0.5
+    start, wide = (window.low - low) / (high - low), (window.high - window.low) / (high - low)
+    words = window.words(scene)
+    button = tag("input", cls="dnb-pick", type="radio", name="window", title=words,
+                 style=f"--f:{start:.4f};--w:{wide:.4f}", **{"aria-label": words})
+    return Markup(button.removesuffix("</input>"))
+
+
+def _drawings(scene: Scene, window: Window, names: float) -> Iterator[Markup]:
+    narrow = NARROW - min(names, NARROW_NAMES) - BESIDE
+    if not scene.is_small:
+        yield _lanes(scene, window, narrow, "")
+        return
+    yield _lanes(scene, window, WIDE - names - BESIDE, "dnb-wide")
+    yield _lanes(scene, window, narrow, "dnb-narrow")
+
+
+def _lanes(scene: Scene, window: Window, width: float, cls: str) -> Markup:
+    lanes = Lanes(scene, window.tracks, window.low, window.high, width)
+    bands = [
+        tag("div", tag("b", units.fit(units.clean(band.name), MAX_WRITER)), cls="dnb-band",
+            style=f"height:{band.height:g}px") for band in lanes.bands]
+    drawn = _plot(scene.sentence, lanes.height + AXIS, lanes.draw(Fluid()))
+    return tag("div", bands, drawn, cls=f"dnb-lanes {cls}".rstrip())
+
+
+def _plot(sentence: str, height: float, parts: Iterator[str]) -> Markup:
+    return Markup(element("svg", "".join(parts), cls="dnb-plot", height=height, role="img",
+                          aria_label=units.clean(sentence)))

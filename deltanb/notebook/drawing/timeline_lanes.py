@@ -1,0 +1,239 @@
+"""The lanes of a timeline drawn: a band for each writer, and in it a line for each transaction.
+
+What lives here: where lines and words stand in a given width, so that none lies on another, and their marks:
+a filled sign is a commit, a small dot the version it read, dotted up to a hollow circle a race that was lost
+before it went on, dashed up to a bold ✕ a transaction that failed.
+What it does not know: which words are said (``timeline_scene``), what is around the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from deltanb import formatting as units
+from deltanb.notebook.drawing import layout
+from deltanb.notebook.drawing.chart import LIGHT_FILL, element, label
+from deltanb.notebook.drawing.pens import Pen, width_of
+from deltanb.notebook.drawing.timeline_scene import MAX_LABELLED, Scene
+from deltanb.observe.tracks import Track
+
+ROW, LABELLED_ROW = 20, 40  # pixels: a line alone, and one with words above it
+BAND = 6  # pixels that a band has beside its rows
+ABOVE = 9  # pixels from a line up to the foot of its words
+BESIDE = 12  # pixels from the middle of a sign to the words at its side
+APART = 14  # pixels between words and the sign before them on a row
+TICK = 46  # pixels that a version takes on the axis
+AXIS = 24  # pixels of the axis below the lanes
+MANY_ROWS = 3  # times as many rows as lanes: words that would need more are left to the tooltips
+SIGNS = {
+    "rewrite": "M-4-4h8v8h-8z", "delete": "M-5-3.5h10l-5 8.5z", "optimize": "M-5 3.5h10l-5-8.5z",
+    "schema": "M0-5l5 5l-5 5l-5-5z",
+}  # fmt: skip
+CIRCLE = 4.5  # pixels: the radius of an append, and of a race lost
+CROSS = "M-5-5L5 5M-5 5L5-5"
+Parts = list[tuple[str, str]]
+"""Words with their tones: "" as they are, "m" muted, "x" bad news."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words at a place, and from where to where they reach in pixels."""
+
+    parts: Parts
+    at: float
+    anchor: str
+    left: float
+    right: float
+    aside: float = 0
+    """Pixels from the place to the words."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A transaction with its words: above its line, and beside its end."""
+
+    track: Track
+    start: float
+    end: float
+    above: Words | None
+    beside: Words | None
+
+
+@dataclass(frozen=True)
+class Band:
+    """The lane of a writer, in pixels from the top."""
+
+    name: str
+    top: float
+    height: float
+
+
+class Lanes:
+    """Transactions of a scene, over the places from ``low`` to ``high``, for a width of so many pixels."""
+
+    def __init__(self, scene: Scene, tracks: Sequence[Track], low: float, high: float, width: float) -> None:
+        self.scene, self.low, self.high, self.width = scene, low, high, width
+        self.has_words = sum(bool(self._notes(track)) for track in tracks) <= MAX_LABELLED
+        self.is_labelled = scene.is_small
+        self.lines, self.rows = self._packed(tracks)
+        if self.is_labelled and self.rows.height > max(MAX_LABELLED, MANY_ROWS * len(self.rows.lanes)):
+            self.is_labelled = False
+            self.lines, self.rows = self._packed(tracks)
+        self.row = LABELLED_ROW if self.is_labelled else ROW
+        self.bands = [
+            Band(lane.name, lane.first * self.row + at * BAND, lane.height * self.row + BAND)
+            for at, lane in enumerate(self.rows.lanes)]
+        self.height = sum(band.height for band in self.bands)
+
+    def share(self, at: float) -> float:
+        """Where a place is, from 0 to 1; what lies before is at 0."""
+        return 0.5 if self.high == self.low else max(0.0, (at - self.low) / (self.high - self.low))
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def _packed(self, tracks: Sequence[Track]) -> tuple[list[Line], layout.Lanes]:
+        lines = [self._line(track) for track in tracks]
+        return lines, layout.lanes([self._span(line) for line in lines], owners=self.scene.order)
+
+    def _line(self, track: Track) -> Line:
+        end = self.share(track.version)
+        notes = self._notes(track) if self.has_words or not track.is_committed else []
+        beside = self._beside(notes, self.share(track.start), end)
+        if not self.is_labelled:
+            return Line(track, self.share(track.start), end, None, beside)
+        parts = [(self.scene.doing(track), ""), (self.scene.condition(track), ""),
+                 (self.scene.counts(track) if track.is_committed else "", "m")]
+        above = self._above([*parts, *(notes if beside is None else [])], end)
+        return Line(track, self.share(track.start), end, above, beside)
+
+    def _notes(self, track: Track) -> Parts:
+        mark = self.scene.mark(track)
+        notes = [] if track.is_committed else [(self.scene.failure(track), "x")]
+        return [*notes, (f"{mark.sign} {mark.words}", "")] if mark is not None else notes
+
+    def _beside(self, notes: Parts, start: float, end: float) -> Words | None:
+        """Right of its sign; where there is no room and no line of words above, left of its beginning."""
+        if not notes:
+            return None
+        x, width = end * self.width + BESIDE, _width(notes)
+        if x + width <= self.width:
+            return Words(notes, end, "start", x, x + width, BESIDE)
+        x = start * self.width - BESIDE
+        if self.is_labelled or x < width:
+            return None
+        return Words(notes, start, "end", x - width, x, -BESIDE)
+
+    def _above(self, parts: Parts, end: float) -> Words:
+        """Up to its sign where there is room to the left, else from it on, else from the edge."""
+        parts = [part for part in parts if part[0]]
+        while len(parts) > 1 and _width(parts) > self.width:
+            quiet = [at for at, (_, tone) in enumerate(parts) if tone == "m"]
+            del parts[quiet[0] if quiet else 1 if len(parts) > 2 else 0]
+        x, width = end * self.width, _width(parts)
+        if x >= width:
+            return Words(parts, end, "end", x - width, x)
+        if x + width <= self.width:
+            return Words(parts, end, "start", x, x + width)
+        return Words(parts, 0, "start", 0, width)
+
+    def _span(self, line: Line) -> layout.Span:
+        start, end = line.start * self.width, line.end * self.width
+        for words in (line.above, line.beside):
+            if words is not None:
+                start, end = min(start, words.left - APART), max(end, words.right)
+        return layout.Span(line.track.writer, start, end)
+
+    # -- marks -----------------------------------------------------------------------------------
+
+    def draw(self, pen: Pen) -> Iterator[str]:
+        """Guides, ties, the lines of the transactions, and the axis below."""
+        ticks = [at for at in layout.ticks(self.low, self.scene.last, max(2, int(self.width // TICK)))
+                 if at <= self.high]
+        for at in ticks:
+            x = pen.x(self.share(at))
+            yield element("line", x1=x, x2=x, y1=0, y2=self.height + 4, cls="l", stroke="#d0d7de")
+        yield from self._ties(pen)
+        for row in sorted(set(self.rows.rows)):
+            lines = [self._track(pen, line) for line, its in zip(self.lines, self.rows.rows, strict=True)
+                     if its == row]
+            yield element("g", "".join(lines), transform=f"translate(0 {self._y(row):g})")
+        for at in ticks:
+            yield label(self.scene.tick(at), pen.x(self.share(at)), self.height + 18, muted=True,
+                        text_anchor="middle")
+
+    def _y(self, row: int) -> float:
+        band = next(at for at, lane in enumerate(self.rows.lanes) if row < lane.first + lane.height)
+        down = 0.68 if self.is_labelled else 0.5  # the words are above the line
+        return (row + down) * self.row + (band + 0.5) * BAND
+
+    def _ties(self, pen: Pen) -> Iterator[str]:
+        places = {id(line.track): (pen.x(line.end), self._y(row))
+                  for line, row in zip(self.lines, self.rows.rows, strict=True)}
+        for tied in self.scene.ties:
+            at = [places[id(track)] for track in tied if id(track) in places]
+            if len(at) > 1:
+                rows = [y for _, y in at]
+                is_whole = tied[0].is_committed
+                yield element("g", element("line", x1=at[0][0], x2=at[0][0], y1=min(rows), y2=max(rows),
+                                           stroke_dasharray=None if is_whole else "6 4"),
+                              **pen.look("lost" if is_whole else "failed"))
+
+    def _track(self, pen: Pen, line: Line) -> str:
+        track, end = line.track, pen.x(line.end)
+        said = element("title", escape("\n".join(map(units.clean, self.scene.told(track))), quote=False))
+        parts = [said, element("line", cls="h", x1=pen.x(line.start), x2=end, opacity=0),
+                 *self._path(pen, line)]
+        drawn = element("g", "".join(parts), **pen.look(track.kind if track.is_committed else "failed"))
+        words = [_drawn(line.above, pen, -ABOVE), _drawn(line.beside, pen, 4)]
+        mark = self.scene.mark(track)
+        ring = element("circle", cx=end, r=9) if mark is not None and mark.sign == "✕" else ""
+        return drawn + (element("g", ring, **{**pen.look("failed"), "cls": "k-failed o"}) if ring else "") \
+            + "".join(words)
+
+    def _path(self, pen: Pen, line: Line) -> Iterator[str]:
+        """From the version read to its end, by way of the races it lost."""
+        track = line.track
+        on_the_way = [at for at in self.scene.crosses(track) if track.is_committed or at != track.version]
+        lost = [self.share(at) for at in on_the_way if at >= self.low]
+        turn = lost[-1] if lost else line.start
+        end, begin = pen.x(line.end), pen.x(line.start)
+        if track.start < track.version and track.start >= self.low:
+            yield element("circle", cx=begin, r=1.5)
+        if not track.is_committed:
+            yield element("line", x1=begin, x2=end, stroke_dasharray="6 4")
+        elif turn > line.start:
+            yield element("line", x1=begin, x2=pen.x(turn), stroke_dasharray=".1 5", stroke_linecap="round")
+        if track.is_committed and turn < line.end:
+            yield element("line", x1=pen.x(turn), x2=end)
+        if lost:
+            yield element("g", "".join(sign(pen, "lost", at) for at in lost), **pen.look("lost"))
+        yield sign(pen, track.kind if track.is_committed else "failed", line.end)
+
+
+def sign(pen: Pen, kind: str, at: float, y: float = 0) -> str:
+    """The sign of a kind; ``lost`` is a race lost on the way, ``failed`` a transaction that failed."""
+    down: float | None = y or None
+    if kind == "append":
+        return element("circle", cx=pen.x(at), r=CIRCLE, cy=down)
+    if kind == "lost":
+        return element("circle", cx=pen.x(at), r=CIRCLE, cy=down, cls="g", fill="#ffffff")
+    if kind == "failed":
+        return pen.sign(at, y, CROSS, stroke_width=3.5)
+    return pen.sign(at, y, SIGNS[kind])
+
+
+def _width(parts: Parts) -> float:
+    return width_of(" ".join(words for words, _ in parts if words))
+
+
+def _drawn(words: Words | None, pen: Pen, y: float) -> str:
+    if words is None:
+        return ""
+    parts = [escape(units.clean(text), quote=False) if not tone else
+             element("tspan", escape(units.clean(text), quote=False), cls=tone, fill=LIGHT_FILL[tone],
+                     font_weight=600 if tone == "x" else None)
+             for text, tone in words.parts]
+    return element("text", " ".join(parts), x=pen.x(words.at), y=y, fill="#1f2328", dx=words.aside or None,
+                   text_anchor="end" if words.anchor == "end" else None)

@@ -1,0 +1,87 @@
+"""The strip of a timeline drawn: all its commits as bars, files added upwards and files removed downwards.
+
+What lives here: how high and wide the bars are, and the signs above them.
+What it does not know: the lanes below, which part of it they show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from deltanb import formatting as units
+from deltanb.notebook.drawing import layout
+from deltanb.notebook.drawing.chart import element
+from deltanb.notebook.drawing.pens import Pen
+from deltanb.notebook.drawing.timeline_lanes import sign
+from deltanb.notebook.drawing.timeline_scene import Scene
+
+HEIGHT = 64  # pixels of the bars
+SIGNS = 18  # pixels above them
+WIDEST = 10  # pixels of a bar where there are few
+FILLED = 0.7  # of its place that a bar fills
+LEAST = 3  # pixels of a bar that counts anything
+
+
+class Strip:
+    """All commits of a scene, over the places from ``low`` to ``high``, for a width of so many pixels."""
+
+    height = HEIGHT + SIGNS
+
+    def __init__(self, scene: Scene, low: float, high: float, width: float) -> None:
+        self.scene, self.low, self.high = scene, low, high
+        self.most = max((bar.high for bar in scene.bars), default=0)
+        self.least = min((bar.low for bar in scene.bars), default=0)
+        self.bar = min(WIDEST / width, FILLED * scene.bin / (high - low))
+        """The share of the width that a bar has."""
+
+    @property
+    def zero(self) -> float:
+        """Where nothing is counted, in pixels from the top."""
+        return SIGNS + self._y(0)
+
+    @property
+    def words(self) -> list[tuple[float, str]]:
+        """What stands beside it, and where: the largest counts, and how they grow."""
+        said: list[tuple[float, str]] = [(SIGNS + 8, f"+{units.number(self.most)}")] if self.most else []
+        said += [(SIGNS + HEIGHT, f"−{units.number(-self.least)}")] if self.least else []
+        return said
+
+    def share(self, at: float) -> float:
+        """Where a place is, from 0 to 1."""
+        return (at - self.low) / (self.high - self.low)
+
+    def _y(self, files: float) -> float:
+        high, low = self._size(self.most), self._size(self.least)
+        return (high - self._size(files)) / (high - low or 1) * HEIGHT
+
+    def _size(self, files: float) -> float:
+        return math.copysign(math.log1p(abs(files)), files) if self.scene.is_log else files
+
+    def draw(self, pen: Pen) -> Iterator[str]:
+        """The bars, the line that they stand on, the signs above."""
+        bars = []
+        for kind in self.scene.kinds:
+            marks = [self._bar(bar) for bar in self.scene.bars if bar.kind == kind]
+            if marks:
+                bars.append(element("g", pen.bars(marks, HEIGHT, self.bar), **pen.look(kind)))
+        yield element("g", "".join(bars), transform=f"translate(0 {SIGNS})")
+        yield element("line", x1=0, x2=pen.x(1), y1=self.zero, y2=self.zero, cls="l", stroke="#d0d7de")
+        for kind, places in (("lost", self.scene.lost), ("failed", self.scene.ends)):
+            for first, last, count in places:
+                at = self.share((first + last) / 2)
+                y = SIGNS / 2 - (0 if kind == "failed" else 1)
+                said = element("title", self._said(kind, first, last, count))
+                yield element("g", said + sign(pen, kind, at, y), **pen.look(kind))
+
+    def _bar(self, bar: layout.Bar) -> tuple[float, float, float]:
+        low, high = self._y(bar.low), self._y(bar.high)
+        if low - high < LEAST:  # a commit of no files is there, too
+            middle = (low + high) / 2
+            low, high = min(HEIGHT, middle + LEAST / 2), max(0, middle - LEAST / 2)
+        return self.share((bar.first + bar.last) / 2), low, high
+
+    def _said(self, kind: str, first: int, last: int, count: int) -> str:
+        what = units.count(count, "race") + " lost on the way" if kind == "lost" else f"{count} failed"
+        where = self.scene.place(first)
+        return f"{what}, {where}" if first == last else f"{what}, {where} to {self.scene.place(last)}"
