@@ -6,8 +6,8 @@ somebody goes through them in order.
 What it does not know: how keys are ordered and found (``key_index``), locks, transactions, writing.
 
 The key columns of all files are read once, and kept in order beside each row's place; rows are read by
-their places when they are asked for. In a large table whose keys have not been asked for in order, a single
-key is looked for as a scan would do it: by partitions, statistics of files and those of row groups.
+their places when they are asked for. In a large table whose keys have not been asked for in order, the first
+single keys are looked for as a scan would do it: by partitions, statistics of files and those of row groups.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ MAX_READ_FILES = 256
 """Files whose key columns are read for a single key: each takes some 0.15 ms, a scan some milliseconds."""
 MAX_READ_BYTES = 16 << 20
 """The same, of their size: the key columns of so much are read in some tens of milliseconds."""
+MAX_SCANS = 64
+"""Each scan makes reading the keys worth as much again, up to so many times: a gigabyte of files then."""
 GROWTH = 8
 """So many times as many rows as the last time are fetched when somebody goes on to the next key."""
 MAX_FETCHED_ROWS = 4096
@@ -145,7 +147,7 @@ class KeyedRows:
             DataFileNotFound, InvalidTable: a file that is gone or damaged; the message names it.
         """
         key = self.normal(key_values)
-        index = self._at_hand()
+        index = self._at_hand(key)
         if index is None:
             return [_row(batch, place) for _, batch, place in self._search(key)]
         start, stop = index.span(key)
@@ -157,7 +159,7 @@ class KeyedRows:
         """The partition of a key's first row: its values as texts, as the log has them, in the order of the
         partition columns. None where there is no row."""
         key = self.normal(key_values)
-        index = self._at_hand()
+        index = self._at_hand(key)
         if index is None:
             files = [file for file, _, _ in self._search(key)]
         else:
@@ -194,14 +196,22 @@ class KeyedRows:
                 self._older = self._index
             return self._index
 
-    def _at_hand(self) -> KeyIndex | None:
-        """As :meth:`_ready`; None where reading the keys is more than a scan for one of them."""
-        return self._ready() if self._index is not None or self._is_small else None
+    def _at_hand(self, key: Key | None = None) -> KeyIndex | None:
+        """As :meth:`_ready`; None where a scan for the key is less than reading all keys, or done already."""
+        if self._index is None:
+            if key is not None and rank(key) in self._searched:
+                return None
+            files, size = self._unread
+            worth = min(MAX_SCANS, 1 + self._kept.scans)
+            if files > MAX_READ_FILES * worth or size > MAX_READ_BYTES * worth:
+                return None
+        return self._ready()
 
     @cached_property
-    def _is_small(self) -> bool:
+    def _unread(self) -> tuple[int, int]:
+        """Number and size of the files whose keys are to be read."""
         files = self._older.to_read(self.snapshot)
-        return files.num_rows <= MAX_READ_FILES and (pc.sum(files["size"]).as_py() or 0) <= MAX_READ_BYTES
+        return files.num_rows, pc.sum(files["size"]).as_py() or 0
 
     def _fetched(self, index: KeyIndex, start: int, stop: int) -> list[tuple[pa.RecordBatch, int]]:
         """The rows from a place to another one, of one key; with those behind them where keys are asked for
@@ -212,7 +222,7 @@ class KeyedRows:
         if found is None:
             most = min(MAX_FETCHED_ROWS, max(1, MAX_FETCHED_BYTES * len(index) // (self._size or 1)))
             end = min(len(index), max(stop, start + min(count, most)))
-            read = self._read(index.where(start, end))
+            read = self._read([*wanted, *self._kept.lacking(index.where(stop, end))])
             self._kept.keep(read, stop - start)
             found = [read[file.row["path"], position] for file, position in wanted]
         return found
@@ -221,7 +231,7 @@ class KeyedRows:
     def _size(self) -> int:
         return self.snapshot.size_in_bytes
 
-    def _read(self, places: Iterator[tuple[IndexedFile, int]]) -> _Batches:
+    def _read(self, places: Sequence[tuple[IndexedFile, int]]) -> _Batches:
         """The rows at some places, by file and position."""
         wanted: dict[int, tuple[IndexedFile, BitMap64]] = {}
         for file, position in places:
@@ -247,6 +257,7 @@ class KeyedRows:
             known = self._searched.get(rank(key))
         if known is not None:
             return known
+        self._kept.scanned()
         predicate = self._condition(key)
         scan = plan(self.snapshot, None, predicate)
         files = self.snapshot.files_for_scan(predicate, columns=NEEDED).to_pylist()
@@ -280,13 +291,20 @@ _Batches = dict[tuple[str, int], tuple[pa.RecordBatch, int]]
 class _Kept:
     """Rows that were fetched, of any version: what a file has at a position never changes.
 
-    Beside them, how far somebody has come in the order of keys, and how many rows were fetched there.
+    Beside them, how far somebody has come in the order of keys, how many rows were fetched there, and how
+    many keys were looked for by scans.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: OrderedDict[tuple[str, int], tuple[pa.RecordBatch, int]] = OrderedDict()
         self._reached: OrderedDict[Key, int] = OrderedDict()
+        self.scans = 0
+
+    def scanned(self) -> None:
+        """Count a scan for a single key."""
+        with self._lock:
+            self.scans += 1
 
     def look(
         self, wanted: Sequence[tuple[IndexedFile, int]], before: Key, key: Key
@@ -305,6 +323,12 @@ class _Kept:
             if len(self._reached) > MAX_READERS:
                 self._reached.popitem(last=False)
         return ([one for one in found if one is not None] if are_there else None), count
+
+    def lacking(self, places: Iterator[tuple[IndexedFile, int]]) -> list[tuple[IndexedFile, int]]:
+        """Those of some places of which the rows are not kept."""
+        with self._lock:
+            return [(file, position) for file, position in places
+                    if (file.row["path"], position) not in self._rows]
 
     def keep(self, rows: _Batches, least: int) -> None:
         """Keep rows in place of the oldest ones."""

@@ -294,6 +294,34 @@ def test_versions_that_pass_by_do_not_stop_the_fetching_ahead() -> None:
     assert reads == 4  # 1, 8, 64 and 512 rows
 
 
+def test_keys_are_read_once_enough_of_them_were_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyed_rows, "MAX_READ_FILES", 2)
+    table, store = counted(rows=10, files=7)
+    rows = KeyedRows(table.snapshot, ["id"])
+    reads = []
+    for number in (5, 5, 25, 35, 45, 45):
+        opened(store)
+        assert rows.get((number,)) == [{"id": number, "x": number}]
+        rows = rows.at(table.snapshot)
+        assert rows.partition_of((number,)) == ()
+        reads.append(opened(store))
+    assert reads == [1, 0, 1, 1, 7 + 1, 0]
+
+
+def test_rows_that_are_kept_are_not_fetched_again() -> None:
+    table, store = counted(rows=100, files=5)
+    rows = KeyedRows(table.snapshot, ["id"])
+    for number in range(90):  # 1, 8, 64 and then all others
+        rows.get((number,))
+    table.update({"x": "-x"}, where="id = 95")
+    rows = rows.at(table.snapshot)
+    assert rows.after((89,)) == (90,)
+    opened(store)
+    assert [rows.get((number,))[0]["x"] for number in range(90, 500)] == [
+        -number if number == 95 else number for number in range(90, 500)]
+    assert opened(store) == 1, "more than the file that came was read"
+
+
 def test_rows_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyed_rows, "MAX_FETCHED_ROWS", 10)
     table, _ = counted(rows=100, files=2)
