@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.errors import add_note
@@ -26,7 +27,8 @@ class Participant(Protocol):
     """What has changes in a transaction: an index, or tables that commit as a group.
 
     Before each change it takes an exclusive lock on ``(index id, key)`` and then tells the transaction:
-    ``txn.changed(self, change)``, with whatever it needs to undo it.
+    ``txn.changed(self, change)``, with whatever it needs to undo it. One that has a method
+    ``describe(changes) -> list[str]`` is asked for its changes in words where a transaction is shown.
     """
 
     def undo(self, change: Any) -> None:
@@ -77,6 +79,22 @@ def undo(changes: Changes, height: int = 0) -> BaseException | None:
                 add_note(failed, f"then failed, too: {type(error).__name__}: {error}")
             failed = failed or error
     return failed
+
+
+def described(changes: Sequence[tuple[Participant, Any]]) -> list[str]:
+    """Changes in words, in their order, as far as their participants have some; what fails is said."""
+    said: list[str] = []
+    for _, some in groupby(changes, key=lambda pair: id(pair[0])):
+        pairs = list(some)
+        participant, theirs = pairs[0][0], [change for _, change in pairs]
+        describe = getattr(participant, "describe", None)
+        try:
+            said += [f"{len(theirs)} of a {type(participant).__name__}"] if describe is None else [
+                str(line) for line in describe(theirs)]
+        except Exception as error:
+            said.append(f"{len(theirs)} of a {type(participant).__name__} whose describe raises "
+                        f"{type(error).__name__}")
+    return said
 
 
 @dataclass

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.manager import LockManager
-from deltanb.locks.modes import NONE, UPGRADABLE, DurabilityMode, LockMode, LockResult, named
+from deltanb.locks.modes import NONE, UPGRADABLE, DurabilityMode, LockMode, LockResult, label, named
 from deltanb.locks.transaction import Transaction
 from deltanb.safe_text import shown
 
@@ -112,6 +112,15 @@ class MemoryIndex:
         for key, _ in changes:
             if self._get(key) is GHOST:
                 self._put(key, ABSENT)
+
+    def describe(self, changes: Sequence[tuple[bytes, Any]]) -> list[str]:
+        """Changes in words: which row, and what it was before.
+
+        >>> MemoryIndex(1).describe([(b"k", "v"), (b"j", ABSENT)])
+        ["1:k was 'v'", '1:j is new']
+        """
+        return [label((self.id, key)) + (" is new" if old is ABSENT or old is GHOST else f" was {shown(old)}")
+                for key, old in changes]
 
     # -- reads and writes by lock mode ---------------------------------------------------------
 

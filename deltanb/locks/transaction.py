@@ -64,6 +64,8 @@ class ScopeState(NamedTuple):
     num_changes: int
     groups: tuple[tuple[tuple[Name, int], ...], ...]
     """Its locks in order, each with the mode it is held in now; those of a group together."""
+    changes: tuple[tuple[Participant, Any], ...] = ()
+    """What it has changed, in order; an exit takes it back."""
 
 
 class Waiting(NamedTuple):
@@ -310,8 +312,8 @@ class Transaction(Displayable):
         timeouts = [*(s.lock_timeout for s in self._scopes), self._lock_timeout]
         groups = self._manager.groups(self._locker, starts[0])
         ends = [*starts[1][1:], len(self._changes)]
-        return tuple(map(ScopeState, modes, timeouts,
-                         (end - start for start, end in zip(starts[1], ends, strict=True)), groups))
+        changes = [tuple(self._changes[start:end]) for start, end in zip(starts[1], ends, strict=True)]
+        return tuple(map(ScopeState, modes, timeouts, map(len, changes), groups, changes))
 
     # -- locks ---------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -79,6 +80,75 @@ def test_transaction(update_golden: bool) -> None:
         assert_golden(txn, "locks_transaction", update_golden)
         txn.reset("the disk is full")
     assert repr(txn).startswith("Transaction 2  ✕ disabled\n0 locks  0 changes  SYNC")
+
+
+class Files:
+    """A participant that describes several changes in one line, as tables do."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def describe(self, changes: Sequence[int]) -> list[str]:
+        return [f"{self.name} +{sum(changes)} files"]
+
+    def undo(self, change: int) -> None:
+        pass
+
+    def commit(self, changes: Sequence[int], durability: Any) -> None:
+        pass
+
+
+class Mute:
+    """A participant that has no words."""
+
+    undo = commit = Files.undo
+
+
+class Broken(Files):
+    def describe(self, changes: Sequence[int]) -> list[str]:
+        raise ValueError("no words")
+
+
+def test_changes_of_a_transaction_are_described_by_who_made_them() -> None:
+    manager = LockManager()
+    txn = manager.new_transaction()
+    flights, index = Files("flights"), MemoryIndex(1, {"a": 1}, manager)
+    for participant, change in ((flights, 1), (flights, 2), (Mute(), 1), (Broken("x"), 1)):
+        txn.changed(participant, change)
+    index.store(txn, "a", 3)
+    assert txn.scopes()[0].changes[0] == (flights, 1)
+    txn.enter()
+    index.delete(txn, "a")
+    index.insert(txn, "b", 1)
+    text = repr(txn)
+    for said in ("changes  2 before, 1 of a Broken whose describe raises ValueError, 1:a was 1\n",
+                 "  1  UPGRADABLE_READ  waits 1 s at most  savepoint after 5 changes",
+                 "1:a was 3, 1:b is new"):
+        assert said in text, text
+    page = assert_consistent(txn)
+    assert "savepoint after 5 changes" in page.text
+    txn.reset()
+    for _ in range(100):
+        txn.changed(flights, 1)
+    assert repr(txn).endswith("changes  flights +100 files")
+    txn.reset()
+
+
+def test_of_many_scopes_those_around_give_way() -> None:
+    manager = LockManager()
+    txn = manager.new_transaction()
+    for level in range(5):
+        txn.lock_shared(1, b"%d" % level)
+        txn.enter()
+    txn.lock_many([(2, b"a rather long key, number %d" % at) for at in range(10, 30)], "shared")
+    lines = repr(txn).split("\n")
+    assert lines[3] == "0  UPGRADABLE_READ  1 lock"
+    assert lines[-2] == "          5  UPGRADABLE_READ  waits 1 s at most  savepoint after 0 changes"
+    assert lines[-1] == "             locks    19 before, 2:a rather long key, number 29 shared"
+    for _ in range(20):
+        txn.enter()
+    assert "… 18 scopes around" in repr(txn)
+    assert_consistent(txn)
 
 
 def test_bogus() -> None:

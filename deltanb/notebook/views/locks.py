@@ -7,15 +7,20 @@ What it does not know: who gets a lock, who waits for whom (``lock_graph``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 from deltanb import formatting as units
+from deltanb.locks.commit import described
 from deltanb.locks.modes import MODE_NAMES, label
 from deltanb.locks.refusals import attached
-from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
+from deltanb.notebook.drawing.lock_scopes import ScopeLines, ScopesView, room_of
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
 from deltanb.options import options
 
+MAX_CHANGE = 60  # characters of a change in words
+MAX_DESCRIBED = 1000  # changes that their participants are asked to describe
+BEFORE = 14  # columns of what comes before: "1 000 before, "
 MAX_NAMED = 6  # transactions or locks named in a cell; a lock can be shared by thousands
 
 
@@ -66,10 +71,10 @@ def _seconds(timeout: float) -> str:
 # -- a transaction -----------------------------------------------------------------------------
 
 
-def transaction(txn: Any) -> View:
+def transaction(txn: Any) -> ScopesView:
     """The view of a :class:`~deltanb.locks.transaction.Transaction` of a lock manager."""
     if txn.is_bogus:
-        return View("Transaction", "BOGUS", ("none at all",), ("nothing is locked, nothing is undone",))
+        return ScopesView("Transaction", "BOGUS", ("none at all",), ("nothing is locked, nothing is undone",))
     scopes = txn.scopes()
     held = len({name for scope in scopes for group in scope.groups for name, _ in group})
     changes = sum(scope.num_changes for scope in scopes)
@@ -77,13 +82,39 @@ def transaction(txn: Any) -> View:
     lines: list[Inline] = [line]
     if txn.attachment is not None:
         lines.append(["attached: ", code(attached(txn.attachment))])
-    rows = tuple(("  " * level + str(level), scope.lock_mode.name, _seconds(scope.lock_timeout),
-                  units.number(scope.num_changes), _groups(scope.groups))
-                 for level, scope in enumerate(scopes))
-    table = Table(("scope", "reads", "waits", "changes", "locks, the last one last"), rows, len(rows),
-                  "scope", limit=None)
-    section = Section("Scopes", f"now at level {txn.nesting_level}", table, is_open=True, text_rows=True)
-    return View("Transaction", str(txn.id), (_state(txn),), tuple(lines), (section,))
+    before = [0, *accumulate(scope.num_changes for scope in scopes)]
+    listed = tuple(_scope(level, scope, before[level]) for level, scope in enumerate(scopes))
+    return ScopesView("Transaction", str(txn.id), (_state(txn),), tuple(lines), scopes=listed,
+                      note=f"now at level {txn.nesting_level}")
+
+
+def _scope(level: int, scope: Any, before: int) -> ScopeLines:
+    """What is said of a scope; ``before`` is how many changes those around it have made."""
+    point = f"  savepoint after {units.count(before, 'change')}" if level else ""
+    head: list[object] = [Span(str(level), strong=True), f"  {scope.lock_mode.name}  waits "
+                          f"{_seconds(scope.lock_timeout)}", muted(point)]
+    facts: list[tuple[str, Inline]] = []
+    if scope.groups:
+        said = [" + ".join(f"{label(name)} {MODE_NAMES[mode]}" for name, mode in group)
+                for group in scope.groups[-MAX_NAMED:]]
+        facts.append(("locks", _last(said, len(scope.groups) - len(said), room_of(level))))
+    if scope.num_changes:
+        newest = scope.changes[-MAX_DESCRIBED:]
+        said = [units.fit(units.clean(line), MAX_CHANGE) for line in described(newest)]
+        facts.append(("changes", _last(said, scope.num_changes - len(newest), room_of(level))))
+    short = f"{level}  {scope.lock_mode.name}  {units.count(sum(map(len, scope.groups)), 'lock')}"
+    if scope.num_changes:
+        short += f"  {units.count(scope.num_changes, 'change')}"
+    return ScopeLines(level, head, short, tuple(facts))
+
+
+def _last(said: Sequence[str], before: int, room: int) -> Inline:
+    """The last of several things, as many as have room; the others are counted, and ``before`` more."""
+    few = list(said[-MAX_NAMED:])
+    while len(few) > 1 and len(", ".join(few)) + (BEFORE if before or len(few) < len(said) else 0) > room:
+        few.pop(0)
+    before += len(said) - len(few)
+    return ", ".join([*([f"{units.number(before)} before"] if before else []), *few])
 
 
 def _state(txn: Any) -> Inline:
@@ -93,11 +124,3 @@ def _state(txn: Any) -> Inline:
     if waiting is None:
         return ok("open")
     return warn(f"waits for {txn.manager.label(waiting.index_id, waiting.key)} ({waiting.mode})")
-
-
-def _groups(groups: Sequence[Sequence[tuple[tuple[int, bytes], int]]]) -> Inline:
-    """Locks by name and mode; those of a group are joined by a plus, only the last ones are named."""
-    said = [" + ".join(f"{label(name)} {MODE_NAMES[mode]}" for name, mode in group) for group in groups]
-    few = said[-MAX_NAMED:]
-    left = len(said) - len(few)
-    return ", ".join([*([f"{units.number(left)} before"] if left else []), *few]) or "none"

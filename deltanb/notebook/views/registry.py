@@ -17,7 +17,7 @@ from typing import Any
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import group as group_forms
 from deltanb.notebook.drawing import group_stepper as group_stepper_forms
-from deltanb.notebook.drawing import html, text
+from deltanb.notebook.drawing import html, lock_scopes, text
 from deltanb.notebook.drawing import stepper as stepper_forms
 from deltanb.notebook.views import (
     actions,
@@ -133,7 +133,7 @@ _ENTRIES: dict[str, Entry] = {
     "CommandResult": Entry(results.view),
     "ChecksumVerification": Entry(checksum.view),
     "LockManager": Entry(locks.manager),
-    "Transaction": Entry(locks.transaction),
+    "Transaction": Entry(locks.transaction, lock_scopes.to_text, lock_scopes.to_html),
     "Cycle": Entry(lock_graph.cycle, text.render, lock_graph.to_html, lock_graph.DRAWINGS,
                    sentence=lock_graph.sentence),
     "LockGraph": Entry(lock_graph.graph, text.render, lock_graph.to_html, lock_graph.DRAWINGS),
