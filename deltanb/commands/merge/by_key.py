@@ -105,7 +105,7 @@ def partition_for(
         InvalidArgument: as :func:`apply_changes`.
 
     >>> import deltanb as dn
-    >>> table = dn.create("ducks", {"name": ["Huey"], "year": [1937]}, partition_by=["year"])
+    >>> table = dn.create("born", {"name": ["Huey"], "year": [1937]}, partition_by=["year"])
     >>> partition_for(table.snapshot, ["name"], ("Scrooge",), {"year": 1947})
     ('1947',)
     """
