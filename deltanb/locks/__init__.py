@@ -22,9 +22,9 @@ from deltanb.locks.deadlock import DeadlockItem as DeadlockItem
 from deltanb.locks.deadlock import Wait as Wait
 from deltanb.locks.graph import LockGraph as LockGraph
 from deltanb.locks.manager import LockManager as LockManager
-from deltanb.locks.manager import LockState as LockState
 from deltanb.locks.modes import DurabilityMode as DurabilityMode
 from deltanb.locks.modes import LockMode as LockMode
 from deltanb.locks.modes import LockResult as LockResult
 from deltanb.locks.modes import UpgradeRule as UpgradeRule
+from deltanb.locks.states import LockState as LockState
 from deltanb.locks.transaction import Transaction as Transaction

@@ -9,11 +9,23 @@ What it does not know: who gets a lock (``core``), how a thread waits (``waits``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from deltanb.errors import InvalidArgument
-from deltanb.locks.core import LockTable, Waiter
+from deltanb.locks.core import Lock, LockTable, Waiter
 from deltanb.locks.keys import parents
-from deltanb.locks.modes import ANNOUNCED, JOINED, MODES, NONE, LockResult, Name, named
+from deltanb.locks.modes import (
+    ANNOUNCED,
+    EXCLUSIVE,
+    JOINED,
+    MAX_ID,
+    MODES,
+    NONE,
+    SHARED,
+    LockResult,
+    Name,
+    named,
+)
 from deltanb.locks.refusals import Refusal
 from deltanb.locks.stack import Locker
 from deltanb.locks.waits import Waits, here, holders_of
@@ -53,6 +65,21 @@ class Batches:
         self._refused = refused
         """Why no lock is granted now, under the mutex; it raises where another thread is in a call."""
 
+    def lock_all(self, locker: Locker, names: list[Any], wanted: int,
+                 timeout: float) -> dict[Name, LockResult]:
+        """Lock several in one mode; where one fails, all are given back.
+
+        Raises:
+            LockFailure: of the first that was not granted.
+            InvalidArgument: something that is no name of a lock.
+        """
+        taken = self._take_free(locker, names, wanted)
+        if taken is not None:
+            return taken
+        found = self.lock_each(locker, [(name, wanted) for name in sorted(set(map(_named, names)))], timeout)
+        assert isinstance(found, dict)
+        return found
+
     def lock_each(self, locker: Locker, requests: Requests, timeout: float,
                   is_try: bool = False) -> dict[Name, LockResult] | LockResult:
         """Lock one after the other; where one fails, all are given back.
@@ -86,6 +113,56 @@ class Batches:
             raise
         return results
 
+    def _take_free(self, locker: Locker, names: list[Any], wanted: int) -> dict[Name, LockResult] | None:
+        """Lock several that nobody holds, quickly; None, and nothing is locked, where somebody holds one of
+        them, or where one of them is to be looked at more closely.
+        """
+        try:
+            results: dict[Name, LockResult] = dict.fromkeys(sorted(names), LockResult.ACQUIRED)
+        except TypeError:
+            return None
+        if set(map(type, names)) != {tuple}:  # nothing foreign runs under the mutex
+            return None
+        table, is_exclusive = self._table, wanted == EXCLUSIVE
+        owner: Locker | None = None if wanted == SHARED else locker
+        sharers: tuple[Locker, ...] = (locker,) if wanted == SHARED else ()
+        with self._waits.mutex:
+            if table.quick is None or self._refused(locker) is not None:
+                return None
+            locker.thread = here.token
+            put, entries, height = table.locks.setdefault, locker.entries, len(locker.entries)
+            lock: Any = None
+            try:
+                for name in results:
+                    index_id, key = name
+                    if type(key) is not bytes or type(index_id) is not int or not 0 <= index_id <= MAX_ID:
+                        break
+                    lock = Lock()  # what Lock.new does; here each call counts
+                    lock.name = name
+                    lock.owner = owner
+                    lock.is_exclusive = is_exclusive
+                    lock.shared = sharers
+                    lock.owners = lock.readers = None
+                    if put(name, lock) is not lock:
+                        break
+                    entries.append(lock)
+                else:
+                    return results
+            except ValueError:  # not a pair
+                pass
+            except BaseException:  # a Ctrl-C: the lock may be there and not yet on the stack
+                found = None if lock is None else table.locks.get(lock.name)
+                if found is not None and found is lock and locker.last is not lock:
+                    entries.append(found)
+                self._lower_to(locker, height)
+                raise
+            self._lower_to(locker, height)
+        return None
+
+    def _lower_to(self, locker: Locker, height: int) -> None:
+        for lock, to in locker.cut(height):
+            self._table.lower(locker, lock, to)
+
     def _lock_on(self, locker: Locker, requests: Requests, timeout: float, is_try: bool,
                  results: dict[Name, LockResult],
                  before: list[tuple[Name, int]]) -> Refusal | Waiter | None:
@@ -113,3 +190,11 @@ class Batches:
             for name, held in reversed(before):
                 if (lock := self._table.locks.get(name)) is not None:
                     self._table.lower(locker, lock, held)
+
+
+def _named(name: Any) -> Name:
+    if type(name) is tuple and len(name) == 2 and type(name[0]) is int and type(name[1]) is bytes:
+        return name if -(2**63) <= name[0] < 2**63 else named(*name)
+    if not isinstance(name, tuple | list) or len(name) != 2:
+        raise InvalidArgument(f"lock_many takes pairs of an index id and a key, found {shown(name)}")
+    return named(*name)

@@ -77,6 +77,8 @@ ANSWERS: Final[tuple[tuple[Any, ...], ...]] = tuple(
 """The same by position, since every call looks here."""
 
 ACQUIRED = LockResult.ACQUIRED
+MANY = 200
+"""Locks that leave the table so wide that it is made small again when they are gone."""
 FEW = 8
 """Sharers kept in a tuple; more are in a dict, which takes four times the memory and finds one at once."""
 
@@ -125,15 +127,25 @@ class Lock:
 
     __slots__ = ("is_exclusive", "name", "owner", "owners", "readers", "shared")
 
-    def __init__(self, name: Name, locker: Locker, mode: int) -> None:
-        self.name = name
-        self.owner: Locker | None = None if mode == SHARED else locker
-        self.is_exclusive = mode == EXCLUSIVE
-        self.shared: tuple[Locker, ...] | dict[Locker, None] = (locker,) if mode == SHARED else ()
-        self.owners: deque[Waiter] | None = None
-        """Those who wait to own it."""
-        self.readers: deque[Waiter] | None = None
-        """Those who wait to share it, and an owner who waits to be alone."""
+    name: Name
+    owner: Locker | None
+    is_exclusive: bool
+    shared: tuple[Locker, ...] | dict[Locker, None]
+    owners: deque[Waiter] | None
+    """Those who wait to own it."""
+    readers: deque[Waiter] | None
+    """Those who wait to share it, and an owner who waits to be alone."""
+
+    @classmethod
+    def new(cls, name: Name, locker: Locker, mode: int) -> Lock:
+        """A lock that one transaction holds. There is no ``__init__``: it would cost as much as all else."""
+        lock = cls()
+        lock.name = name
+        lock.owner = None if mode == SHARED else locker
+        lock.is_exclusive = mode == EXCLUSIVE
+        lock.shared = (locker,) if mode == SHARED else ()
+        lock.owners = lock.readers = None
+        return lock
 
     def held_by(self, locker: Locker) -> int:
         """What a transaction holds of it."""
@@ -284,9 +296,15 @@ class LockTable:
     """All locks that somebody holds, by name; and what each transaction has on its stack.
 
     A lock is in it only while it is held; where nobody holds it, nobody waits for it, either.
+
+    One change comes from outside, and without the mutex of all others: a lock that nobody holds is put into
+    ``locks`` (``manager``), complete, by ``setdefault``. That is one step for every thread, with a global
+    interpreter lock or without, as the keys are tuples of an integer and bytes, whose comparison runs no code
+    of Python. So here, too, locks are put in by ``setdefault``, and whoever goes through all of them makes a
+    list of them first, which is one step as well. Locks of wholes come and go under the mutex only.
     """
 
-    __slots__ = ("ids", "locks", "rule", "tickets", "waiting")
+    __slots__ = ("ids", "is_wide", "locks", "quick", "rule", "tickets", "waiting")
 
     def __init__(self, rule: UpgradeRule) -> None:
         self.rule = rule
@@ -296,6 +314,12 @@ class LockTable:
         self.waiting: dict[Waiter, None] = {}
         """Those who wait, the first one first."""
         self.tickets = 0
+        self.is_wide = False
+        """Whether there were so many locks that their memory is worth to be freed."""
+        self.quick: object | None = object() if self.__class__ is LockTable else None
+        """A token, and another one whenever what was put in from outside may have been lost; None where
+        nothing may be put in so: where everything is told to somebody, and once there are no locks any more.
+        Who puts a lock in compares the token before with the one after."""
 
     def ask(self, locker: Locker, name: Name, wanted: int) -> LockResult | Waiter:
         """What a request comes to, or the request as one that waits."""
@@ -303,9 +327,11 @@ class LockTable:
             return self._ask_for_whole(locker, name, wanted)
         lock = self.locks.get(name)
         if lock is None:  # nobody holds it: granted, whatever is wanted
-            lock = self.locks[name] = Lock(name, locker, wanted)
-            locker.entries.append(lock)
-            return ACQUIRED
+            new = Lock.new(name, locker, wanted)
+            lock = self.locks.setdefault(name, new)
+            if lock is new:
+                locker.entries.append(lock)
+                return ACQUIRED
         if lock.owner is locker:
             held = EXCLUSIVE if lock.is_exclusive else UPGRADABLE
         else:
@@ -394,16 +420,31 @@ class LockTable:
 
     def release(self, locker: Locker) -> None:
         """Release all that a transaction holds, the last lock first."""
-        for lock in reversed(locker.entries):
-            if lock.owner is locker or lock.shared:  # the lock of an upgrade comes twice
+        locks, entries = self.locks, locker.entries
+        self.is_wide = self.is_wide or len(locks) > MANY
+        is_quick = self.__class__ is LockTable  # else :meth:`drop` does more
+        for lock in reversed(entries):
+            if (is_quick and lock.owner is locker and not lock.shared
+                    and lock.owners is None and lock.readers is None):
+                lock.owner = None
+                del locks[lock.name]
+            elif lock.owner is locker or lock.shared:  # the lock of an upgrade comes twice
                 self.drop(locker, lock)
-        locker.entries.clear()
+        entries.clear()
         if locker.upgrades or locker.joined:
             locker.upgrades, locker.joined = NO_UPGRADES, NO_POSITIONS
         locker.is_plain = True
         locker.floor = 0
+        if self.is_wide and not locks:
+            self._narrow()
+
+    def _narrow(self) -> None:
+        """Free the memory of very many locks. What is put in meanwhile may be lost: the token tells."""
+        quick, self.quick = self.quick, None
         if not self.locks:
-            self.locks.clear()  # where there were very many, this frees the memory
+            self.locks.clear()
+            self.is_wide = False
+        self.quick = None if quick is None else object()
 
     def keep(self, locker: Locker, lock: AnyLock, keeper: Locker) -> None:
         """Hand what must last of a lock over to a keeper, and release the rest."""
@@ -418,6 +459,7 @@ class LockTable:
 
     def close(self, keeper: Locker) -> None:
         """Interrupt all who wait; what must last goes to a keeper for good, what else is held is dropped."""
+        self.quick = None
         for waiter in list(self.waiting):
             self._end(waiter, LockResult.INTERRUPTED)
         for name, lock in list(self.locks.items()):

@@ -5,11 +5,20 @@ commits that are put off.
 What it does not know: who gets a lock (``core``), how a thread waits (``waits``), scopes and undo
 (``transaction``).
 
-All state of the core, and of every transaction as far as locks go, is changed under the mutex and nowhere
-else; nothing foreign runs under it, no ``repr`` and no callback. A thread that waits has a signal of its own,
-set once, by whoever decides its request, so nobody looks twice and no wake-up is lost. The one field that is
-written without the mutex is ``Locker.call``: only the thread that set it clears it, and who reads either
-value is right to act on it.
+All state of the core, and of every transaction as far as locks go, is changed under the mutex, but for what
+is decided at a glance (below); nothing foreign runs under it, no ``repr`` and no callback. A thread that
+waits has a signal of its own, set once, by whoever decides its request, so nobody looks twice and no wake-up
+is lost. ``Locker.call`` is written without the mutex: only the thread that set it clears it, and who reads
+either value is right to act on it.
+
+What :meth:`LockManager.lock` decides at a glance, without the mutex:
+
+* the transaction owns the lock. Only its own calls change that, and it is in one of them; or the end of the
+  manager, which comes after this call then. ``is_exclusive`` of such a lock is its own affair, too.
+* nobody holds it. A new lock, complete, comes into the table of all locks by one step that all threads see
+  the same way (``core.LockTable``): whoever finds it there finds it held. Only the end of the manager, and
+  the freeing of memory, may overlook a lock that comes at the same moment; both leave another token behind,
+  and a call that finds that looks again under the mutex.
 """
 
 from __future__ import annotations
@@ -18,9 +27,7 @@ import os
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -28,11 +35,13 @@ from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.batch import Batches, tree_of
 from deltanb.locks.commit import Changes, CommitCallback, Pending
-from deltanb.locks.core import AnyLock, LockTable, Waiter
+from deltanb.locks.core import Lock, LockTable, Waiter
 from deltanb.locks.graph import LockGraph, taken
 from deltanb.locks.modes import (
-    MODE_NAMES,
+    EXCLUSIVE,
+    MAX_ID,
     NONE,
+    SHARED,
     IndexId,
     LockResult,
     Name,
@@ -42,7 +51,8 @@ from deltanb.locks.modes import (
     word,
 )
 from deltanb.locks.refusals import Refusal, seconds
-from deltanb.locks.stack import Locker
+from deltanb.locks.stack import Call, Locker
+from deltanb.locks.states import LockState, states_of
 from deltanb.locks.waits import Park, Waits, here, holders_of, park
 from deltanb.options import options
 from deltanb.safe_text import escaped, shown
@@ -51,35 +61,9 @@ if TYPE_CHECKING:
     from deltanb.locks.record import LockTimeline, Recorder
     from deltanb.locks.transaction import Transaction
 
-ILLEGAL, INTERRUPTED = LockResult.ILLEGAL, LockResult.INTERRUPTED
+ACQUIRED, ILLEGAL, INTERRUPTED = LockResult.ACQUIRED, LockResult.ILLEGAL, LockResult.INTERRUPTED
+OWNED_UPGRADABLE, OWNED_EXCLUSIVE = LockResult.OWNED_UPGRADABLE, LockResult.OWNED_EXCLUSIVE
 DETECTION = ("enqueue", "timeout")
-
-
-@dataclass(frozen=True)
-class LockState:
-    """One lock as it stood: who holds it and who waits for it, each with a mode."""
-
-    index_id: int
-    key: bytes
-    holders: tuple[tuple[int, str], ...]
-    """Transaction ids and modes, who holds it upgradable or exclusively first."""
-    waiters: tuple[tuple[int, str], ...]
-    """Transaction ids and modes, in the order in which they began to wait."""
-
-
-class Call:
-    """A block in which a thread has a transaction for itself."""
-
-    __slots__ = ("_before", "_locker")
-
-    def __init__(self, locker: Locker, before: object) -> None:
-        self._locker, self._before = locker, before
-
-    def __enter__(self) -> None:
-        """It has begun already: what refuses it raises before there is a block."""
-
-    def __exit__(self, *_: object) -> None:
-        self._locker.call = self._before
 
 
 class LockManager(Displayable):
@@ -185,9 +169,7 @@ class LockManager(Displayable):
         (LockState(index_id=1, key=b'k', holders=((1, 'shared'),), waiters=()),)
         """
         with self._mutex:
-            wanted = dict.fromkeys(waiter.lock for waiter in self._table.waiting)
-            others = (lock for lock in self._table.locks.values() if lock not in wanted)
-            return tuple(map(_state, islice(_both(wanted, others), limit)))
+            return states_of(self._table, limit)
 
     def graph(self) -> LockGraph:
         """Who holds what, who waits for whom and since when, as it stands now: a value to be shown.
@@ -260,14 +242,60 @@ class LockManager(Displayable):
         Raises:
             LockFailure: as the class of it says; a deadlock is raised even by a try, unless timeout is 0.
         """
-        if (type(key) is not bytes or type(index_id) is not int
-                or not -0x8000_0000_0000_0000 <= index_id <= 0x7FFF_FFFF_FFFF_FFFF):
+        if type(key) is not bytes or type(index_id) is not int or not 0 <= index_id <= MAX_ID:
             index_id, key = named(index_id, key)
+            return self._lock(locker, index_id, key, wanted, timeout, is_try)
+        table = self._table
+        quick = table.quick
+        if quick is not None and locker.call is None:
+            name = (index_id, key)
+            lock = table.locks.get(name)
+            if lock is None:
+                lock = Lock()  # what Lock.new does; here each call counts
+                lock.name = name
+                if wanted == SHARED:
+                    lock.owner, lock.shared, lock.is_exclusive = None, (locker,), False
+                else:
+                    lock.owner, lock.shared, lock.is_exclusive = locker, (), wanted == EXCLUSIVE
+                lock.owners = lock.readers = None
+                locker.thread = here.token
+                try:
+                    if table.locks.setdefault(name, lock) is lock:
+                        locker.entries.append(lock)
+                        if table.quick is quick or self._is_kept(locker, lock):
+                            return ACQUIRED
+                except BaseException:  # a Ctrl-C between the two steps, or after them
+                    self._take_out(locker, lock)
+                    raise
+            elif lock.owner is locker:
+                if lock.is_exclusive:
+                    return OWNED_EXCLUSIVE
+                if wanted != EXCLUSIVE:
+                    return OWNED_UPGRADABLE
+        return self._lock(locker, index_id, key, wanted, timeout, is_try)
+
+    def _is_kept(self, locker: Locker, lock: Lock) -> bool:
+        """Whether a lock that came when it may have been overlooked is there after all; else it goes."""
+        with self._mutex:
+            if self._table.quick is not None and self._table.locks.get(lock.name) is lock:
+                return True
+        self._take_out(locker, lock)
+        return False
+
+    def _take_out(self, locker: Locker, lock: Lock) -> None:
+        with self._mutex:
+            if locker.last is lock:
+                del locker.entries[-1]
+            if self._table.locks.get(lock.name) is lock:
+                self._table.lower(locker, lock, NONE)
+
+    def _lock(self, locker: Locker, index_id: int, key: bytes, wanted: int, timeout: float,
+              is_try: bool) -> LockResult:
+        """As :meth:`lock`, for all that is not decided at a glance."""
         before = locker.call
         try:
             with self._mutex:
-                if ((locker.call is not None or self._is_closed or self._is_foreign)
-                        and (closed := self._refused(locker)) is not None):
+                if (closed := self._refused(locker)) is not None:
                     return closed.answer(index_id, key, wanted, is_try)
                 locker.thread = here.token
                 result = self._table.ask(locker, (index_id, key), wanted)
@@ -298,10 +326,7 @@ class LockManager(Displayable):
         Raises:
             LockFailure: of the first that was not granted.
         """
-        ordered = sorted(set(map(_named, names)))
-        found = self._batches.lock_each(locker, [(name, wanted) for name in ordered], timeout)
-        assert isinstance(found, dict)
-        return found
+        return self._batches.lock_all(locker, list(names), wanted, timeout)
 
     def lock_tree(self, locker: Locker, index_id: int, wants: Sequence[tuple[bytes, int]], timeout: float,
                   is_try: bool = False) -> list[LockResult]:
@@ -376,16 +401,25 @@ class LockManager(Displayable):
             IllegalStateError: there is none, or something in it must stay.
         """
         with self._mutex:
-            if locker.call is not None or self._is_foreign:
-                self.check_in(locker)
+            table, entries = self._table, locker.entries
+            if (to == NONE and locker.is_plain and locker.call is None and table.quick is not None
+                    and len(entries) > locker.floor):
+                lock = entries[-1]
+                if (lock.owner is locker and not lock.is_exclusive and not lock.shared
+                        and lock.owners is None and lock.readers is None):
+                    del entries[-1]
+                    lock.owner = None
+                    del table.locks[lock.name]
+                    return
+            self.check_in(locker)
             bottom = locker.to_unlock("unlock" if to == NONE else "unlock_to_shared")
             if to != NONE:
-                for at in range(len(locker.entries) - 1, bottom - 1, -1):
-                    lock = locker.entries[at]
+                for at in range(len(entries) - 1, bottom - 1, -1):
+                    lock = entries[at]
                     back = locker.upgrades.get(at, NONE)
                     self._table.lower(locker, lock, lock.as_shared(locker, back))
             elif locker.is_plain:
-                self._table.drop(locker, locker.entries.pop())
+                table.drop(locker, entries.pop())
             else:
                 self._lower_to(locker, bottom)
 
@@ -540,25 +574,6 @@ class LockManager(Displayable):
             raise untold
 
 
-def _named(name: Any) -> Name:
-    if type(name) is tuple and len(name) == 2 and type(name[0]) is int and type(name[1]) is bytes:
-        return name if -(2**63) <= name[0] < 2**63 else named(*name)
-    if not isinstance(name, tuple | list) or len(name) != 2:
-        raise InvalidArgument(f"lock_many takes pairs of an index id and a key, found {shown(name)}")
-    return named(*name)
-
-
-def _both(first: Iterable[AnyLock], then: Iterable[AnyLock]) -> Iterator[AnyLock]:
-    yield from first
-    yield from then
-
-
-def _state(lock: AnyLock) -> LockState:
-    return LockState(
-        *lock.name, holders_of(lock),
-        tuple((w.locker.id, MODE_NAMES[w.wanted]) for w in sorted(lock.waiters(), key=lambda w: w.ticket)))
-
-
 _managers: WeakSet[LockManager] = WeakSet()
 
 
@@ -567,6 +582,7 @@ def _after_fork() -> None:
     for manager in list(_managers):
         manager._mutex = manager._waits.mutex = threading.Lock()
         manager._is_foreign = True
+        manager._table.quick = None
 
 
 if hasattr(os, "register_at_fork"):

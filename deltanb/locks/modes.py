@@ -92,6 +92,9 @@ def _in_words(mode: int) -> str:
 MODE_NAMES: Final = tuple(_in_words(_canonical(mode)) for mode in range(16))
 """Every mode in words, by its number: "shared", "intention exclusive", "shared and intention exclusive"."""
 
+MAX_ID: Final = 2**63 - 1
+"""The greatest id of an index."""
+
 Name = tuple[int, bytes]
 """What a lock is called: the id of an index, and a key in it."""
 
@@ -274,7 +277,7 @@ def named(index_id: Any, key: Any) -> Name:
     Raises:
         InvalidArgument: an index id that is not an integer of 64 bits, or a key that is not bytes.
     """
-    if type(index_id) not in (int, IndexId) or not -(2**63) <= index_id < 2**63:
+    if type(index_id) not in (int, IndexId) or not ~MAX_ID <= index_id <= MAX_ID:
         raise InvalidArgument(f"an index id is an integer of 64 bits, found {type(index_id).__name__}: "
                               f"{shown(index_id)}")
     if type(key) is bytes:

@@ -1,7 +1,7 @@
 """The locks of one transaction, in the order in which it took them: scopes, groups, and what may be unlocked.
 
-What lives here: a transaction as the manager knows it, its stack of locks, and every rule about which of
-them can be unlocked.
+What lives here: a transaction as the manager knows it, its stack of locks, every rule about which of them can
+be unlocked, and the block in which a thread has a transaction for itself.
 What it does not know: who else holds or waits (``core``, ``granules``), undo, commits (``transaction``).
 
 An entry of the stack is a lock that was *acquired*, or the *upgrade* of one that lies deeper: it became
@@ -181,3 +181,18 @@ class Locker:
             group.append(lock)
         if group:
             yield group
+
+
+class Call:
+    """A block in which a thread has a transaction for itself."""
+
+    __slots__ = ("_before", "_locker")
+
+    def __init__(self, locker: Locker, before: object) -> None:
+        self._locker, self._before = locker, before
+
+    def __enter__(self) -> None:
+        """It has begun already: what refuses it raises before there is a block."""
+
+    def __exit__(self, *_: object) -> None:
+        self._locker.call = self._before
