@@ -11,7 +11,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.observe.catalog_timeline import CatalogTimeline
-from deltanb.observe.turns import LockWait, Runner, Stop, Work, named, newest, run, turns_of, waits_of, words
+from deltanb.observe.turns import (
+    LockWait,
+    Runner,
+    Stop,
+    Work,
+    mistakes,
+    named,
+    newest,
+    run,
+    turns_of,
+    waits_of,
+    words,
+)
 from deltanb.transaction.group import GroupCommitted, MemberStep, Ratify
 from deltanb.transaction.steps import ReadWinner, Step
 
@@ -66,6 +78,7 @@ def race_of(
     marks, waited = waits_of(runners, shown)
     title = "; ".join(filter(None, (words(outcomes, catalog.warehouse.uri, place="#"), waited)))
     return CatalogRace(shown, catalog.name, marks, title, whole.writers, outcomes=outcomes,
+                       errors=mistakes(outcomes, catalog.warehouse.uri),
                        waits=[wait for runner in runners for wait in runner.waits])
 
 

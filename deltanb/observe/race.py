@@ -15,7 +15,19 @@ from typing import Any
 from deltanb.errors import InvalidArgument
 from deltanb.observe.timeline import CommitTimeline
 from deltanb.observe.tracks import joined, read
-from deltanb.observe.turns import LockWait, Runner, Stop, Work, named, newest, run, turns_of, waits_of, words
+from deltanb.observe.turns import (
+    LockWait,
+    Runner,
+    Stop,
+    Work,
+    mistakes,
+    named,
+    newest,
+    run,
+    turns_of,
+    waits_of,
+    words,
+)
 from deltanb.table import DeltaTable
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
@@ -45,7 +57,8 @@ def race(
 
     Returns:
         The timeline of the race. Its ``outcomes`` has for each name the last version committed (None
-        for a writer without a commit), or the exception that the writer ended with.
+        for a writer without a commit), or the exception that the writer ended with. One that is no way to
+        lose a race, a slip in a column's name or an exception of the writer's own, is shown as an error.
 
     Raises:
         InvalidArgument: no table, no writers, one that cannot be called, or an order that names none.
@@ -90,6 +103,7 @@ def race(
     marks, waited = waits_of(runners, tracks)
     title = "; ".join(filter(None, (words(outcomes, log.path), waited)))
     return Race(tracks, table.name, marks, title, outcomes, outcomes=outcomes,
+                errors=mistakes(outcomes, log.path),
                 waits=[wait for runner in runners for wait in runner.waits])
 
 

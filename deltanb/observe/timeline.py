@@ -48,6 +48,7 @@ class CommitTimeline(Displayable):
     def __init__(
         self, tracks: Iterable[Track], table: str = "",
         marks: Mapping[Any, Mark | str] | None = None, title: str = "", writers: Iterable[str] = (),
+        errors: Iterable[str] = (),
     ) -> None:
         known = {v: Mark(mark) if isinstance(mark, str) else mark for v, mark in (marks or {}).items()}
         order = sorted(tracks, key=lambda track: (track.version, track.is_committed))
@@ -55,6 +56,8 @@ class CommitTimeline(Displayable):
         self.table = units.fit(units.clean(table), timeline_rows.MAX_NAME)
         self.marks: dict[int | str | None, Mark] = known
         self.title = title
+        self.errors = tuple(errors)
+        """What went wrong beside the transactions, a sentence each."""
         self.writers = tuple(timeline_rows.writer_of(name, None) for name in writers)
 
     @classmethod

@@ -16,9 +16,10 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
+from deltanb import errors
 from deltanb import formatting as units
 from deltanb.commands.read.diff import in_short
-from deltanb.errors import DeltaConcurrentModificationException, InvalidArgument
+from deltanb.errors import InvalidArgument
 from deltanb.locks.core import Waiter
 from deltanb.locks.modes import MODE_NAMES, label
 from deltanb.locks.waits import parking
@@ -35,19 +36,47 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in a message; it is an
 GRACE = 10.0  # seconds that an interrupted race waits for the writer that runs: nobody else can stop it
 
 
+LOSSES = (
+    errors.DeltaConcurrentModificationException, errors.MaxCommitRetriesExceeded, errors.CommitOutcomeUnknown,
+    errors.CommitFailed, errors.TransactionAbandoned, errors.FeatureDropConflict,
+    errors.RowTrackingBackfillRunningConcurrentlyWithUnbackfill, errors.LockFailure)
+"""How a race may end for a writer: with these it has lost. Any other exception is an error of the writer."""
+MAX_MISTAKES = 3  # writers whose errors are told one by one
+
+
 def words(outcomes: Mapping[str, Any], root: str = "", place: str = "v") -> str:
-    """What became of the writers, in a line; of mistakes, as much of their messages as there is room for.
+    """What became of the writers, in a line, but for those that ended with an error (:func:`mistakes`);
     ``place`` stands before the number of what was committed.
 
     >>> words({"ann": 1, "ben": ValueError("no"), "cid": None})
-    'ann committed v1, ben failed (ValueError: no), cid committed nothing'
+    'ann committed v1, cid committed nothing'
     """
+    outcomes = {name: outcome for name, outcome in outcomes.items() if not is_mistake(outcome)}
     told = {name: _why(error, root) for name, error in outcomes.items() if isinstance(error, BaseException)}
     bare = _sentence(outcomes, dict.fromkeys(told, ""), place)
     room = (units.MAX_COLUMNS - units.width(bare)) // max(1, sum(map(bool, told.values())))
     if room < MIN_WHY:
         return bare
     return _sentence(outcomes, {name: units.fit(why, room) for name, why in told.items()}, place)
+
+
+def is_mistake(outcome: Any) -> bool:
+    """Whether a writer ended with an error that is no way to lose a race."""
+    return isinstance(outcome, BaseException) and not isinstance(outcome, LOSSES)
+
+
+def mistakes(outcomes: Mapping[str, Any], root: str = "") -> list[str]:
+    """The writers that ended with an error, a line each; the last line counts those that are left.
+
+    >>> mistakes({"ann": 1, "ben": ValueError("no"), "cid": None})
+    ['ben raised ValueError: no']
+    """
+    found = {name: error for name, error in outcomes.items() if is_mistake(error)}
+    lines = [f"{units.clean(name)} raised {type(error).__name__}{_why(error, root)}"
+             for name, error in list(found.items())[:MAX_MISTAKES]]
+    if left := list(found)[MAX_MISTAKES:]:
+        lines.append(f"{units.count(len(left), 'more writer')} raised errors: {', '.join(left)}")
+    return [units.fit(units.clean(line), units.MAX_COLUMNS - len("✕ ")) for line in lines]
 
 
 def _sentence(outcomes: Mapping[str, Any], told: Mapping[str, str], place: str) -> str:
@@ -62,7 +91,7 @@ def _sentence(outcomes: Mapping[str, Any], told: Mapping[str, str], place: str) 
 
 def _why(error: BaseException, root: str) -> str:
     """What a mistake says, on a line, without folders or addresses; a conflict has a picture of its own."""
-    if isinstance(error, DeltaConcurrentModificationException):
+    if isinstance(error, errors.DeltaConcurrentModificationException):
         return ""
     words = _ADDRESS.sub("", units.clean(in_short(error, root)))
     return f": {words}" if words else ""

@@ -106,7 +106,7 @@ def test_writers_that_do_nothing_or_fail_are_seen(shop: dn.Catalog) -> None:
     assert result.outcomes["idle"] is None and isinstance(result.outcomes["fails"], ValueError)
     assert shop.store.instant() == before
     assert repr(result) == ("Timeline default  no transactions\n"
-                            "idle committed nothing, fails failed (ValueError: changed my mind)")
+                            "idle committed nothing\n✕ fails raised ValueError: changed my mind")
 
 
 @pytest.mark.parametrize(("writers", "says"), [

@@ -25,6 +25,7 @@ from deltanb.errors import (
 from deltanb.formatting import MAX_COLUMNS
 from deltanb.locks import LockManager
 from deltanb.locks.waits import parking
+from deltanb.notebook.bundle import HTML
 from deltanb.observe import turns
 from deltanb.observe.race import Race, _judged
 from deltanb.observe.turns import LockWait, Runner
@@ -514,27 +515,56 @@ def test_a_race_needs_a_table() -> None:
 
 def test_writers_that_failed_are_seen_where_nothing_was_committed() -> None:
     race = dn.race(ducks(), {"ann": lambda table: table.no_such_thing()})
-    assert repr(race) == ("Timeline ducks  no commits\nann failed (AttributeError: "
-                          "'DeltaTable' object has no attribute 'no_such_thing')")
+    assert repr(race) == ("Timeline ducks  no commits\n✕ ann raised AttributeError: "
+                          "'DeltaTable' object has no attribute 'no_such_thing'")
+    assert "<span class=\"dnb-warn\">✕ ann raised AttributeError" in race._repr_mimebundle_()[HTML]
+
+
+def fails(words: str, first: Writer | None = None) -> Writer:
+    def work(table: DeltaTable) -> None:
+        if first is not None:
+            first(table)
+        raise ValueError(words)
+    return work
+
+
+def test_a_writers_error_is_shown_as_an_error_and_not_as_an_outcome() -> None:
+    """Beside a commit, a lost race and no commit: in the text, the picture, the drawing and the chart."""
+    race = dn.race(ducks(), {"ann": append(1), "ben": delete("month = 1"), "cid": lambda table: None,
+                             "dan": fails("changed <my> mind"), "eve": fails("too late", append(2))})
+    assert race.title == "ann committed v1, ben failed (ConcurrentAppend), cid committed nothing"
+    assert race.errors == ("dan raised ValueError: changed <my> mind", "eve raised ValueError: too late")
+    lines = repr(race).splitlines()
+    assert lines[2:5] == [race.title, "✕ dan raised ValueError: changed <my> mind",
+                          "✕ eve raised ValueError: too late"]
+    picture = race._repr_mimebundle_()[HTML].rpartition("dnb-rich")[2]
+    assert '<p><b class="dnb-warn">✕ dan raised ValueError: changed &lt;my&gt; mind</b></p>' in picture
+    assert picture.count('<b class="dnb-warn">✕ eve raised ValueError: too late</b>') == 1
+    drawn = [line for line in race.svg.split("<text ") if "✕ dan raised ValueError" in line]
+    assert len(drawn) == 1 and 'class="x"' in drawn[0]
+    assert "✕ dan raised ValueError: changed <my> mind" in race.spec["title"]["subtitle"]
+    assert isinstance(race.outcomes["dan"], ValueError) and isinstance(race.outcomes["eve"], ValueError)
+
+
+def test_the_rows_make_room_for_the_errors() -> None:
+    writers: dict[str, Writer] = {f"w{n}": append(1) for n in range(12)}
+    race = dn.race(ducks(), {**writers, "dan": fails("no"), "eve": fails("no")})
+    assert len(repr(race).splitlines()) <= 12 and "… 4 earlier" not in repr(race).splitlines()[-2]
 
 
 def test_a_mistake_says_what_it_was_as_far_as_the_line_goes(tmp_path: Path) -> None:
-    def fails(words: str) -> Writer:
-        def work(table: DeltaTable) -> None:
-            raise ValueError(words)
-        return work
-
     table = ducks(LocalStore(tmp_path / "ducks"))
-    said = dn.race(table, {"ann": delete("no_such = 1"), "ben": append(1)}).title
-    assert said.startswith("ann failed (InvalidPredicate: ") and "no_such" in said
-    assert said.endswith("), ben committed v1")
-    said = dn.race(table, [fails(f"{tmp_path}/ducks is {object()!r}\nand more")]).title
+    race = dn.race(table, {"ann": delete("no_such = 1"), "ben": append(1)})
+    [said] = race.errors
+    assert said.startswith("ann raised InvalidPredicate: no column 'no_such'")
+    assert race.title == "ben committed v1"
+    [said] = dn.race(table, [fails(f"{tmp_path}/ducks is {object()!r}\nand more")]).errors
     assert str(tmp_path) not in said and " at 0x" not in said and "more" not in said
-    long = dn.race(table, {"ann": fails("x" * 200), "ben": fails("y" * 200)}).title
-    assert units.width(long) <= MAX_COLUMNS
-    assert "xx…), ben failed (ValueError: yy" in long
-    many = dn.race(table, {f"writer {n}": fails("x" * 200) for n in range(9)}).title
-    assert "writer 0 failed (ValueError), writer 1" in many
+    [long] = dn.race(table, {"ann": fails("x" * 200)}).errors
+    assert units.width(f"✕ {long}") <= MAX_COLUMNS and long.endswith("xx…")
+    many = dn.race(table, {f"writer {n}": fails("no") for n in range(9)}).errors
+    assert many[2] == "writer 2 raised ValueError: no"
+    assert many[3].startswith("6 more writers raised errors: writer 3, writer 4,") and len(many) == 4
 
 
 def test_lanes_stand_in_the_order_of_the_writers() -> None:

@@ -111,7 +111,7 @@ class CatalogScene(Scene):
     @property
     def rows(self) -> list[str]:
         """The newest transactions, one per line, the newest first; then how many came earlier."""
-        room = text.MAX_LINES - 1 - bool(self.losses) - bool(self.title)
+        room = text.MAX_LINES - 1 - bool(self.losses) - bool(self.title) - len(self.errors)
         shown: Sequence[list[CatalogTrack]] = self.groups[: -MAX_TEXT_ROWS - 1 : -1]
         if len(self.groups) > len(shown) or len(shown) > room:
             shown = shown[: room - 1]

@@ -117,6 +117,8 @@ def _head(scene: Scene) -> Iterator[Markup]:
                   tag("span", f" ({seen}", cls="dnb-muted"))
     if scene.title:
         yield tag("p", units.clean(scene.title))
+    for mistake in scene.mistakes:
+        yield tag("p", tag("b", mistake, cls="dnb-warn"))
     yield tag("p", *_legend(scene), cls="dnb-keys")
 
 

@@ -43,6 +43,8 @@ class Scene:
     title: str = ""
     writers: Sequence[str] = ()
     """Whose lanes come first, from top to bottom; then whoever committed first."""
+    errors: Sequence[str] = ()
+    """What went wrong beside the transactions, a sentence each."""
     unit: ClassVar[str] = "version"
     """What the axis counts."""
     tips: ClassVar[tuple[str, ...]] = (
@@ -114,13 +116,19 @@ class Scene:
     @property
     def sentence(self) -> str:
         """The picture in one sentence."""
-        return "; ".join(filter(None, (f"{self.table}: {self.headline}", self.losses, self.title)))
+        return "; ".join(filter(None, (
+            f"{self.table}: {self.headline}", self.losses, self.title, *self.mistakes)))
+
+    @property
+    def mistakes(self) -> list[str]:
+        """What went wrong beside the transactions, each with the sign of what failed."""
+        return [f"✕ {units.clean(error)}" for error in self.errors]
 
     @property
     def rows(self) -> list[str]:
         """The newest transactions, one per line, the newest first; then how many came earlier."""
         shown = self.tracks[: -MAX_TEXT_ROWS - 1 : -1]
-        head = 1 + bool(self.losses) + bool(self.title)
+        head = 1 + bool(self.losses) + bool(self.title) + len(self.errors)
         room = text.MAX_LINES - head
         if len(self.tracks) > len(shown) or len(shown) > room:
             shown = shown[: room - 1]

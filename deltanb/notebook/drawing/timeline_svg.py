@@ -31,6 +31,9 @@ def draw(scene: Scene) -> str:
         look = {"font_weight": 600, "font_size": 15} if at == 0 else {"font_size": LETTER}
         parts.append(label(text, EDGE, y, muted=at > 0, **look))
         y += LINE
+    for mistake in scene.mistakes:
+        parts.append(label(mistake, EDGE, y, cls="x", font_size=LETTER, font_weight=600))
+        y += LINE
     parts += _legend(scene, y)
     y += LINE
     names = max(width_of(units.fit(track.writer, MAX_WRITER), NAME) for track in scene.tracks)

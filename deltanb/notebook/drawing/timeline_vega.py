@@ -41,7 +41,7 @@ def draw(scene: Scene) -> dict[str, Any]:
     """The chart: strip and lanes, one above the other."""
     return {
         "title": {"text": f"{scene.table}: {scene.headline}", "anchor": "start", "fontSize": 14,
-                  "subtitle": [*filter(None, (scene.losses, scene.title)),
+                  "subtitle": [*filter(None, (scene.losses, scene.title)), *scene.mistakes,
                                *filter(None, ("; ".join(filter(None, (
                                    f"drag across the strip to choose {scene.unit}s" if scene.is_cut else "",
                                    scene.older))),))]},

@@ -16,17 +16,17 @@ from deltanb.errors import MissingDependency
 from deltanb.notebook.drawing import chart, html
 from deltanb.notebook.drawing.catalog_scene import CatalogScene
 from deltanb.notebook.drawing.timeline_scene import Scene
-from deltanb.notebook.views.model import View
+from deltanb.notebook.views.model import Inline, View, warn
 
 
 def view(timeline: Any) -> View:
     """The view of a :class:`CommitTimeline`: a line each for the newest transactions."""
     scene = timeline.scene
     if not scene.tracks:
-        return View("Timeline", scene.table, ("no commits",), tuple(filter(None, (scene.title,))))
+        return _empty(scene, "no commits")
     writers = len({track.writer for track in scene.commits})
     marks = [scene.versions, units.count(len(scene.commits), "commit"), units.count(writers, "writer")]
-    lines = [*filter(None, (scene.losses, scene.title)), *scene.rows]
+    lines: list[Inline] = [*filter(None, (scene.losses, scene.title)), *_mistakes(scene), *scene.rows]
     if len(scene.tracks) == 1:
         lines.append("one transaction so far: a second one makes a timeline")
     return Drawn("Timeline", scene.table, tuple(marks), tuple(lines), scene=_drawn(scene))
@@ -36,11 +36,21 @@ def catalog(timeline: Any) -> View:
     """The view of a :class:`~deltanb.observe.catalog_timeline.CatalogTimeline`: a line a transaction."""
     scene = timeline.scene
     if not scene.tracks:
-        return View("Timeline", scene.table, ("no transactions",), tuple(filter(None, (scene.title,))))
+        return _empty(scene, "no transactions")
     marks = [scene.versions, units.count(scene.num_transactions, "transaction"),
              units.count(scene.num_tables, "table")]
     return Drawn("Timeline", scene.table, tuple(marks),
-                 (*filter(None, (scene.losses, scene.title)), *scene.rows), scene=_drawn(scene))
+                 (*filter(None, (scene.losses, scene.title)), *_mistakes(scene), *scene.rows),
+                 scene=_drawn(scene))
+
+
+def _empty(scene: Scene, mark: str) -> View:
+    lines: list[Inline] = [*filter(None, (scene.title,)), *_mistakes(scene)]
+    return View("Timeline", scene.table, (mark,), tuple(lines))
+
+
+def _mistakes(scene: Scene) -> list[Inline]:
+    return [warn(mistake) for mistake in scene.mistakes]
 
 
 def _drawn(scene: Scene) -> Scene | None:
@@ -65,11 +75,13 @@ def to_html(view: View, text: str) -> str:
 
 
 def _scene(timeline: Any) -> Scene:
-    return Scene(timeline.table, timeline.tracks, timeline.marks, timeline.title, timeline.writers)
+    return Scene(timeline.table, timeline.tracks, timeline.marks, timeline.title, timeline.writers,
+                 timeline.errors)
 
 
 def _catalog_scene(timeline: Any) -> CatalogScene:
-    return CatalogScene(timeline.table, timeline.tracks, timeline.marks, timeline.title, timeline.writers)
+    return CatalogScene(timeline.table, timeline.tracks, timeline.marks, timeline.title, timeline.writers,
+                        timeline.errors)
 
 
 def _spec(timeline: Any) -> dict[str, Any]:
