@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltanb.entry import create as create
     from deltanb.entry import open as open
     from deltanb.errors import DeltaError as DeltaError
+    from deltanb.locks.retrying import retry as retry
     from deltanb.locks.transaction import Transaction as Transaction
     from deltanb.log.snapshot import Snapshot as Snapshot
     from deltanb.observe.race import race as race
@@ -60,6 +61,7 @@ _NAMES = {
     "last_commit_version_in_session": "deltanb.transaction.journal",
     "open": "deltanb.entry",
     "race": "deltanb.observe.race",
+    "retry": "deltanb.locks.retrying",
     "set_options": "deltanb.options",
     "teaching": "deltanb.options",
 }

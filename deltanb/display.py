@@ -22,9 +22,11 @@ def views() -> Any:
 
 ABOVE = {
     "CatalogTimeline": "deltanb.observe.catalog_timeline",
+    "CatalogTransaction": "deltanb.catalog.transaction",
     "CommitStepper": "deltanb.observe.stepper",
     "GroupStepper": "deltanb.observe.group_stepper",
     "lock_events": "deltanb.observe.lock_events",
+    "LockedTables": "deltanb.locked_table",
     "replay": "deltanb.observe.what_if",
     "write_report": "deltanb.observe.report",
 }

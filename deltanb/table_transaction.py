@@ -36,7 +36,7 @@ class StagedTable(DeltaTable):
     """How another transaction is begun, for messages."""
 
     def __init__(self, log: DeltaLog, base: Snapshot | None = None) -> None:
-        self.staged = StagedLog(log, base)
+        self.staged = log if isinstance(log, StagedLog) else StagedLog(log, base)
         super().__init__(self.staged)
         self.end = ""
         """How its transaction has ended, as the end of a sentence; empty as long as it goes on."""
@@ -47,6 +47,22 @@ class StagedTable(DeltaTable):
     def version(self) -> int:
         """The version that was read first, and once it is committed the one that it made."""
         return self.staged.base.version if self.committed is None else self.committed
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it was read, as far as it was, and nothing was done to it."""
+        return not self.staged.statements
+
+    @property
+    def operations(self) -> list[str]:
+        """What was done to it so far, statement by statement."""
+        return [statement.operation.name for statement in self.staged.statements]
+
+    @property
+    def reads(self) -> list[str]:
+        """What was read of it so far, each condition once, as SQL; ``TRUE`` is the whole table."""
+        return list(dict.fromkeys(
+            scan.text for begun in self.staged.begun for scan in begun.reads.scans))
 
     def feed(self, txn: OptimisticTransaction) -> list[Action]:
         """Write the change data files that the commit of all statements needs."""

@@ -69,7 +69,7 @@ ROOMS = (
     ("engine",),
     ("data", "spark"),
     ("commands",),
-    ("table", "table_transaction", "entry"),
+    ("table", "table_transaction", "entry", "locked_rows", "locked_table"),
     ("catalog",),
     ("observe",),
     ("notebook",),

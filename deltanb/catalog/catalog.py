@@ -92,7 +92,7 @@ class Catalog(Displayable):
         """What is asked of the catalog as a whole: its database, or the server before that."""
         self.name: str = store.name
         self.warehouse = warehouse
-        self.delta = DeltaTables(store, warehouse)
+        self.delta = DeltaTables(store, warehouse, self)
         self.iceberg = iceberg
         self.attempts: deque[GroupAttempt] = deque(maxlen=MAX_ATTEMPTS)
         """The transactions that tried to commit through this object, those that failed included."""

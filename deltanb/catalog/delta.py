@@ -63,10 +63,11 @@ MANAGED = {FEATURE_PREFIX + CATALOG_MANAGED: "supported", "delta.enableInCommitT
 
 
 class DeltaTables:
-    """The Delta tables of the catalog ``catalog``: a store, or one behind a server."""
+    """The Delta tables of the catalog ``catalog``: a store, or one behind a server; ``owner`` is what people
+    hold of it."""
 
-    def __init__(self, catalog: Any, warehouse: Warehouse) -> None:
-        self.catalog, self.warehouse = catalog, warehouse
+    def __init__(self, catalog: Any, warehouse: Warehouse, owner: Any = None) -> None:
+        self.catalog, self.warehouse, self.owner = catalog, warehouse, owner
         self._logs: OrderedDict[tuple[str, TableName], DeltaLog] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -87,6 +88,7 @@ class DeltaTables:
                 log = self._logs[key] = DeltaLog(
                     store, CatalogCommits(store, self.catalog, row.table_id),
                     partial(ManagedCommitter, self.catalog, row.name, row.table_id), str(row.name))
+                log.catalog = self.owner
             self._logs.move_to_end(key)
             while len(self._logs) > MAX_LOGS:
                 self._logs.popitem(last=False)

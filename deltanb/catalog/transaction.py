@@ -29,12 +29,11 @@ from deltanb.errors import (
 )
 from deltanb.options import options
 from deltanb.safe_text import get_logger
-from deltanb.schema import properties
 from deltanb.table_transaction import StagedTable
 from deltanb.transaction.drive import GivenUp, watching
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
-from deltanb.transaction.operations import Operation
+from deltanb.transaction.staging import READ_ONLY, standing
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
@@ -43,14 +42,12 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.conflicts import Conflict
     from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.operations import Operation
     from deltanb.transaction.transaction import OptimisticTransaction
 
 __all__ = ["CatalogTable", "CatalogTransaction"]
 
 logger = get_logger("deltanb.catalog")
-
-READ_ONLY = "READ"
-"""What a table that was only read did, in the transaction's summary."""
 
 
 class CatalogTable(StagedTable):
@@ -62,22 +59,6 @@ class CatalogTable(StagedTable):
         super().__init__(log, base)
         self.full_name = full_name
         """The name in the catalog, with its namespace."""
-
-    @property
-    def is_read_only(self) -> bool:
-        """Whether it was read, as far as it was, and nothing was done to it."""
-        return not self.staged.statements
-
-    @property
-    def operations(self) -> list[str]:
-        """What was done to it so far, statement by statement."""
-        return [statement.operation.name for statement in self.staged.statements]
-
-    @property
-    def reads(self) -> list[str]:
-        """What was read of it so far, each condition once, as SQL; ``TRUE`` is the whole table."""
-        return list(dict.fromkeys(
-            scan.text for begun in self.staged._begun for scan in begun.reads.scans))
 
 
 @dataclass
@@ -115,7 +96,7 @@ class _IcebergPart:
 class _DeltaPart:
     """A Delta table's part in the commit: its one transaction, and what that does."""
 
-    table: CatalogTable
+    table: StagedTable
     transaction: OptimisticTransaction
     actions: list[Action]
     operation: Operation
@@ -147,11 +128,8 @@ class _DeltaPart:
         txn, table_id = self.transaction, self.participant.table_id
         if not self.is_read_only:
             return Member(name, table_id, txn.commit_steps(self.actions, self.operation))
-        read = txn.prepare([], Operation(READ_ONLY, changes_data=True))
-        # Without an action it would be of no more than snapshot isolation, whatever the table asks for.
-        level = str(properties.get(txn.metadata.configuration, "delta.isolationLevel"))
         return Member(name, table_id, stand_steps(
-            read.replace(isolation=level), max_attempts=options.max_commit_attempts, clock=txn.clock))
+            standing(txn), max_attempts=options.max_commit_attempts, clock=txn.clock))
 
     def landed(self, version: int, follows: bool = True) -> None:
         """The hooks, unless they are not to follow, and files that came and went."""
@@ -204,8 +182,15 @@ class CatalogTransaction(Displayable):
         """Why it failed, if it did."""
         self.drive: GroupDrive | None = None
         """Who takes the steps of the commit, once it has begun."""
-        self._tables: dict[TableName, CatalogTable | StagedIcebergTable] = {}
+        self._tables: dict[TableName, StagedTable | StagedIcebergTable] = {}
         self._parts: dict[str, _Part] = {}
+
+    @classmethod
+    def of(cls, catalog: Catalog, tables: Mapping[str, StagedTable]) -> CatalogTransaction:
+        """The commit of tables, by name, on which statements were staged elsewhere."""
+        made = cls(catalog)
+        made._tables = {TableName.of(name): table for name, table in tables.items()}
+        return made
 
     # -- tables ------------------------------------------------------------------------------------
 
@@ -230,7 +215,7 @@ class CatalogTransaction(Displayable):
         return self._tables[name]
 
     @property
-    def tables(self) -> Mapping[str, CatalogTable | StagedIcebergTable]:
+    def tables(self) -> Mapping[str, StagedTable | StagedIcebergTable]:
         """The tables that were asked for so far, by name."""
         return {str(name): table for name, table in self._tables.items()}
 
@@ -313,7 +298,7 @@ class CatalogTransaction(Displayable):
             self.catalog.store, summary_of(summary), begun(self.txn_id, summary, pointed))
         return self.drive
 
-    def _take_part(self, name: str, table: CatalogTable | StagedIcebergTable) -> None:
+    def _take_part(self, name: str, table: StagedTable | StagedIcebergTable) -> None:
         """A table that was asked for and neither read nor written takes none."""
         if isinstance(table, StagedIcebergTable):
             if table.takes_part:
@@ -416,7 +401,7 @@ class CatalogTransaction(Displayable):
     def _end(self, how: str, status: Any) -> None:
         self.status = status
         for table in self._tables.values():
-            if isinstance(table, CatalogTable):
+            if isinstance(table, StagedTable):
                 table.end = how
 
     def _must_be_open(self, what: str) -> None:

@@ -258,7 +258,7 @@ class KeyedRows:
         if known is not None:
             return known
         self._kept.scanned()
-        predicate = self._condition(key)
+        predicate = self.condition(key)
         scan = plan(self.snapshot, None, predicate)
         files = self.snapshot.files_for_scan(predicate, columns=NEEDED).to_pylist()
         found: list[_Found] = []
@@ -271,7 +271,8 @@ class KeyedRows:
                 self._searched.popitem(last=False)
         return found
 
-    def _condition(self, key: Key) -> Predicate:
+    def condition(self, key: Key) -> Predicate:
+        """What is true of the rows of a key, which is as :meth:`normal` gives it."""
         from deltanb.sql import expressions as ex  # late: most tables are read without the SQL parser
         from deltanb.sql.predicates import Predicate
 

@@ -38,7 +38,7 @@ class Participant(Protocol):
     def commit(self, changes: Sequence[Any], durability: DurabilityMode) -> None:
         """Make all changes of a transaction permanent, as the mode says (never ``NO_FLUSH``: a commit that
         was put off arrives as ``NO_SYNC``). What this raises undoes the transaction everywhere; so what
-        can fail, and cannot be undone, is one participant alone, and joins last."""
+        can fail, and cannot be undone, is one participant alone, which says so: ``commits_last``."""
 
 
 class CommitCallback:
@@ -59,11 +59,12 @@ Changes = list[tuple[Participant, Any]]
 
 
 def publish(changes: Changes, durability: DurabilityMode) -> None:
-    """Have every participant commit, in the order in which they joined."""
+    """Have every participant commit, in the order in which they joined but for the one that is last."""
     of_each: dict[int, tuple[Participant, list[Any]]] = {}
     for participant, change in changes:
         of_each.setdefault(id(participant), (participant, []))[1].append(change)
-    for participant, theirs in of_each.values():
+    ordered = sorted(of_each.values(), key=lambda each: getattr(each[0], "commits_last", False))
+    for participant, theirs in ordered:
         participant.commit(theirs, durability)
 
 

@@ -451,6 +451,12 @@ class LockManager(Displayable):
         for lock, to in locker.cut(height):
             self._table.lower(locker, lock, to)
 
+    def held(self, locker: Locker, name: Name) -> int:
+        """The mode in which a transaction holds a lock."""
+        with self._mutex:
+            lock = self._table.locks.get(name)
+            return NONE if lock is None else lock.held_by(locker)
+
     def check(self, locker: Locker, name: Name) -> LockResult:
         """What a transaction holds of a lock."""
         with self._mutex:

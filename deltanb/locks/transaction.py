@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from deltanb.display import Displayable
+from deltanb.display import Displayable, above
 from deltanb.errors import IllegalStateError, InvalidArgument, InvalidTransactionError
 from deltanb.locks.commit import Changes, Participant, publish, undo
 from deltanb.locks.modes import (
@@ -37,43 +37,13 @@ from deltanb.locks.modes import (
     word,
 )
 from deltanb.locks.refusals import attached, seconds
+from deltanb.locks.scopes import Scope, ScopeState, Waiting
 from deltanb.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.locks.manager import LockManager
 
 NO_CAUSE: Final = object()  # ``reset()`` is not ``reset(None)``
-
-
-class Scope(NamedTuple):
-    """What the scope around a nested one goes back to."""
-
-    floor: int
-    """The height of its stack of locks below which they belong to the scopes around it."""
-    height: int
-    """How many changes there were when it began, or committed last."""
-    lock_mode: LockMode
-    lock_timeout: float
-
-
-class ScopeState(NamedTuple):
-    """One scope as it stands: how it reads and waits, what it has changed and locked since it began."""
-
-    lock_mode: LockMode
-    lock_timeout: float
-    num_changes: int
-    groups: tuple[tuple[tuple[Name, int], ...], ...]
-    """Its locks in order, each with the mode it is held in now; those of a group together."""
-    changes: tuple[tuple[Participant, Any], ...] = ()
-    """What it has changed, in order; an exit takes it back."""
-
-
-class Waiting(NamedTuple):
-    """The lock that a transaction waits for."""
-
-    mode: str
-    index_id: int
-    key: bytes
 
 
 class Transaction(Displayable):
@@ -105,7 +75,7 @@ class Transaction(Displayable):
     """No transaction at all: reads see everything, writes are permanent at once, nothing is locked."""
 
     __slots__ = ("__weakref__", "_cause", "_changes", "_durability", "_height", "_lock_mode", "_lock_timeout",
-                 "_locker", "_manager", "_scopes")
+                 "_locker", "_manager", "_scopes", "_tables")
 
     def __init__(self, manager: LockManager) -> None:
         self._manager = manager
@@ -118,6 +88,7 @@ class Transaction(Displayable):
         self._height = 0
         self._scopes: list[Scope] = []
         self._cause: Any = NO_CAUSE
+        self._tables: Any = None
 
     # -- state ---------------------------------------------------------------------------------
 
@@ -156,7 +127,10 @@ class Transaction(Displayable):
 
     @durability_mode.setter
     def durability_mode(self, mode: DurabilityMode | str) -> None:
-        self._durability = word(DurabilityMode, mode, "durability_mode")
+        found = word(DurabilityMode, mode, "durability_mode")
+        if self._tables is not None:
+            self._tables.check_durability(found)
+        self._durability = found
 
     @property
     def is_bogus(self) -> bool:
@@ -407,9 +381,7 @@ class Transaction(Displayable):
         self._manager.unlock(self._locker, SHARED)
 
     def unlock_combine(self) -> None:
-        """Put the last lock or group into one group with the lock before it, to be unlocked together.
-
-        Does nothing where there is no lock before it.
+        """Put the last lock or group into one group with the lock before it, if there is one.
 
         Raises:
             IllegalStateError: one of the two was acquired, the other is an upgrade.
@@ -447,6 +419,49 @@ class Transaction(Displayable):
         self.check()
         self._manager.publish_pending(self)
 
+    # -- tables --------------------------------------------------------------------------------
+
+    def table(self, table: Any) -> Any:
+        """A table on which this transaction works under locks, until its outermost end and after it.
+
+        Its statements lock what they read as ``lock_mode`` says, and what they write exclusively: partitions
+        where a condition names them, the whole table else. They are undone with their scope. The outermost
+        commit holds them against the commits of other processes, by the conflict rules of each table, and
+        makes them permanent together.
+
+        >>> import deltanb as dn
+        >>> txn = dn.locks.LockManager().new_transaction()
+        >>> txn.table(dn.create("coins", {"owner": ["Scrooge"]})).append({"owner": ["Donald"]})
+        1
+        >>> txn.commit()
+
+        Args:
+            table: a :class:`~deltanb.table.DeltaTable`, or its path.
+
+        Raises:
+            InvalidArgument: no table, or one that is not of the same catalog as those it has.
+        """
+        self.check()
+        if self._tables is None:
+            self._tables = above("LockedTables")(self)
+        return self._tables.table(table)
+
+    def cursor(self, table: Any, key: Any) -> Any:
+        """A cursor over the rows of a table, in the order of a key, which locks the rows it stands on.
+
+        Args:
+            table: a :class:`~deltanb.table.DeltaTable`, or its path.
+            key: names of columns that no two rows have the same values in.
+
+        Returns:
+            A :class:`~deltanb.locks.cursor.TableCursor`.
+
+        Raises:
+            InvalidArgument: as :meth:`table`; or a column that is not there or has no order.
+        """
+        self.table(table)
+        return self._tables.cursor(table, key)
+
     # -- for indexes ---------------------------------------------------------------------------
 
     def operation(self) -> AbstractContextManager[None]:
@@ -483,6 +498,8 @@ class Transaction(Displayable):
         try:
             if self._changes:
                 self._manager.check_open()
+            if self._tables is not None:
+                self._tables.seal()
             if not is_put_off:
                 publish(self._changes, self._durability)
         except BaseException as error:
@@ -492,7 +509,7 @@ class Transaction(Displayable):
             raise
         changes, self._changes = self._changes, []
         if is_put_off:
-            self._height = 0
+            self._begin_anew()
             self._manager.put_off(self, self._locker, changes)
         else:
             self._end_outermost()
@@ -507,8 +524,13 @@ class Transaction(Displayable):
         return failed
 
     def _end_outermost(self) -> None:
-        self._height = 0
+        self._begin_anew()
         self._manager.end(self._locker)
+
+    def _begin_anew(self) -> None:
+        self._height = 0
+        if self._tables is not None:
+            self._tables.ended()
 
     def _leave_scope(self) -> None:
         self._locker.floor, self._height, self._lock_mode, self._lock_timeout = self._scopes.pop()
@@ -564,7 +586,7 @@ class _Bogus(Transaction):
     reset = _nothing  # type: ignore[assignment]
     enter = check = attach = scope = _refuse
     lock_check = unlock = unlock_to_shared = unlock_combine = _refuse
-    lock_many = changed = give_back = operation = _refuse
+    lock_many = changed = give_back = operation = table = cursor = _refuse
     lock_shared = lock_upgradable = lock_exclusive = _try_lock = _refuse
 
     def was_acquired(self, index_id: int, key: bytes) -> bool:

@@ -122,7 +122,8 @@ def scan(log: DeltaLog, pinned: Snapshot | None, where: str | None) -> tuple[Sna
     predicates = () if where is None else (where,)
     txn = None if pinned is not None else reading(log)
     if txn is not None:
-        return txn.snapshot, txn.filter_files(*predicates).table
+        files = txn.filter_files(*predicates).table  # under locks this may wait, and find a newer version
+        return txn.snapshot, files
     snapshot = snapshot_of(log, pinned)
     return snapshot, snapshot.files_for_scan(*predicates)
 

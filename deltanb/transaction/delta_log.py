@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.transaction import OptimisticTransaction
 
-__all__ = ["DeltaLog"]
+__all__ = ["DeltaLog", "identity_of"]
 
 MAX_CACHED_LOGS = 32
 """Logs kept alive though nobody holds them: a notebook that opens one path again and again."""
@@ -56,6 +56,8 @@ class DeltaLog(LogReader, Displayable):
         self._makes_committer = committer
         self.name = name
         """What the table is called in its catalog; None without one."""
+        self.catalog: Any = None
+        """The catalog that manages the table, as people hold it; None without one."""
 
     def committer(self, snapshot: Snapshot, begins: Callable[[], object] = lambda: None) -> Committer:
         """Where a commit behind this snapshot goes: into the folder, unless the log was made with another
@@ -78,7 +80,7 @@ class DeltaLog(LogReader, Displayable):
             InvalidArgument: a URI that no store serves.
         """
         store = store_for(table)
-        key = _identity(store)
+        key = identity_of(store)
         with _logs_lock:
             log = _logs.get(key)
             if log is None or not (isinstance(table, str | os.PathLike) or log.store == store):
@@ -131,7 +133,7 @@ class DeltaLog(LogReader, Displayable):
                 OptimisticTransaction.clear_active()
 
 
-def _identity(store: LogStore) -> str:
+def identity_of(store: LogStore) -> str:
     """What makes two stores the same table: the real folder, or else the store object itself."""
     local = store.local_path("")
     return os.path.realpath(local) if local is not None else f"{store.root}#{id(unguarded(store))}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -34,6 +34,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.log.commits import Commits
+from deltanb.schema import properties
 from deltanb.schema.columns import SCHEMA_UPDATE
 from deltanb.store.base import FileStatus
 from deltanb.store.paths import place_of
@@ -41,16 +42,21 @@ from deltanb.transaction.committer import FolderCommitter
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN
+from deltanb.transaction.rules import check
+from deltanb.transaction.steps import Winner
 from deltanb.transaction.transaction import OptimisticTransaction
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.current import CurrentTransaction
 
-__all__ = ["StagedCommits", "StagedLog", "Statement"]
+__all__ = ["READ_ONLY", "StagedCommits", "StagedLog", "Statement", "standing"]
 
 NAME = "TRANSACTION"
 """The operation of a commit of several statements."""
+
+READ_ONLY = "READ"
+"""What a table did that was only read."""
 
 FileKey = tuple[str, str | None]
 
@@ -199,7 +205,8 @@ class StagedLog(DeltaLog):
         self.statements: list[Statement] = []
         """What is done, in order."""
         super().__init__(log.store, StagedCommits(log.commits, self.base.version), StagingCommitter, log.name)
-        self._begun: list[OptimisticTransaction] = []
+        self.begun: list[OptimisticTransaction] = []
+        """Every transaction on it, statements or reads: what they have read stays read."""
         self._reader: OptimisticTransaction | None = None
         self._install(self.base._state)
 
@@ -207,12 +214,71 @@ class StagedLog(DeltaLog):
         self, snapshot: Snapshot | None = None, *, clock: Callable[[], int] | None = None,
     ) -> OptimisticTransaction:
         """The next statement."""
-        self._begun.append(StagedTransaction(self, snapshot, clock))
-        return self._begun[-1]
+        self.begun.append(StagedTransaction(self, snapshot, clock))
+        return self.begun[-1]
 
     def update(self) -> Snapshot:
         """The table after the last statement; others' commits are not looked for."""
         return self.snapshot
+
+    def rollback_to(self, count: int) -> None:
+        """Take back all statements but the first so many, and delete their files; what they read stays read.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> log = StagedLog(TableBuilder(MemoryStore()).create("id long").log)
+        >>> txn = log.start_transaction()
+        >>> txn.commit(txn.write_files({"id": [1]}))
+        1
+        >>> log.rollback_to(0)
+        >>> log.snapshot.version, log.snapshot.num_files
+        (0, 0)
+        """
+        gone = self.statements[count:]
+        if not gone:
+            return
+        del self.statements[count:]
+        self._stage_again()
+        self.delete(file for statement in gone for file in statement.written)
+
+    def follow(self) -> bool:
+        """Move to the table's newest version, statements and all, unless a commit since then contradicts
+        them or what was read; whether there was a newer one.
+
+        Invariant: what was read up to here was held against every commit up to the base, so that the commit
+        of all statements has only later ones to look at. A table that was removed or replaced stays as it
+        was read; its commit is refused.
+
+        Raises:
+            DeltaConcurrentModificationException: as the commit would, had it been tried now.
+        """
+        newest = self.below.update()
+        if newest.version <= self.base.version or newest.metadata.id != self.base.metadata.id:
+            return False
+        if newest.metadata != self.base.metadata and any(each.of(Metadata) for each in self.statements):
+            return False  # two changes of one metadata: the commit knows which of them go together
+        if self.begun:
+            txn, actions, operation = self.together()
+            current = txn.prepare(actions, operation) if self.statements else standing(txn)
+            for version in range(self.base.version + 1, newest.version + 1):
+                verdict = check(current, Winner(version, tuple(self.below.read_commit(version))))
+                if verdict.error is not None:
+                    raise verdict.error
+                current = verdict.transaction
+        ahead = newest.version - self.base.version
+        self.base = newest
+        self.statements = [replace(each, version=each.version + ahead) for each in self.statements]
+        self._stage_again()
+        return True
+
+    def _stage_again(self) -> None:
+        """The base anew, and the statements on it."""
+        assert isinstance(self.commits, StagedCommits)
+        self.commits.base, self.commits.bodies = self.base.version, []
+        self._install(self.base._state, replacing=self._held)
+        for statement in self.statements:
+            current = statement.transaction
+            self.commits.stage(statement.version, current.body())
+            self.advance(statement.version, current.lines, statement.written)
 
     def together(self) -> tuple[OptimisticTransaction, list[Action], Operation]:
         """The one transaction that does what the statements did: itself, its actions and its operation.
@@ -221,7 +287,7 @@ class StagedLog(DeltaLog):
         those for all changes of the version. The files that the statements wrote are the transaction's.
         """
         txn = self.below.start_transaction(self.base)
-        for begun in self._begun:  # those that found nothing to do, or were refused, have read as well
+        for begun in self.begun:  # those that found nothing to do, or were refused, have read as well
             txn._reads.add(begun.reads)
         for statement in self.statements:
             txn.written.extend(statement.written)
@@ -306,6 +372,14 @@ class _Net:
         if not pc.any(pc.equal(paths, file.path)).as_py():
             return False
         return any(found.file_key == file.file_key for found in _files_at(self.base, file.path))
+
+
+def standing(txn: OptimisticTransaction) -> CurrentTransaction:
+    """What a transaction that has only read comes to, for the rules: what it read decided what is written
+    elsewhere, so it counts as one that changes data."""
+    read = txn.prepare([], Operation(READ_ONLY, changes_data=True))
+    # Without an action it would be of no more than snapshot isolation, whatever the table asks for.
+    return read.replace(isolation=str(properties.get(txn.metadata.configuration, "delta.isolationLevel")))
 
 
 def _files_at(snapshot: Snapshot, path: str) -> list[AddFile]:

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
 
 
-
 class OptimisticTransaction(TransactionalWrite, Displayable):
     """Changes to a table at one version, committed at once or not at all.
 
@@ -74,6 +73,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     >>> txn.status
     'committed'
     """
+
+    _SETTINGS = ("_new_metadata", "_new_protocol", "_hooks")
 
     def __init__(
         self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None,
@@ -96,7 +97,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self._reads = ReadRegistry()
         self._new_metadata: Metadata | None = None
         self._new_protocol: Protocol | None = None
-        self._hooks: list[post_commit.PostCommitHook] = []
+        self._hooks: tuple[post_commit.PostCommitHook, ...] = ()
         self._current: CurrentTransaction | None = None
         self._laps = Laps(options.timer())
         self._stats: CommitStats | None = None
@@ -117,9 +118,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     @property
     def protocol(self) -> Protocol:
         """The new protocol if this transaction sets it, else that of the version read."""
-        if self._new_protocol is not None:
-            return self._new_protocol
-        return self.snapshot.protocol if self.read_version >= 0 else Protocol(1, 2)
+        before = self.snapshot.protocol if self.read_version >= 0 else Protocol(1, 2)
+        return before if self._new_protocol is None else self._new_protocol
 
     @property
     def table(self) -> str:
@@ -254,13 +254,13 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self._new_protocol = protocol
 
     def register_post_commit_hook(self, hook: post_commit.PostCommitHook) -> None:
-        """Run a hook after the commit; its failure does not undo the commit.
+        """Run a hook (``name``, ``run``, ``handle_error``) after the commit; its failure undoes nothing.
 
         Raises:
-            InvalidArgument: no hook: it has a ``name``, ``run`` and ``handle_error``.
+            InvalidArgument: no hook.
         """
         self._must_be_open()
-        self._hooks.append(post_commit.as_hook(hook))
+        self._hooks = (*self._hooks, post_commit.as_hook(hook))
 
     # -- committing ------------------------------------------------------------------------------
 
@@ -285,8 +285,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     ) -> int | None:
         """As :meth:`commit`, unless nothing would change: no action, metadata or protocol is there.
 
-        Then nothing is committed, the transaction stays open and None is returned; but where the table is
-        ``WriteSerializable`` an operation that changes data is committed even so, as in Delta Spark.
+        Then nothing is committed, it stays open and None is returned; but where the table is
+        ``WriteSerializable`` an operation that changes data is committed, as in Delta Spark.
         """
         self._laps.prepared = options.timer()
         current = self.prepare(actions, operation)
@@ -306,7 +306,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             ConcurrentWriteException: the version is taken.
         """
         steps = self._begin(actions, operation, check=False)
-        self._hooks.insert(0, post_commit.LargeCommitHook())
+        self._hooks = (post_commit.LargeCommitHook(), *self._hooks)
         return self._run(steps)
 
     def commit_steps(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deltanb.actions import AddFile, Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument, require
@@ -47,8 +48,22 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
     return [(path,) if isinstance(path, str) else tuple(path) for path in found or ()]
 
 
+@dataclass(frozen=True)
+class Savepoint:
+    """Where a transaction stood: what it had written, and what it had set. Made by ``txn.savepoint()``."""
+
+    transaction: TransactionalWrite = field(repr=False)
+    num_files: int
+    has_written: bool
+    identity_marks: Mapping[str, int]
+    settings: Mapping[str, Any] = field(repr=False)
+
+
 class TransactionalWrite:
     """What can write files for a version of a table that is to come."""
+
+    _SETTINGS: ClassVar[tuple[str, ...]] = ()
+    """What else a savepoint remembers: names of attributes, each replaced whole when it changes."""
 
     def __init__(
         self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None,
@@ -72,6 +87,7 @@ class TransactionalWrite:
         """Every file :meth:`write_files` wrote."""
         self.identity_marks: dict[str, int] = {}
         """The last value :meth:`write_files` gave to each identity column; the commit records it."""
+        self._savepoints: list[Savepoint] = []
 
     @property
     @abstractmethod
@@ -127,6 +143,58 @@ class TransactionalWrite:
         self.written.extend(added)
         return list(added)
 
+    def savepoint(self) -> Savepoint:
+        """Where it stands, for :meth:`rollback_to`.
+
+        Raises:
+            IllegalStateError: the transaction has ended.
+        """
+        self._must_be_open()
+        made = Savepoint(self, len(self.written), self.has_written, dict(self.identity_marks),
+                         {name: getattr(self, name) for name in self._SETTINGS})
+        self._savepoints.append(made)
+        return made
+
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Take back what was written and set since a savepoint, and delete the files; what was read stays
+        read. The savepoint can be used again, those made after it are gone.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create("id long").log.start_transaction()
+        >>> before = txn.savepoint()
+        >>> _ = txn.write_files({"id": [1]})
+        >>> txn.rollback_to(before)
+        >>> txn.written, txn.has_written
+        ([], False)
+
+        Raises:
+            IllegalStateError: the transaction has ended; or the savepoint is of another one, or was rolled
+                back itself.
+        """
+        self._must_be_open()
+        require(savepoint, Savepoint, "rollback_to", "a savepoint: txn.savepoint()")
+        if not any(each is savepoint for each in self._savepoints):
+            whose = "another transaction" if savepoint.transaction is not self else (
+                "what was rolled back since")
+            raise IllegalStateError(
+                f"rollback_to: the savepoint is of {whose}; take one with txn.savepoint() and use it until "
+                "the transaction is rolled back behind it")
+        while self._savepoints[-1] is not savepoint:
+            self._savepoints.pop()
+        gone = self.written[savepoint.num_files:]
+        del self.written[savepoint.num_files:]
+        self.has_written = savepoint.has_written
+        self.identity_marks = dict(savepoint.identity_marks)
+        for name, value in savepoint.settings.items():
+            setattr(self, name, value)
+        self._delete(gone)
+
+    def _delete(self, files: Iterable[AddFile]) -> None:
+        for add in files:
+            store, name = place_of(self.log.store, add.path).opened()
+            with suppress(OSError):  # VACUUM removes what cannot be removed now
+                store.delete(name)
+
     @property
     def has_surely_not_landed(self) -> bool:
         """Whether the files it wrote are not a part of the table, whatever happens."""
@@ -141,8 +209,5 @@ class TransactionalWrite:
         if not self.has_surely_not_landed:
             state = "may have landed" if self.may_have_landed else f"is {self.status}"
             raise IllegalStateError(f"the transaction {state}; its files stay")
-        for add in self.written:
-            store, name = place_of(self.log.store, add.path).opened()
-            with suppress(OSError):  # VACUUM removes what cannot be removed now
-                store.delete(name)
+        self._delete(self.written)
         self.written.clear()

@@ -1,0 +1,452 @@
+"""Tables under locks, as a transaction holds them: their statements, and the one commit of all of them.
+
+What lives here: :class:`LockedTable`, a table's methods under the locks of a transaction;
+:class:`LockedTables`, all tables of a transaction; and what they have to commit or undo (:class:`Work`).
+What it does not know: what is locked for a statement (``locks/tables``), how rows are stored by key
+(``locked_rows``), how a commit goes.
+
+Tables by their paths have no common log, so one of them alone can be in a transaction; tables of one catalog
+are committed as a group.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from deltanb.commands.rows.write import commit_or_discard
+from deltanb.display import above
+from deltanb.errors import DeltaConcurrentModificationException, IllegalStateError, InvalidArgument
+from deltanb.locked_rows import LockedRows, Undo
+from deltanb.locks import keys
+from deltanb.locks.cursor import Key, Row, TableCursor
+from deltanb.locks.modes import DurabilityMode, LockMode
+from deltanb.locks.tables import NO_REDO, LockedLog, index_of
+from deltanb.options import options, set_options
+from deltanb.safe_text import shown
+from deltanb.store.base import LogStore
+from deltanb.store.local import sync_path
+from deltanb.store.paths import place_of
+from deltanb.table import DeltaTable
+from deltanb.table_transaction import StagedTable
+from deltanb.transaction.delta_log import DeltaLog
+
+if TYPE_CHECKING:
+    from deltanb.locks.transaction import Transaction
+
+COMMITS = -(2**63)
+"""The index id of the locks under which tables get the rows of cursors, each by its own id: one transaction
+of the process at a time, so that none writes into a version that another one is about to replace."""
+
+
+class LockedTable(StagedTable):
+    """A table on which a transaction works under locks.
+
+    It has the methods of a table; every statement locks what it reads and writes before it looks at it, and
+    sees what those before it have done. Nobody else sees any of that before the transaction commits.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "coins": [0, 3]})
+    >>> txn = dn.locks.LockManager().new_transaction()
+    >>> ducks = txn.table(table)
+    >>> _ = ducks.update({"coins": "coins + 1"}, where="name = 'Donald'")
+    >>> with txn.scope():
+    ...     _ = ducks.delete()
+    ...     txn.rollback()
+    >>> ducks.to_arrow().num_rows, txn.lock_check(-1, b"")
+    (2, OWNED_EXCLUSIVE)
+    >>> txn.commit(); table.version
+    1
+    """
+
+    begin_again = "the same transaction: it begins anew"
+
+    def __init__(self, tables: LockedTables, below: DeltaLog) -> None:
+        self._tables, self._below = tables, below
+        self._pinned = self._version = None
+
+    @property
+    def staged(self) -> LockedLog:  # type: ignore[override]
+        """The statements of the transaction as it is now."""
+        return self._tables.part(self._below).staged
+
+    log = staged  # type: ignore[assignment]
+    end = ""
+    committed = None
+
+    @property
+    def version(self) -> int:
+        """The version that statements build on: the newest one as of the last of them."""
+        return self.staged.base.version
+
+    def cursor(self, key: str | Sequence[str]) -> TableCursor:
+        """A cursor over its rows: :meth:`Transaction.cursor`."""
+        return self._tables.cursor(self._below, key)
+
+    def _writable(self, what: str) -> DeltaLog:
+        if self._tables.txn.lock_mode is LockMode.UNSAFE:
+            return DeltaTable(self._below)._writable(what)
+        return super()._writable(what)
+
+
+def _calls(name: str, reads: bool) -> Callable[..., Any]:
+    """A method of a table, as one call of the transaction."""
+    method = getattr(StagedTable, name)
+
+    @wraps(method)
+    def call(self: LockedTable, *args: Any, **settings: Any) -> Any:
+        txn = self._tables.txn
+        with txn.operation(), self._tables.durability():
+            height = len(txn._locker.entries)
+            try:
+                return method(self, *args, **settings)
+            finally:
+                if reads and not txn.lock_mode.is_repeatable:
+                    txn.manager.give_back_tree(txn._locker, height)
+
+    return call
+
+
+READS = ("to_arrow", "to_pandas", "to_df", "changes", "changes_df", "diff")
+WRITES = ("append", "overwrite", "delete", "update", "merge", "analyze", "add_columns", "rename_column",
+          "drop_columns", "change_column", "set_properties", "unset_properties", "set_description",
+          "set_name", "add_constraint", "drop_constraint", "cluster_by")
+for _name in READS + WRITES:
+    setattr(LockedTable, _name, _calls(_name, _name in READS))
+
+
+class Part(StagedTable):
+    """A table's part in what a transaction has done since it began, or began anew."""
+
+    staged: LockedLog
+
+    def __init__(self, work: Work, below: DeltaLog) -> None:
+        self.work, self.below = work, below
+        super().__init__(LockedLog(below, work.txn, self))
+        self.rows: LockedRows | None = None
+        self.flushed: Mapping[Key, Row | None] = {}
+        """The rows that the commit has made a statement of."""
+        self.is_flushing = False
+
+    @property
+    def name(self) -> str:
+        """The table's name, which needs no look at what is staged."""
+        return DeltaTable(self.below).name
+
+    # -- what its log tells --------------------------------------------------------------------------
+
+    def begins(self) -> None:
+        """A statement is about to begin, or a read: what cursors have stored becomes a statement before.
+
+        Raises:
+            IllegalStateError: the transaction has ended.
+        """
+        self.check_open("statement")
+        if self.is_flushing or self.rows is None or not self.rows.writes:
+            return
+        with self._flushing():
+            rows, writes = self.rows, self.rows.flush()
+        self.work.txn.changed(self.work, lambda: rows.restore(writes))
+
+    def staged_one(self, before: int) -> None:
+        """A statement was staged, behind so many."""
+        if not self.work.is_committing:
+            self.work.txn.changed(self.work, lambda: self.rollback_to(before))
+
+    def stored(self, undo: Undo) -> None:
+        """A cursor has stored a row."""
+        rows, key, before = undo
+        self.work.txn.changed(self.work, lambda: rows.undo(key, before))
+
+    def rollback_to(self, count: int) -> None:
+        """Take back statements; where a commit has begun they are its own affair, and it has done so, or
+        nobody knows whether they are a part of the table."""
+        if not self.end:
+            self.staged.rollback_to(count)
+
+    def cursor_rows(self, key: str | Sequence[str]) -> LockedRows:
+        """The rows by a key; one key a table and transaction.
+
+        Raises:
+            InvalidArgument: no columns, or others than before.
+        """
+        self.check_open("cursor")
+        names = (key,) if isinstance(key, str) else key
+        if not isinstance(names, list | tuple) or not names:
+            raise InvalidArgument(
+                f'key takes names of columns, like key=["id"], found {type(key).__name__}: {shown(key)}')
+        if self.rows is None:
+            self.rows = LockedRows(self.staged, tuple(names), self.stored)
+        elif tuple(map(str.lower, names)) != tuple(map(str.lower, self.rows.columns)):
+            raise InvalidArgument(
+                f"this transaction goes through table {self.rows.name} by {', '.join(self.rows.columns)}, "
+                f"found {', '.join(names)}; locks by two keys would not know of each other")
+        return self.rows
+
+    # -- the commit ----------------------------------------------------------------------------------
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything was done to it."""
+        return bool(self.staged.statements or (self.rows is not None and self.rows.writes))
+
+    @property
+    def is_by_rows(self) -> bool:
+        """Whether all that was done can be done again: rows stored by cursors alone."""
+        return not self.staged.statements
+
+    def flush(self) -> None:
+        """Make a statement of what cursors stored, under the locks of the rows, for the commit."""
+        self.staged.follow()
+        if self.rows is None:
+            return
+        self.rows.verify()
+        with self._flushing():
+            self.staged.locks_parts = False
+            self.flushed = self.rows.flush()
+
+    @contextmanager
+    def _flushing(self) -> Iterator[None]:
+        self.is_flushing = True
+        try:
+            yield
+        finally:
+            self.is_flushing, self.staged.locks_parts = False, True
+
+    def again(self) -> Part:
+        """Itself before its commit, which has failed: with the rows to be stored, on the newest version."""
+        part = Part(self.work, self.below)
+        if self.rows is not None:
+            part.rows = self.rows
+            part.rows.log = part.staged
+            part.rows.restore(self.flushed)
+        return part
+
+    def commit_alone(self) -> None:
+        """Commit what was done as one version of this table."""
+        self.end = "has failed"
+        txn, actions, operation = self.staged.together()
+
+        def work() -> int:
+            actions.extend(self.feed(txn))
+            return txn.commit(actions, operation)
+
+        try:
+            commit_or_discard(txn, work)
+        finally:
+            if txn.committed is not None:
+                self.landed(txn, txn.committed.version, actions)
+
+
+class Work:
+    """What a transaction has done to tables since it began, or began anew: what is committed, or undone."""
+
+    commits_last = True
+    """Its commit can fail and cannot be undone, so it follows that of what is in memory."""
+
+    def __init__(self, txn: Transaction) -> None:
+        self.txn = txn
+        self.parts: dict[int, Part] = {}
+        self.is_committing = False
+        self.has_unsynced = False
+        """Whether files were written while the durability mode asked for no sync."""
+
+    def part(self, index_id: int, below: DeltaLog) -> Part:
+        """A table's part in it.
+
+        Raises:
+            InvalidArgument: the table cannot be committed together with those that are there.
+        """
+        if index_id not in self.parts:
+            for other in self.parts.values():
+                if other.below.catalog is None or other.below.catalog is not below.catalog:
+                    _refuse_together(other.below, below)
+            self.parts[index_id] = Part(self, below)
+        return self.parts[index_id]
+
+    def undo(self, change: Callable[[], None]) -> None:
+        """Take a change back."""
+        change()
+
+    def describe(self, changes: Sequence[Any]) -> list[str]:
+        """What was done, for people: statements by table, and how many rows cursors stored."""
+        told = []
+        for part in self.parts.values():
+            done = list(part.operations)
+            if part.rows is not None and part.rows.writes:
+                count = len(part.rows.writes)
+                done.append(f"{count} row{'s' if count != 1 else ''} by key")
+            if done:
+                told.append(f"{part.name}: {', '.join(done)}")
+        return told
+
+    def seal(self) -> None:
+        """The transaction is about to commit: what it has unlocked does not belong to it."""
+        for part in self.parts.values():
+            if part.rows is not None:
+                part.rows.seal()
+
+    def commit(self, changes: Sequence[Any], durability: DurabilityMode) -> None:
+        """Commit all tables as one group, or the only one into its log."""
+        if durability is DurabilityMode.NO_REDO:
+            raise IllegalStateError(NO_REDO)
+        self.is_committing = True
+        with ExitStack() as stack:
+            if durability is DurabilityMode.NO_SYNC:
+                stack.enter_context(set_options(durability="none"))
+            elif self.has_unsynced:
+                for part in self.parts.values():
+                    _sync(part.staged)
+            stack.enter_context(self._one_at_a_time())
+            can_do_again = all(part.is_by_rows for part in self.parts.values())
+            for attempt in itertools.count():
+                self._flush()
+                try:
+                    return self._commit()
+                except DeltaConcurrentModificationException:
+                    if not can_do_again or attempt >= options.max_commit_attempts:
+                        raise
+                # Another process was first. Where its commit has changed no row that is locked here, the rows
+                # are written into the version it made; else that is the conflict, and is raised there.
+                self.parts = {index_id: part.again() for index_id, part in self.parts.items()}
+
+    def _flush(self) -> None:
+        """Make statements of what cursors stored; where one is refused, no file of them is left."""
+        try:
+            for part in self.parts.values():
+                part.flush()
+        except BaseException:
+            for part in self.parts.values():
+                part.rollback_to(0)
+            raise
+
+    def _commit(self) -> None:
+        changed = [part for part in self.parts.values() if part.staged.statements]
+        read = [part for part in self.parts.values() if part.staged.begun and part not in changed]
+        if not changed:
+            return
+        if len(changed) == 1 and not read:
+            changed[0].commit_alone()
+            return
+        above("CatalogTransaction").of(
+            changed[0].below.catalog, {str(part.below.name): part for part in (*changed, *read)}).commit()
+
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        names = [(COMMITS, keys.encode((index_id,))) for index_id, part in self.parts.items()
+                 if part.rows is not None and part.rows.writes]
+        with self.txn.manager.new_transaction() as turn:
+            turn.lock_many(names, timeout=-1)
+            yield
+
+
+class LockedTables:
+    """The tables of a transaction: each is one table, however often the transaction begins anew."""
+
+    def __init__(self, txn: Transaction) -> None:
+        self.txn = txn
+        self.work: Work | None = None
+        self._handles: dict[int, LockedTable] = {}
+
+    def table(self, target: Any) -> LockedTable:
+        """A table under the locks of the transaction.
+
+        Args:
+            target: a table, or its path or URI.
+
+        Raises:
+            InvalidArgument: no table, one that stands at a version, or one that cannot be committed together
+                with those the transaction has.
+        """
+        below = _log_of(target)
+        index_id = index_of(self.txn.manager, below)
+        if index_id not in self._handles:
+            self._handles[index_id] = LockedTable(self, below)
+        self.part(below)
+        return self._handles[index_id]
+
+    def cursor(self, target: Any, key: str | Sequence[str]) -> TableCursor:
+        """A cursor over the rows of a table."""
+        below = _log_of(target)
+        with self.txn.operation():
+            self.part(below).cursor_rows(key)
+        return TableCursor(self.txn, lambda: self.part(below).cursor_rows(key))
+
+    def part(self, below: DeltaLog) -> Part:
+        """A table's part in what the transaction does now."""
+        self.txn.check()
+        if self.work is None:
+            self.work = Work(self.txn)
+        return self.work.part(index_of(self.txn.manager, below), below)
+
+    @contextmanager
+    def durability(self) -> Iterator[None]:
+        """What files are written with, as the durability mode says; what is not synced now is noted."""
+        if self.txn.durability_mode is DurabilityMode.SYNC:
+            yield
+            return
+        if self.work is not None:
+            self.work.has_unsynced = True
+        with set_options(durability="none"):
+            yield
+
+    def check_durability(self, mode: DurabilityMode) -> None:
+        """Refuse a durability mode in which what was done to tables could not be committed.
+
+        Raises:
+            IllegalStateError: NO_REDO, and something was done.
+        """
+        if mode is DurabilityMode.NO_REDO and self.work is not None and any(
+                part.is_changed for part in self.work.parts.values()):
+            raise IllegalStateError(NO_REDO.replace("before you change a table", "or roll back first"))
+
+    def seal(self) -> None:
+        """The transaction is about to commit."""
+        if self.work is not None:
+            self.work.seal()
+
+    def ended(self) -> None:
+        """The transaction has ended, and begins anew; a commit that was put off goes on with its work."""
+        self.work = None
+
+
+def _sync(log: LockedLog) -> None:
+    """Wait until the files of statements have reached the disk, and their names in the folders."""
+    paths: set[str] = set()
+    for statement in log.statements:
+        for file in statement.written:
+            store, name = place_of(log.store, file.path).opened()
+            path, root = store.local_path(name), (store.local_path("") or "").rstrip(os.sep)
+            while path is not None and root and path not in paths and path.startswith(root):
+                paths.add(path)
+                path = os.path.dirname(path)
+    for path in paths:
+        sync_path(path)
+
+
+def _log_of(target: Any) -> DeltaLog:
+    if isinstance(target, LockedTable):
+        return target._below
+    if isinstance(target, StagedTable):
+        raise InvalidArgument(
+            f"table {target.name} is a part of another transaction; give the table itself: dn.open(path)")
+    if isinstance(target, DeltaTable):
+        return target._writable("txn.table")
+    if isinstance(target, DeltaLog):
+        return target
+    if isinstance(target, str | os.PathLike | LogStore):
+        return DeltaTable.for_path(target).log
+    raise InvalidArgument(f"a transaction takes a table or its path, found {type(target).__name__}: "
+                          f"{shown(target)}; write it like txn.table(dn.open(path))")
+
+
+def _refuse_together(one: DeltaLog, other: DeltaLog) -> NoReturn:
+    first, second = (f"the table at {log.path}" if log.catalog is None else
+                     f"{log.name} of catalog {log.catalog.name}" for log in (one, other))
+    raise InvalidArgument(
+        f"{first} and {second} have no log in common, so they cannot be committed together; register both in "
+        "one catalog (catalog.register_table), or take a transaction for each")
