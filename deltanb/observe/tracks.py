@@ -47,10 +47,14 @@ _ENGINE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*")
 
 @dataclass(frozen=True)
 class Mark:
-    """A remark on one commit: a sign, ``✕`` or ``✓``, and a few words."""
+    """A remark on one commit: a sign, ``✕`` or ``✓``, and a few words.
+
+    Of a wait, ``since`` is the version at which it began: the lane has a band from there on.
+    """
 
     words: str
     sign: str = "✕"
+    since: int | None = None
 
 
 @dataclass(frozen=True)

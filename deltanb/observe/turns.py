@@ -188,16 +188,17 @@ def waits_of(runners: Iterable[Runner], tracks: Iterable[Track]) -> tuple[dict[A
     Of a writer that failed its error tells.
     """
     commits = [(getattr(track, "who", track.writer), track.version) for track in tracks if track.is_committed]
-    found: dict[Any, list[str]] = {}
+    found: dict[Any, list[LockWait]] = {}
     others = []
     for runner, wait in [(one, wait) for one in runners for wait in one.waits]:
         after = -1 if wait.end is None else wait.end
         own = [version for writer, version in commits if writer == wait.writer and version > after]
         if own and wait.is_granted:
-            found.setdefault(min(own), []).append(str(wait))
+            found.setdefault(min(own), []).append(wait)
         elif not isinstance(runner.outcome, BaseException):
             others.append(f"{wait.writer} {wait}")
-    marks = {version: Mark(", ".join(dict.fromkeys(said)), WAITED) for version, said in found.items()}
+    marks = {version: Mark(", ".join(dict.fromkeys(map(str, waits))), WAITED, waits[0].start)
+             for version, waits in found.items()}
     return marks, "; ".join(dict.fromkeys(others))
 
 

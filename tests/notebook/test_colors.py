@@ -9,6 +9,7 @@ import re
 import pytest
 
 from deltanb.notebook.drawing import html
+from deltanb.notebook.drawing.lock_lanes_svg import TINTS, TONES
 
 TEXT_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
 SIGN_CONTRAST = 3.0  # WCAG 2.2, 1.4.11
@@ -111,3 +112,20 @@ def test_plain_has_no_colour() -> None:
     assert not re.search(r"#[0-9a-f]{3,6}", plain)
     for name in ("ok", "warn", "tint", "append", "rewrite", "delete", "optimize"):
         assert f"--dnb-{name}:var(--dnb-" in plain
+
+
+def mixed(front: str, back: str, share: float) -> str:
+    pairs = [[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in (front, back)]
+    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in zip(*pairs, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_on_the_bands_of_locks_can_be_read(scheme: str) -> None:
+    palette = colors(scheme)
+    grounds = [mixed(palette[TONES[mode]], palette["bg"], TINTS[mode]) for mode in TONES]
+    waits = mixed(palette["lost"], palette["bg"], 0.08)
+    grounds += [waits, *(mixed(palette["lost"], ground, 0.08) for ground in grounds)]  # over what is held
+    for ground in grounds:
+        assert contrast(palette["fg"], ground) >= TEXT_CONTRAST
+    for name in {*TONES.values(), "lost"}:
+        assert contrast(palette[name], palette["bg"]) >= SIGN_CONTRAST

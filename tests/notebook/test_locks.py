@@ -295,8 +295,9 @@ def test_in_columns_whoever_is_waited_for_stands_to_the_right() -> None:
     net = lock_net.laid_out(lock_graph.net_of(graph))
     assert_apart(net)
     left = [a for a in net.arrows if net.box(a.start).x > net.box(a.end).x]
-    (owned,) = left  # the lock that it owns already, and waits to be alone with
-    assert (owned.start[1], owned.end[1], owned.words) == ((1, b"s"), 6, "upgradable")
+    assert [(a.start[1], a.end[1], a.words) for a in left] == [
+        ((1, b"k0"), 1, "exclusive"),  # nobody waits for it, so it takes no column
+        ((1, b"s"), 6, "upgradable")]  # owned already by who waits to be alone with it
     assert "is held by" in drawn_words(graph)
 
 

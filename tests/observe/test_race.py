@@ -26,6 +26,7 @@ from deltanb.formatting import MAX_COLUMNS
 from deltanb.locks import LockManager
 from deltanb.locks.waits import parking
 from deltanb.notebook.bundle import HTML
+from deltanb.notebook.drawing.timeline_lanes import Lanes
 from deltanb.observe import turns
 from deltanb.observe.race import Race, _judged
 from deltanb.observe.turns import LockWait, Runner
@@ -276,6 +277,20 @@ def test_waits_are_seen_in_every_form() -> None:
     assert "‖ waited for 1:k (exclusive)" in race.svg
     assert "‖ waited for 1:k (exclusive)" in [mark["text"] for mark in race.spec["datasets"]["marks"]]
     assert units.width(line) <= MAX_COLUMNS
+
+
+def test_a_wait_is_a_band_up_to_the_version_that_was_read() -> None:
+    manager = LockManager()
+    race = dn.race(ducks(), {"ann": under(manager, b"k"), "ben": under(manager, b"k")})
+    assert race.marks[2].since == 0
+    lanes = Lanes(race.scene, race.scene.shown, *race.scene.window, 600)
+    ann, ben = sorted(lanes.lines, key=lambda line: line.track.version)
+    assert (lanes._waited(ann), lanes._waited(ben)) == (None, lanes.share(0))
+    assert ben.start == lanes.share(1)
+    assert race.svg.count('opacity="0.3"') == 1
+    assert "a pale band is a wait for a lock" in race.svg
+    short = dn.race(ducks(), {"ann": under(manager, b"k"), "ben": under(manager, b"k")}, "serial")
+    assert short.svg.count('opacity="0.3"') == 0 and "pale band" not in short.svg
 
 
 def test_turns_of_who_waits_are_passed_over() -> None:

@@ -7,6 +7,7 @@ What it does not know: colours and markup (``lock_svg``), what is said of the bo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -161,6 +162,9 @@ def _ranks(net: Net) -> dict[Key, int]:
     ranks = {box.key: 2 * depth(box.key) for box in net.boxes if box.key[0] != "lock"}
     for lock in (box.key for box in net.boxes if box.key[0] == "lock"):
         ends = beyond.get(lock, [])
+        if lock not in wants.values() and min((ranks[end] for end in ends), default=0) > 0:
+            ranks[lock] = min(ranks[end] for end in ends) - 1  # nobody waits: it needs no column of its own
+            continue
         idle = [ranks[end] for end in ends if wants.get(end) != lock]
         ranks[lock] = 1 + max(idle or [min((ranks[end] for end in ends), default=0)])
         if not idle:  # all that hold it convert it: half of them on either side
@@ -176,13 +180,14 @@ def _rows(net: Net, columns: list[list[Box]]) -> dict[Key, float]:
         near.setdefault(arrow.start, []).append(arrow.end)
         near.setdefault(arrow.end, []).append(arrow.start)
 
-    def wish(box: Box, at: int) -> float:
+    def wish(box: Box) -> float:
         placed = [y[key] for key in near.get(box.key, ()) if key in y]
-        return sum(placed) / len(placed) if placed else at * GAP
+        return sum(placed) / len(placed) if placed else math.inf
 
     for column in reversed(columns):
         last = -GAP * 1.0
-        wishes = {box.key: wish(box, at) for at, box in enumerate(column)}
+        wishes = {box.key: wish(box) for box in column}
         for box in sorted(column, key=lambda box: wishes[box.key]):
-            last = y[box.key] = max(last + GAP, wishes[box.key])
+            wanted = wishes[box.key]
+            last = y[box.key] = last + GAP if wanted == math.inf else max(last + GAP, wanted)
     return y

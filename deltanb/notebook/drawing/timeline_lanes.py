@@ -2,7 +2,7 @@
 
 What lives here: where lines and words stand in a given width, so that none lies on another, and their marks:
 a filled sign is a commit, a small dot the version it read, dotted up to a hollow circle a race that was lost
-before it went on, dashed up to a bold ✕ a transaction that failed.
+before it went on, dashed up to a bold ✕ a transaction that failed, a pale band a wait before it read.
 What it does not know: which words are said (``timeline_scene``), what is around the lanes.
 """
 
@@ -32,6 +32,7 @@ SIGNS = {
     "schema": "M0-5l5 5l-5 5l-5-5z",
 }  # fmt: skip
 CIRCLE = 4.5  # pixels: the radius of an append, and of a race lost
+WAIT = 7  # pixels: how high the band of a wait is
 CROSS = "M-5-5L5 5M-5 5L5-5"
 Parts = list[tuple[str, str]]
 """Words with their tones: "" as they are, "m" muted, "x" bad news."""
@@ -140,10 +141,19 @@ class Lanes:
 
     def _span(self, line: Line) -> layout.Span:
         start, end = line.start * self.width, line.end * self.width
+        waited = self._waited(line)
+        start = start if waited is None else waited * self.width
         for words in (line.above, line.beside):
             if words is not None:
                 start, end = min(start, words.left - APART), max(end, words.right)
         return layout.Span(line.track.writer, start, end)
+
+    def _waited(self, line: Line) -> float | None:
+        """Where a transaction began to wait before it read; None where it did not, or not for long."""
+        mark = self.scene.mark(line.track)
+        if mark is None or mark.since is None or self.share(mark.since) >= line.start:
+            return None
+        return self.share(mark.since)
 
     # -- marks -----------------------------------------------------------------------------------
 
@@ -195,6 +205,9 @@ class Lanes:
     def _path(self, pen: Pen, line: Line) -> Iterator[str]:
         """From the version read to its end, by way of the races it lost."""
         track = line.track
+        waited = self._waited(line)
+        if waited is not None:
+            yield element("line", x1=pen.x(waited), x2=pen.x(line.start), stroke_width=WAIT, opacity=0.3)
         on_the_way = [at for at in self.scene.crosses(track) if track.is_committed or at != track.version]
         lost = [self.share(at) for at in on_the_way if at >= self.low]
         turn = lost[-1] if lost else line.start

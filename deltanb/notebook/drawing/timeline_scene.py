@@ -150,7 +150,9 @@ class Scene:
     @property
     def axis(self) -> str:
         """What the lanes show, below them."""
-        return "a line leads from the version that was read to the version that was committed"
+        waits = any(mark.since is not None for mark in self.marks.values())
+        return ("a line leads from the version that was read to the version that was committed"
+                + ("; a pale band is a wait for a lock" if waits else ""))
 
     def place(self, at: int) -> str:
         """A place on the axis, by its name."""
@@ -183,6 +185,9 @@ class Scene:
             lines.append(f"{'reads' if track.predicate == WHOLE_TABLE else 'where'} {track.predicate}")
         if track.is_counted and track.is_committed:
             lines.append(f"{files(track)} files, +{units.size(track.written)} −{units.size(track.gone)}")
+        mark = self.mark(track)
+        if mark is not None and mark.since is not None:
+            lines.append(mark.words)
         on = "; went on" if track.is_committed else ""
         return [*lines, *(f"lost {one}{on}" for one in self.lost_to(track))]
 
