@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.display import Displayable
 from deltanb.locks.core import ALONE, READ, AnyLock, Waiter
-from deltanb.locks.granules import Granule
+from deltanb.locks.granules import JOIN, Granule
 from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, NONE, TOGETHER, UPGRADABLE, Name, label
 
 if TYPE_CHECKING:
@@ -104,15 +104,24 @@ class Cycle(Displayable):
 
 
 def in_the_way(waiter: Waiter, ahead: dict[AnyLock, Waiter | None],
-               is_short: bool = False) -> Iterable[Locker]:
+               is_short: bool = False,
+               passed: dict[AnyLock, Waiter] | None = None) -> Iterable[Locker]:
     """The transactions that a waiting one waits for, as the rules above say.
 
     ``ahead`` remembers the first of each queue that wants to be exclusive, for one search. ``is_short`` may
-    leave out those who are in the way of others that it gives.
+    leave out those who are in the way of others that it gives. ``passed`` leaves out those who wait before
+    somebody for whom a search has got them already, and remembers that: a queue is gone through once.
     """
     lock = waiter.lock
     if isinstance(lock, Granule):
-        return lock.in_the_way(waiter, is_short)
+        if passed is None:
+            return lock.in_the_way(waiter, is_short)
+        last = passed.get(lock)
+        if last is not None and last.ticket >= waiter.ticket:
+            return lock.keep_off(waiter)
+        if waiter.step is JOIN:
+            passed[lock] = waiter
+        return lock.in_the_way(waiter)
     if waiter.step is ALONE:
         return lock.shared
     owner = lock.owner
@@ -135,9 +144,10 @@ def cycle_of(waiter: Waiter) -> list[Waiter]:
     """The shortest circle through a transaction that waits, beginning with it; empty where there is none."""
     start, ahead = waiter.locker, dict[AnyLock, "Waiter | None"]()
     before: dict[Waiter, Waiter | None] = {waiter: None}
+    passed: dict[AnyLock, Waiter] = {}
     queue = [waiter]
     for current in queue:
-        for locker in in_the_way(current, ahead):
+        for locker in in_the_way(current, ahead, False, passed):
             if locker is start:
                 return path_to(current, before)
             further = locker.waiter
@@ -183,9 +193,10 @@ def ended_by(waiter: Waiter, thread: object) -> tuple[list[Waiter], Locker | Non
     """
     ahead: dict[AnyLock, Waiter | None] = {}
     before: dict[Waiter, Waiter | None] = {waiter: None}
+    passed: dict[AnyLock, Waiter] = {}
     queue = [waiter]
     for current in queue:
-        for locker in in_the_way(current, ahead):
+        for locker in in_the_way(current, ahead, False, passed):
             further = locker.waiter
             if further is None:
                 if locker.thread is thread:

@@ -28,6 +28,7 @@ change, :meth:`Granule.settle` grants all that can be. What always holds between
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from deltanb.locks.modes import (
@@ -157,16 +158,22 @@ class Granule:
         They are the holders whose modes do not go with what it wants, and unless it converts all who wait
         before it. Of these ``is_short`` gives only so many that each other is in the way of one of them.
         """
-        together = TOGETHER[waiter.wanted]
-        found = [other for other, mode in self._holders()
-                 if not together[mode] and other is not waiter.locker]
+        found = self.keep_off(waiter)
         if waiter.step is JOIN:
             queue = self.queue or []
-            before = queue[:queue.index(waiter)]
+            at = queue.index(waiter)
             if is_short:
-                before = [other for other in before[:-1] if other.step is CONVERT] + before[-1:]
+                before = [*takewhile(lambda other: other.step is CONVERT, queue), *queue[max(0, at - 1):at]]
+            else:
+                before = queue[:at]
             found += (other.locker for other in before)
         return found
+
+    def keep_off(self, waiter: Waiter) -> list[Locker]:
+        """The holders whose modes do not go with what somebody wants."""
+        together = TOGETHER[waiter.wanted]
+        return [other for other, mode in self._holders()
+                if not together[mode] and other is not waiter.locker]
 
     # -- what is kept, and for how long --------------------------------------------------------
 

@@ -24,6 +24,7 @@ The three kinds of numbers do not mix: a column has one of them, and so do its k
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta, timezone
@@ -36,6 +37,11 @@ from deltanb.safe_text import shown
 END, NULL, FALSE, TRUE = 0, 2, 3, 4
 INTEGER, FLOAT, DECIMAL = 16, 17, 18
 TEXT, BINARY, DATE, TIMESTAMP, MOMENT, TUPLE = 32, 40, 48, 56, 57, 64
+
+PARTITION: Final = re.compile(rb"\x40(?:\x02|\x20[^\x00]*\x00)*\x00")
+"""The key of a partition, at the beginning of any key in it: a tuple of texts and Nones."""
+UNREADABLE: Final = (IndexError, ValueError, ArithmeticError, struct.error)
+"""What reading other bytes as values comes to."""
 
 MAX_DEPTH = 50  # tuples within tuples; a key of a table has two
 SHORT = 126  # bytes of an integer whose length fits the byte before it; of longer ones eight bytes more
@@ -88,7 +94,7 @@ def values_of(key: bytes) -> tuple[Any, ...] | None:
             values.append(value)
         found = tuple(values)
         return found if encode(found) == key else None
-    except (IndexError, ValueError, ArithmeticError, struct.error):
+    except UNREADABLE:
         return None
 
 
@@ -148,9 +154,13 @@ def level(key: bytes) -> str:
     found = values_of(key)
     kinds = None if found is None else tuple(map(type, found))
     if kinds is None or kinds not in _LEVELS:
-        raise InvalidArgument(
-            f"not the key of a table, partition, file or row: {shown(key)}; make it with deltanb.locks.keys")
+        raise _no_place(key)
     return _LEVELS[kinds]
+
+
+def _no_place(key: bytes) -> InvalidArgument:
+    return InvalidArgument(
+        f"not the key of a table, partition, file or row: {shown(key)}; make it with deltanb.locks.keys")
 
 
 _LEVELS: Final[dict[tuple[type, ...], str]] = {
@@ -163,10 +173,20 @@ def parents(key: bytes) -> list[bytes]:
     Raises:
         InvalidArgument: not a key of a table.
     """
-    found = level(key)
-    if found == "table":
+    if not key:
         return []
-    return [b""] if found == "partition" else [b"", key[:_take(key, 0, 0)[1]]]
+    partition = PARTITION.match(key)
+    if partition is not None:
+        at = partition.end()
+        if at == len(key):
+            return [b""]
+        try:
+            last, end = _take(key, at, 0)
+        except UNREADABLE:
+            last, end = None, at
+        if end == len(key) and type(last) in (str, tuple):
+            return [b"", partition[0]]
+    raise _no_place(key)
 
 
 def in_words(key: bytes, columns: Sequence[str] = ()) -> str | None:

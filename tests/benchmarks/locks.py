@@ -20,6 +20,7 @@ from collections.abc import Callable
 from deltanb.locks import LockManager
 from deltanb.locks.core import LockTable, Waiter
 from deltanb.locks.deadlock import cycle_of
+from deltanb.locks.keys import row_key
 from deltanb.locks.modes import EXCLUSIVE, UpgradeRule
 from deltanb.locks.stack import Locker
 from deltanb.testing import MemoryIndex
@@ -90,6 +91,18 @@ def lock_many() -> tuple[Callable[[], object], int]:
     return work, len(MANY)
 
 
+def lock_tree() -> tuple[Callable[[], object], int]:
+    manager = LockManager()
+    txn = manager.new_transaction()
+    rows = [(row_key(["1"], (at,)), EXCLUSIVE) for at in range(len(MANY))]
+
+    def work() -> None:
+        manager.lock_tree(txn._locker, -1, rows, 1)
+        txn.commit()
+
+    return work, len(MANY)
+
+
 def store_and_commit() -> tuple[Callable[[], object], int]:
     txn, index = LockManager().new_transaction(), MemoryIndex(1, {"k": 1})
 
@@ -105,6 +118,7 @@ SINGLE = {
     "asking again": (again, 2.5),
     "64 locks + commit, a lock": (many_and_commit, 6.0),
     "lock_many of 64, a lock": (lock_many, 4.0),
+    "lock_tree of 64 rows, a lock": (lock_tree, None),
     "store + commit in a memory index": (store_and_commit, None),
 }
 
@@ -168,14 +182,14 @@ def search() -> Callable[[], object]:
     return lambda: cycle_of(first)
 
 
-def bytes_a_lock(locks: int) -> float:
+def bytes_a_lock(locks: int, index_id: int = 1) -> float:
     """Memory of held locks, the stack included, the keys not."""
     manager = LockManager()
     txn = manager.new_transaction()
     keys = [b"%08d" % at for at in range(locks)]
     tracemalloc.start()
     for key in keys:
-        txn.lock_exclusive(1, key)
+        txn.lock_exclusive(index_id, key)
     used = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     txn.reset()
@@ -206,7 +220,8 @@ def main() -> None:
         found = best(search(), 5 if args.quick else 200, rounds)
         print(f"{f'deadlock search, {WAITING} waiting':36} {found * 1e6:10.0f} µs  {'':8}  goal 1000 µs")
     if args.only in "memory":
-        print(f"{'memory of a held lock':36} {bytes_a_lock(locks):10.0f} B   {'':8}  goal 400 B")
+        for name, index_id in (("memory of a held lock", 1), ("memory of a held lock of a table", -1)):
+            print(f"{name:36} {bytes_a_lock(locks, index_id):10.0f} B   {'':8}  goal 400 B")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from deltanb.errors import DeadlockError, LockTimeoutError
 from deltanb.locks import LockManager, LockResult, Transaction
 from deltanb.locks.core import FEW, REQUESTS, LockTable, Waiter
 from deltanb.locks.deadlock import cycle_behind, cycle_of
-from deltanb.locks.modes import COMPATIBLE, EXCLUSIVE, MODE_NAMES, NONE, SHARED, UPGRADABLE, UpgradeRule
+from deltanb.locks.granules import Granule
+from deltanb.locks.modes import COMPATIBLE, EXCLUSIVE, IS, MODE_NAMES, NONE, SHARED, UPGRADABLE, UpgradeRule
 from deltanb.locks.stack import Locker
 from tests.locks.clockwork import Clockwork
 
@@ -149,6 +150,27 @@ def test_the_search_goes_through_a_thousand_without_recursion() -> None:
     assert len(cycle_of(closing)) == 2993
     way, found = cycle_behind(waiters[0])
     assert way == waiters[:7] and len(found) == 2993
+
+
+def test_a_queue_of_a_thousand_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_the_way(granule: Granule, waiter: Waiter, is_short: bool = False) -> list[Locker]:
+        found = list(original(granule, waiter, is_short))
+        edges.append(len(found))
+        return found
+
+    original, edges = Granule.in_the_way, list[int]()
+    monkeypatch.setattr(Granule, "in_the_way", in_the_way)
+    table = LockTable(UpgradeRule.STRICT)
+    lockers = [Locker(at, 0) for at in range(1001)]
+    table.ask(lockers[0], (-1, b""), EXCLUSIVE)
+    waiters: Any = [table.ask(locker, (-1, b""), IS) for locker in lockers[1:]]
+    assert cycle_of(waiters[-1]) == [] and sum(edges) == 1000
+    edges.clear()
+    assert cycle_behind(waiters[-1]) == ([], []) and sum(edges) == 1999
+    last = waiters[-1]
+    table.locks[-2, b""] = Granule((-2, b""), last.locker, EXCLUSIVE)
+    closing: Any = table.ask(lockers[0], (-2, b""), SHARED)
+    assert [waiter.locker for waiter in cycle_of(closing)] == [lockers[0], last.locker]
 
 
 def test_the_shortest_circle_is_named() -> None:

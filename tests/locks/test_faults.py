@@ -209,7 +209,7 @@ def keep_the_slot(patch: Patch) -> None:
 
 
 def count_oneself(patch: Patch) -> None:
-    def in_the_way(waiter: Waiter, ahead: Any, is_short: bool = False) -> Any:
+    def in_the_way(waiter: Waiter, ahead: Any, *more: Any) -> Any:
         return [*original(waiter, ahead), *(other for other in waiter.lock.shared if other is waiter.locker)]
 
     original = deadlock.in_the_way
@@ -218,7 +218,7 @@ def count_oneself(patch: Patch) -> None:
 
 def count_readers(patch: Patch) -> None:
     original = deadlock.in_the_way
-    patch.setattr(deadlock, "in_the_way", lambda waiter, ahead, is_short=False: [
+    patch.setattr(deadlock, "in_the_way", lambda waiter, ahead, *more: [
         *original(waiter, ahead), *(other for other in waiter.lock.shared if other is not waiter.locker)])
 
 
@@ -276,7 +276,7 @@ def give_each_stage_its_time(patch: Patch) -> None:
 
 
 def forget_the_queue(patch: Patch) -> None:
-    def in_the_way(waiter: Waiter, ahead: Any, is_short: bool = False) -> Any:
+    def in_the_way(waiter: Waiter, ahead: Any, *more: Any) -> Any:
         waiting = [other.locker for other in waiter.lock.owners or ()]
         return [other for other in original(waiter, ahead) if other not in waiting]
 

@@ -455,6 +455,8 @@ def test_a_name_is_said_in_place_of_the_number() -> None:
     txn.lock_exclusive(orders, b"k")
     assert [label((state.index_id, state.key)) for state in manager.locks()] == [
         r"flights\x1b", r"flights\x1b month=1", r"flights\x1b month=1 row 17", "orders:k"]
+    assert r"flights\x1b month=1 row 17  1 exclusive" in str(manager)
+    assert r"flights\x1b month=1 row 17 exclusive, orders:k exclusive" in str(txn)
     assert manager.label(-7, b"") == r"flights\x1b" and manager.label(-8, ONE) == "-8 1"
     assert flights == -7 and txn.lock_check(flights, ONE) is LockResult.OWNED_EXCLUSIVE
     with pytest.raises(IllegalStateError, match="orders:k"):

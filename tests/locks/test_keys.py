@@ -147,6 +147,20 @@ def test_the_places_of_a_table() -> None:
     assert sorted([row, file, partition, b""]) == [b"", partition, file, row]
 
 
+PARTITIONS = st.lists(st.one_of(st.none(), COLUMNS["text"]), max_size=3)
+
+
+@given(PARTITIONS, st.one_of(COLUMNS["text"], st.lists(ANY, max_size=3).map(tuple)))
+def test_the_partition_of_a_key_is_found_without_reading_it(partition: list[str | None], last: Any) -> None:
+    make = keys.file_key if isinstance(last, str) else keys.row_key
+    key = make(partition, last)
+    assert keys.parents(key) == [b"", keys.partition_key(partition)]
+    assert decode(key) == (tuple(partition), last)
+    for wrong in (key[:-1], key + b"\x00", key + keys.partition_key([])):
+        with pytest.raises(InvalidArgument, match="not the key of a table"):
+            keys.parents(wrong)
+
+
 @pytest.mark.parametrize("key", [b"\x07", encode((1,)), encode(((), 1)), encode(((), (), ())), b"text"])
 def test_a_key_of_no_table_has_no_level(key: bytes) -> None:
     with pytest.raises(InvalidArgument, match="not the key of a table"):
