@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb.commands.merge.by_key import apply_changes
+from deltanb.commands.merge.by_key import apply_changes, partition_for
 from deltanb.data.keyed_rows import KeyedRows
 from deltanb.errors import InvalidArgument, SchemaMismatch
 from deltanb.formatting import did_you_mean
 from deltanb.locks import keys
 from deltanb.locks.cursor import Key, Row
 from deltanb.locks.modes import ANNOUNCED, EXCLUSIVE, IX, LockMode, LockResult
-from deltanb.locks.tables import READ_MODES, LockedLog, LockedTransaction, part_of
+from deltanb.locks.tables import READ_MODES, LockedLog, LockedTransaction, Part, part_of
 from deltanb.safe_text import shown
+from deltanb.schema.columns import GENERATION
 from deltanb.schema.types import arrow_type
 from deltanb.transaction.current import SERIALIZABLE
 from deltanb.transaction.rules import check
@@ -111,17 +112,18 @@ class LockedRows:
         if self.txn.lock_mode is LockMode.UNSAFE:
             new = self._made(key, row)
             apply_changes(self.log.below, self.columns, {key: new})
-            return new
+            return self._shown(new)
         self.log.check_durability()
         self._made(key, row)  # refused before anything is locked
         self._lock(key, EXCLUSIVE)
         self._remember(key)
         new = self._made(key, row)
         if new is not None and self.log.snapshot.partition_columns:
-            self.log.lock([keys.partition_key(self._part_of(new))], IX)
+            part = partition_for(self.log.snapshot, self.columns, key, new)
+            self.log.lock([keys.partition_key(part)], IX)
         self._noted((self, key, self.writes.get(key, ABSENT)))
         self._put(key, new)
-        return None if new is None else dict(new)
+        return self._shown(new)
 
     # -- what the transaction asks -----------------------------------------------------------------
 
@@ -151,7 +153,8 @@ class LockedRows:
         writes, self.writes, self._stored = self.writes, {}, []
         try:
             if writes:
-                apply_changes(self.log, self.columns, writes)
+                rows = self._newest()
+                apply_changes(self.log, self.columns, writes, rows=rows, partitions=self._parts(rows, writes))
         except BaseException:
             self.restore(writes)
             raise
@@ -170,7 +173,7 @@ class LockedRows:
         """
         if not self.reads:
             return
-        rows = self._newest()
+        rows = self._newest().at(self.log.base)
         assert self._since is not None
         if self.log.base.version != self._since.version:
             for key, seen in self.reads.items():
@@ -193,9 +196,12 @@ class LockedRows:
     def _row(self, key: Key) -> Row | None:
         """The row as the transaction sees it."""
         if key in self.writes:
-            row = self.writes[key]
-            return None if row is None else dict(row)
+            return self._shown(self.writes[key])
         return self._one(self._newest(), key)
+
+    def _shown(self, row: Row | None) -> Row | None:
+        """A row that was stored, with null where the table is to give the value when it is written."""
+        return None if row is None else {**dict.fromkeys(self.log.snapshot.schema.names), **row}
 
     def _one(self, rows: KeyedRows, key: Key) -> Row | None:
         found = rows.get(key)
@@ -206,11 +212,11 @@ class LockedRows:
         return found[0] if found else None
 
     def _remember(self, key: Key) -> None:
-        """Note the committed row under a lock that stays."""
+        """Note the committed row under a lock that stays; what the transaction has made of it is its own."""
         if key in self.reads or key in self.writes:
             return
         self._since = self._since or self.log.base
-        self.reads[key] = self._one(self._newest(), key)
+        self.reads[key] = self._one(self._newest().at(self.log.base), key)
 
     def _lock(self, key: Key, mode: int) -> LockResult:
         """Lock a row, after the partition that it is in, if it is in one, with the intention. What came of
@@ -228,9 +234,12 @@ class LockedRows:
         return result
 
     def _announce(self, key: Key, mode: int, left: _Time) -> None:
-        part = self._newest().partition_of(key) if self.log.snapshot.partition_columns else None
+        snapshot = self.log.snapshot
+        part = self._newest().partition_of(key) if snapshot.partition_columns else None
         if part is not None:
-            wanted = [(keys.partition_key(part), ANNOUNCED[mode])]
+            names = [snapshot.schema.field(name).physical_name for name in snapshot.partition_columns]
+            found = part_of(dict(zip(names, part, strict=True)), snapshot)
+            wanted = [(keys.partition_key(found), ANNOUNCED[mode])]
             manager = self.txn.manager
             manager.lock_tree(self.txn._locker, self.log.index_id, wanted, left())
 
@@ -253,7 +262,7 @@ class LockedRows:
                 f"a cursor stores a row as a dict of its columns, found {type(given).__name__}: "
                 f"{shown(given)}")
         schema = self.log.snapshot.schema
-        row = self._row(key) or dict.fromkeys(schema.names)
+        row = self._before(key)
         names = {name.lower(): name for name in schema.names}
         for name, value in {**dict(zip(self.columns, key, strict=True)), **given}.items():
             if str(name).lower() not in names:
@@ -277,15 +286,20 @@ class LockedRows:
                 f"column {column} of table {self.name} is {wanted}, and {shown(value)} is not: {error}"
             ) from None
 
-    def _part_of(self, row: Row) -> tuple[str | None, ...]:
-        from deltanb.log.skipping.partitions import format_value
+    def _before(self, key: Key) -> Row:
+        """What a row that is stored builds on: without what the table computes, which it computes anew."""
+        row = self.writes.get(key) if key in self.writes else self._one(self._newest(), key)
+        computed = {field.name for field in self.log.snapshot.schema if GENERATION in field.metadata}
+        return {name: value for name, value in (row or {}).items() if name not in computed}
 
-        snapshot = self.log.snapshot
-        values = {}
-        for name in snapshot.partition_columns:
-            field = snapshot.schema.field(name)
-            values[field.physical_name] = format_value(row[field.name], field.type)
-        return part_of(values, snapshot)
+    def _parts(self, rows: KeyedRows, writes: Mapping[Key, Row | None]) -> set[Part] | None:
+        """The partitions that rows are in and will be in."""
+        if not self.log.snapshot.partition_columns:
+            return None
+        parts = {rows.partition_of(key) for key in writes}
+        new = {partition_for(self.log.snapshot, self.columns, key, row)
+               for key, row in writes.items() if row is not None}
+        return {part for part in parts if part is not None} | new
 
     def _named(self, key: Key) -> str:
         return ", ".join(f"{name}={shown(value)}" for name, value in zip(self.columns, key, strict=True))

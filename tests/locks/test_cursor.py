@@ -12,7 +12,11 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.locks import LockManager
+from deltanb.schema import columns as given_by_table
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
+
+LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
 
 
 @pytest.fixture
@@ -369,3 +373,55 @@ def test_a_key_that_is_not_unique_is_refused(manager: LockManager, table: DeltaT
         cursor.first()
     txn.exit()
     assert manager.num_locks_held == 0
+
+
+@pytest.mark.parametrize("partition", [None, "tens"])
+def test_what_the_table_gives_is_given_with_the_commit(
+    manager: LockManager, tmp_path: Path, partition: str | None
+) -> None:
+    table = dn.create(tmp_path / "t", StructType([
+        StructField("id", LONG), StructField("v", TEXT, metadata=given_by_table.default("'none'")),
+        StructField("n", LONG), StructField("tens", LONG, metadata=given_by_table.generated_as("n DIV 10"))]),
+        partition_by=partition or (), properties={"delta.feature.allowColumnDefaults": "supported"})
+    table.append({"id": [1, 2], "v": ["a", "b"], "n": [15, 25]})
+    txn = manager.new_transaction()
+    cursor = txn.cursor(table, key="id")
+    cursor.find(1)
+    cursor.store({"n": 31})
+    cursor.find(9)
+    cursor.store({"n": 99})
+    assert cursor.value() == {"id": 9, "v": None, "n": 99, "tens": None}
+    cursor.store({"n": 98})
+    if partition:
+        assert {"t tens=1", "t tens=3", "t tens=9"} <= {
+            manager.label(state.index_id, state.key) for state in manager.locks()}
+    txn.commit()
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "v": "a", "n": 31, "tens": 3}, {"id": 2, "v": "b", "n": 25, "tens": 2},
+        {"id": 9, "v": "none", "n": 98, "tens": 9}]
+
+
+@pytest.mark.parametrize("properties", [
+    {"delta.enableDeletionVectors": True}, {"delta.enableRowTracking": True},
+    {"delta.enableChangeDataFeed": True}, {"delta.columnMapping.mode": "name"},
+    {"delta.enableInCommitTimestamps": True}])
+def test_tables_with_features(manager: LockManager, tmp_path: Path, properties: dict[str, Any]) -> None:
+    table = dn.create(tmp_path / "t", {"day": [1, 1, 2], "id": [1, 2, 3], "n": [1, 2, 3]}, partition_by="day",
+                      properties=properties)
+    one, two = manager.new_transaction(), manager.new_transaction()
+    for txn, key in ((one, 1), (two, 2)):
+        cursor = txn.cursor(table, key="id")
+        cursor.find(key)
+        cursor.store({"n": 10 * key})
+    days = one.table(table)
+    with pytest.raises(errors.LockTimeoutError, match="t day=1"):  # its row becomes part of a statement there
+        days.append({"day": [3], "id": [4], "n": [4]})
+    two.commit()
+    days.append({"day": [3], "id": [4], "n": [4]})
+    one.commit()
+    found = table.to_arrow(columns=["id", "n"])
+    assert dict(zip(*(found[name].to_pylist() for name in ("id", "n")), strict=True)) == {
+        1: 10, 2: 20, 3: 3, 4: 4}
+    if "delta.enableChangeDataFeed" in properties:
+        assert sorted(table.changes(2, 2)["_change_type"].to_pylist()) == [
+            "insert", "update_postimage", "update_preimage"]
