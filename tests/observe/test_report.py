@@ -226,7 +226,8 @@ def test_the_environment_asks_for_it_unless_the_option_says_otherwise(
     assert report_folder() is None
 
 
-def test_none_is_wanted_by_default_and_nothing_is_loaded_for_it() -> None:
+def test_none_is_wanted_by_default_and_nothing_is_loaded_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(REPORT_VARIABLE, raising=False)
     assert report_folder() is None
     loaded = loaded_after("from tests.observe.test_report import lose; import sys; "
                           "del sys.modules['deltanb.observe.report']; lose()")
