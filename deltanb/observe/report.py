@@ -37,6 +37,7 @@ MAX_PART = 40  # characters of a part of a page's name
 FIRST_LINE = "<!doctype html><!-- a report of deltanb -->"
 """What every report begins with: by it a folder's reports are told from other pages."""
 
+THIS = Mark("this commit")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -154,13 +155,13 @@ def _of_table(txn: OptimisticTransaction) -> CommitTimeline:
     first = max(0, min(txn.read_version, met) - AROUND, met - MAX_COMMITS)
     last = met + AROUND
     return CommitTimeline.of(txn.log, min(first, max(newest, 0)), None if last >= newest else last,
-                             marks={txn.txn_id: Mark(_kind(txn))})
+                             marks={txn.txn_id: THIS})
 
 
 def _of_catalog(txn: CatalogTransaction) -> CommitTimeline:
     first = max(1, txn.read_seq - AROUND)
     found: CommitTimeline = above("CatalogTimeline").of(
-        txn.catalog, first, first + MAX_COMMITS, marks={txn.txn_id: Mark(_kind(txn))})
+        txn.catalog, first, first + MAX_COMMITS, marks={txn.txn_id: THIS})
     return found
 
 
