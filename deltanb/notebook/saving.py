@@ -7,6 +7,7 @@ What it does not know: how anything is drawn (``views``, ``drawing``).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -53,7 +54,8 @@ def _svg(obj: Any) -> bytes:
 
 
 def _png(obj: Any) -> bytes:
-    svg = _svg(obj).decode()
+    # Converters know no custom properties: without the sheet, attributes give the light scheme.
+    svg = re.sub(r"<style>.*?</style>", "", _svg(obj).decode(), flags=re.S)
     for name in CONVERTERS:
         try:
             module = import_module(name)
@@ -74,6 +76,7 @@ def _by_resvg(module: Any, svg: str) -> bytes:
 
 
 def _by_cairosvg(module: Any, svg: str) -> bytes:
+    svg = re.sub(r"</?tspan[^>]*>", "", svg)  # it sets words that end at a place one after the other
     return bytes(module.svg2png(bytestring=svg.encode(), scale=PNG_SCALE))
 
 

@@ -61,7 +61,7 @@ def best(work: Callable[[], Any]) -> tuple[float, Any]:
 def main(sizes: list[int]) -> None:
     import deltanb as dn
 
-    print(f"{'commits':>8} {'read':>8} {'draw':>8} {'chart':>10} {'SVG':>10} {'text':>6}")
+    print(f"{'commits':>8} {'read':>8} {'draw':>8} {'HTML':>10} {'SVG':>10} {'text':>6}")
     for commits in sizes:
         with tempfile.TemporaryDirectory() as folder:
             make(Path(folder) / "orders", commits)
@@ -70,10 +70,9 @@ def main(sizes: list[int]) -> None:
             read, timeline = best(table.timeline)
             draw, forms = best(lambda timeline=timeline: type(timeline)(
                 timeline.tracks, timeline.table)._repr_mimebundle_())
-        chart, svg, text = (
-            len(json.dumps(forms[kind], separators=(",", ":")) if "json" in kind else forms[kind])
-            for kind in ("application/vnd.vegalite.v5+json", "image/svg+xml", "text/plain"))
-        print(f"{commits:>8} {read:>6.2f} s {draw:>6.3f} s {chart:>8} B {svg:>8} B {text:>4} B")
+        drawn, text = (len(forms[kind].encode()) for kind in ("text/html", "text/plain"))
+        svg = len(timeline.svg)
+        print(f"{commits:>8} {read:>6.2f} s {draw:>6.3f} s {drawn:>8} B {svg:>8} B {text:>4} B")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 import deltanb as dn
 from deltanb.notebook import bundle
+from deltanb.notebook.drawing.chart import VEGALITE
 from deltanb.testing import MemoryStore
 from tests.browser.hosts import DONE, Reader, Server, outputs, prompts, shown
 from tests.notebook import samples
@@ -60,12 +61,14 @@ def test_untrusted_notebook_keeps_the_text(reader: Reader, server: Server, pictu
     found, table = samples.append(), commits()
     timeline = table.timeline()
     drawing = {SVG: timeline.svg, TEXT: repr(timeline)}
-    cell = shown(bundle.mimebundle(found), timeline._repr_mimebundle_(), drawing)
+    chart = {VEGALITE: timeline.spec, TEXT: repr(timeline)}
+    cell = shown(bundle.mimebundle(found), timeline._repr_mimebundle_(), drawing, chart)
     page = reader.open(server.write("untrusted", cell, trusted=False))
-    text = page.locator(".dnb-text")
-    expect(text).to_be_visible()
-    assert text.inner_text() == bundle.text(found)
-    assert not page.locator(".dnb-rich").is_visible()
+    texts = page.locator(".dnb-text")
+    for at, one in enumerate((found, timeline)):
+        expect(texts.nth(at)).to_be_visible()
+        assert texts.nth(at).inner_text() == bundle.text(one)
+        assert not page.locator(".dnb-rich").nth(at).is_visible()
     expect(page.locator(".vega-embed canvas")).to_be_visible()  # data alone, so it is drawn all the same
     assert outputs(page).nth(2).inner_text().strip() == repr(timeline)  # no SVG without trust
     picture(page)
@@ -105,7 +108,7 @@ timeline = CommitTimeline(tracks, "orders")"""
     expect(prompts(page).first).to_have_text(DONE)
     start = page.evaluate("performance.now()")
     page.keyboard.press("Shift+Enter")
-    expect(page.locator(".vega-embed canvas")).to_be_visible()
+    expect(page.locator(".dnb-window:visible .dnb-lanes")).to_be_visible()
     took = (page.evaluate("performance.now()") - start) / 1000
     print(f"drawn after {took:.1f} s")
     assert took <= MAX_DRAWN * SLACK

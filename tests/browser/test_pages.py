@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from deltanb.notebook import bundle
-from deltanb.notebook.drawing.chart import SVG
 from deltanb.observe.timeline import CommitTimeline, Track
 from deltanb.testing import MemoryStore, TableBuilder
-from tests.notebook import samples, test_stepper, test_time_travel
+from tests.notebook import samples, test_stepper, test_time_travel, test_timeline
 
 pytestmark = pytest.mark.browser
 HOSTS = {
@@ -145,14 +144,89 @@ def test_file_names_stand_on_a_line_where_there_is_room(browser: Any) -> None:
     page.close()
 
 
-def test_the_words_above_two_lines_of_a_timeline_stand_clear_of_each_other(browser: Any) -> None:
+TEXTS = ".dnb-plot text, .dnb-tl b, .dnb-tl span, .dnb-part p, .dnb-keys span"
+
+
+def visible(page: Any, selector: str) -> list[Any]:
+    return [node for node in page.query_selector_all(selector) if node.is_visible()]
+
+
+@pytest.mark.parametrize("width", [500, 760, 1000, 1440])
+@pytest.mark.parametrize("name", ["race", "usual", "many"])
+def test_a_timeline_fills_its_cell_and_nothing_of_it_is_cut(browser: Any, width: int, name: str) -> None:
+    made = {"race": test_timeline.race, "usual": lambda: test_timeline.history(25, races=0.5),
+            "many": lambda: test_timeline.history(100)}
+    page = page_of(browser, made[name](), width)
+    left, right, *_ = page.query_selector(".dnb-rich").evaluate(BOX)
+    assert right - left >= width - 18  # the page's own margins
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    (lanes,) = visible(page, ".dnb-lanes")
+    signs = [node.evaluate(BOX) for node in lanes.query_selector_all("circle, path")]
+    assert max(sign[1] for sign in signs) > right - 30, "the last sign stands at the end of the cell"
+    for words in visible(page, TEXTS):
+        start, end, *_ = words.evaluate(BOX)
+        assert left <= start and end <= right, words.text_content()
+        assert words.evaluate("node => parseFloat(getComputedStyle(node).fontSize)") >= 12
+    page.close()
+
+
+def test_a_timeline_has_the_font_of_the_page(browser: Any) -> None:
+    page = page_of(browser, test_timeline.race())
+    page.add_style_tag(content=":root { --jp-content-font-family: 'Of the page', serif }")
+    fonts = {node.evaluate("node => getComputedStyle(node).fontFamily") for node in visible(page, TEXTS)}
+    assert fonts == {'"Of the page", serif'}
+    page.close()
+
+
+def test_the_mouse_finds_every_sign_of_a_timeline(browser: Any) -> None:
+    """Twelve pixels and more, upright and level, answer with the words of the transaction."""
+    page = page_of(browser, test_timeline.race())
+    (lanes,) = visible(page, ".dnb-lanes")
+    told = """(node, [dx, dy]) => {
+        const b = node.getBoundingClientRect();
+        const x = (b.left + b.right) / 2 + dx, y = (b.top + b.bottom) / 2 + dy;
+        return document.elementFromPoint(x, y).closest("g:has(> title)") === node.closest("g:has(> title)");
+    }"""
+    signs = lanes.query_selector_all("g:has(> title) > svg path, g:has(> title) > circle:last-child")
+    assert len(signs) == 6
+    for sign in signs:
+        assert all(sign.evaluate(told, [dx, dy]) for dx in (-6, 0, 6) for dy in (-6, 0, 6))
+    page.close()
+
+
+def test_a_click_on_the_strip_shows_other_versions(browser: Any, picture: Any) -> None:
+    """With the mouse and from the keyboard; two timelines on a page do not disturb each other."""
+    shown = bundle.mimebundle(test_timeline.history(100))[bundle.HTML]
+    page = browser.new_page(viewport={"width": 1000, "height": 1200})
+    page.set_content(f"<!doctype html><body>{shown}{shown}</body>")
+
+    def ends() -> list[str]:
+        return [lanes.query_selector("text.m:last-of-type").text_content()
+                for lanes in visible(page, ".dnb-window .dnb-lanes")]
+
+    assert ends() == ["v95", "v95"] or ends() == ["v90", "v90"]
+    newest = ends()[0]
+    first = page.locator(".dnb-pick[title='v0 to v49']").first
+    first.click()
+    older, other = ends()
+    assert older in ("v40", "v45") and other == newest
+    picture(page)
+    page.keyboard.press("ArrowRight")
+    assert ends() == [newest, newest]
+    page.keyboard.press("Enter")
+    assert page.url == "about:blank", "nothing is sent"
+    page.close()
+
+
+@pytest.mark.parametrize("width", [500, 1000])
+def test_the_words_of_a_timeline_stand_clear_of_each_other(browser: Any, width: int) -> None:
     commits = ["CREATE TABLE", "SET TBLPROPERTIES", "ADD COLUMNS", "MERGE", "WRITE", "UPDATE", "DELETE",
                "OPTIMIZE"]
     tracks = [Track(version, version - 1 if version else None, operation, "loader", "schema")
               for version, operation in enumerate(commits)]
-    page = browser.new_page(viewport={"width": 1100, "height": 900})
-    page.set_content(CommitTimeline(tracks, "flights")._repr_mimebundle_()[SVG])
-    boxes = [text.evaluate(BOX) for text in page.query_selector_all("text")
+    page = page_of(browser, CommitTimeline(tracks, "flights"), width)
+    (lanes,) = visible(page, ".dnb-lanes")
+    boxes = [text.evaluate(BOX) for text in lanes.query_selector_all("text")
              if text.text_content() in commits]
     assert len(boxes) == len(commits)
     for one, other in itertools.combinations(boxes, 2):

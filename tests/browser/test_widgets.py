@@ -36,7 +36,11 @@ ours = ducks.start_transaction()
 ours.stepper(ours.write_files({"n": [2]}), "WRITE")"""
 MANY = """\
 from deltanb.observe.timeline import CommitTimeline, Track
-CommitTimeline([Track(v, max(0, v - 1), "WRITE", f"writer {v % 3}", "append", 1) for v in range(900)])"""
+many = CommitTimeline([Track(v, max(0, v - 1), "WRITE", f"writer {v % 3}", "append", 1) for v in range(900)])
+many"""
+CHART = """\
+from deltanb.notebook.drawing.chart import Chart
+Chart(many.spec, "900 commits")"""
 WIDE = """\
 wide = dn.create("wide", {f"a_column_with_a_long_name_{n}": ["x" * 60] for n in range(12)})
 wide.time_travel()"""
@@ -57,8 +61,7 @@ with catalog.transaction() as txn:
         txn.table(f"shop.{name}").append({"n": [2]})
 catalog.timeline()"""
 MAX_TABS = 12  # from a stepper's first button to its last
-APPEND = (0x2B, 0x51, 0xFB)  # --dnb-append
-NEUTRAL = (0x7A, 0x7A, 0x7A)  # of a line that ties
+APPEND = (0x56, 0x8D, 0xE0)  # --dnb-append
 MAX_STEPS = 20  # of a commit that loses one race; it has ten
 # Pixels of a colour, and how opaque the corner is.
 DRAWN = """(canvas, [r, g, b]) => {
@@ -85,7 +88,8 @@ def opened(request: pytest.FixtureRequest, browser: Any, server: Server) -> Iter
     app, theme = request.param
     server.set_theme(theme)
     reader = Reader(browser.new_context(viewport=VIEW), server)
-    path = server.write(f"lesson-{app}-{theme}", TIMELINE, STEPPER, TRAVEL, KEYS, MANY, WIDE, GROUP, TIED)
+    steps = (TIMELINE, STEPPER, TRAVEL, KEYS, MANY, WIDE, GROUP, TIED, CHART)
+    path = server.write(f"lesson-{app}-{theme}", *steps)
     yield Lesson(reader.run(path, app), reader, app)
     reader.context.close()
     server.end_kernels()
@@ -98,33 +102,17 @@ def lesson(opened: Lesson) -> Iterator[Lesson]:
     assert opened.reader.refused == []
 
 
-def test_timeline_is_drawn_and_brushed(lesson: Lesson, picture: Picture) -> None:
-    page, canvas = lesson.page, cell(lesson.page, 0).locator(".vega-embed canvas")
-    expect(canvas).to_be_visible()
-    pixels, corner = canvas.evaluate(DRAWN, APPEND)
-    assert pixels > 1000 and corner == 0
-    box = canvas.bounding_box()
-    lanes = {**box, "y": box["y"] + box["height"] - 110, "height": 110}
-
-    def drawn() -> bytes:
-        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        shot: bytes = page.screenshot(clip=lanes)
-        return shot
-
-    picture(page, "whole")
-    whole = drawn()
-    strip = box["y"] + 90
-    page.mouse.move(box["x"] + 400, strip)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 470, strip, steps=4)
-    page.mouse.move(box["x"] + 550, strip, steps=4)
-    page.mouse.up()
-    chosen = drawn()
-    picture(canvas, "brushed")
-    page.mouse.dblclick(box["x"] + 480, strip)
-    page.mouse.move(box["x"] - 20, strip)  # off the chart: no tooltip
-    assert chosen != whole
-    assert drawn() == whole
+def test_timeline_is_as_wide_as_its_cell(lesson: Lesson, picture: Picture) -> None:
+    shown = cell(lesson.page, 0)
+    lanes = shown.locator(".dnb-lanes:visible")
+    expect(lanes).to_have_count(1)
+    assert lanes.locator(".dnb-band b").all_inner_texts() == ["deltanb", "etl-a", "etl-b", "analyst"]
+    area = shown.locator(".jp-OutputArea-output").first.bounding_box()
+    rich = shown.locator(".dnb-rich").bounding_box()
+    assert rich["width"] > 0.9 * area["width"]
+    font = "node => getComputedStyle(node).fontFamily"
+    assert lanes.locator("text").first.evaluate(font) == shown.locator(".dnb-rich").evaluate(font)
+    picture(shown)
 
 
 def test_commit_is_stepped_to_its_end_with_a_winner_in_between(lesson: Lesson, picture: Picture) -> None:
@@ -211,11 +199,31 @@ def test_a_rival_wins_by_the_keyboard_alone(lesson: Lesson, picture: Picture) ->
     picture(shown)
 
 
-def test_brushing_merged_bars_changes_the_lanes(lesson: Lesson, picture: Picture) -> None:
+def test_a_click_on_the_strip_chooses_other_versions(lesson: Lesson, picture: Picture) -> None:
     """Of more than 400 commits a bar of the strip stands for several."""
-    page, canvas = lesson.page, cell(lesson.page, 4).locator(".vega-embed canvas")
+    page, shown = lesson.page, cell(lesson.page, 4)
+    shown.scroll_into_view_if_needed()
+    buttons, lanes = shown.locator(".dnb-pick"), shown.locator(".dnb-window:visible .dnb-lanes")
+    assert buttons.count() >= 2
+    expect(lanes).to_have_count(1)
+    newest = lanes.text_content()
+    picture(shown, "newest")
+    address = page.url
+    buttons.first.click()
+    expect(lanes).not_to_have_text(newest)
+    picture(shown, "chosen")
+    page.keyboard.press("Enter")
+    assert page.url == address, "the form sends nothing"
+    buttons.last.click()
+    expect(lanes).to_have_text(newest)
+
+
+def test_a_chart_of_the_same_is_brushed(lesson: Lesson, picture: Picture) -> None:
+    page, canvas = lesson.page, cell(lesson.page, 8).locator(".vega-embed canvas")
     canvas.scroll_into_view_if_needed()
-    picture(canvas, "whole")
+    expect(canvas).to_be_visible()
+    pixels, corner = canvas.evaluate(DRAWN, APPEND)
+    assert pixels > 1000 and corner == 0
     box = canvas.bounding_box()
 
     def lanes() -> bytes:
@@ -273,15 +281,14 @@ def test_a_commit_of_two_tables_fails_at_the_table_that_is_chosen(lesson: Lesson
     picture(shown)
 
 
-def test_tables_of_one_transaction_are_tied_in_the_chart(lesson: Lesson, picture: Picture) -> None:
-    canvas = cell(lesson.page, 7).locator(".vega-embed canvas")
-    canvas.scroll_into_view_if_needed()
-    expect(canvas).to_be_visible()
-    pixels, corner = canvas.evaluate(DRAWN, APPEND)
-    assert pixels > 300 and corner == 0
-    ties, _ = canvas.evaluate(DRAWN, NEUTRAL)
-    assert ties > 25
-    picture(canvas)
+def test_tables_of_one_transaction_are_tied(lesson: Lesson, picture: Picture) -> None:
+    shown = cell(lesson.page, 7)
+    lanes = shown.locator(".dnb-lanes:visible")
+    expect(lanes).to_have_count(1)
+    ties = lanes.locator("svg > .k-lost > line")
+    assert ties.count() == 1
+    assert ties.evaluate("line => line.getBoundingClientRect().height") > 15
+    picture(shown)
 
 
 def drag(page: Any, handle: Any, to: float, still: Callable[[], bool] = lambda: True) -> None:

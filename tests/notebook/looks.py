@@ -19,7 +19,7 @@ from deltanb.notebook.drawing import chart, html, text
 from deltanb.notebook.views import registry as views
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
-VOID = {"br", "hr", "img", "input"}
+VOID = {"br", "hr", "img", "input", "meta"}
 BLOCKS = {"td", "th", "li", "p", "dt", "dd", "caption", "summary"}
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 COUNTED = re.compile(r"00000000-0000-4000-8000-[0-9a-f]{12}")

@@ -131,7 +131,7 @@ _STYLE = (
     ".dnb-svg .g{fill:var(--g)}.dnb-svg text{fill:var(--t)}.dnb-svg .m{fill:var(--m)}"
     ".dnb-svg .x{fill:var(--x)}.dnb-svg .l{stroke:var(--l)}.dnb-svg .k-lost{stroke:var(--m)}"
     ".dnb-svg .k-failed{fill:var(--x);stroke:var(--x)}"
-    ".dnb-svg .h{stroke-width:16px;stroke-linecap:round}"
+    ".dnb-svg .h{stroke-width:16px;stroke-linecap:square}"
 )
 LIGHT_FILL = {"g": "#ffffff", "m": "#57606a", "x": "#a33f00"}
 

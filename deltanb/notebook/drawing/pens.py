@@ -31,6 +31,10 @@ class Pen(Protocol):
     def look(self, tone: str) -> dict[str, Any]:
         """What gives a mark its colour: that of a kind, ``lost`` or ``failed``."""
 
+    def tone(self, name: str) -> dict[str, Any]:
+        """The same of what has no kind: "" for words, ``m`` for muted ones, ``x`` for bad news, ``g`` for the
+        ground within a sign, ``h`` for what is not seen and answers the mouse."""
+
     def bars(self, marks: list[tuple[float, float, float]], height: float, wide: float) -> str:
         """Upright bars: (place, from, to), each of the same share of the width."""
 
@@ -53,6 +57,10 @@ class Fluid:
     def look(self, tone: str) -> dict[str, Any]:
         """A class of the stylesheet, by which a colour is that of the page's theme."""
         return {"cls": f"k-{tone}"}
+
+    def tone(self, name: str) -> dict[str, Any]:
+        """A class of the stylesheet."""
+        return {"cls": name} if name else {}
 
     def bars(self, marks: list[tuple[float, float, float]], height: float, wide: float) -> str:
         """Stretched with the width."""
@@ -84,6 +92,12 @@ class Fixed:
         """Attributes for hosts without styles, and the class that turns them for the dark scheme."""
         drawn = {"lost": _LIGHT["m"], "failed": _LIGHT["x"]}.get(tone) or color(tone)
         return {"cls": f"k-{tone}", "fill": drawn, "stroke": drawn, "stroke_width": 2}
+
+    def tone(self, name: str) -> dict[str, Any]:
+        """An attribute, and the class that turns it for the dark scheme."""
+        if name == "h":
+            return {"cls": "h", "opacity": 0}
+        return {"cls": name, "fill": _LIGHT[name]} if name else {"fill": "#1f2328"}
 
     def bars(self, marks: list[tuple[float, float, float]], height: float, wide: float) -> str:
         """One path."""

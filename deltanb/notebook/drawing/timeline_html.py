@@ -80,8 +80,8 @@ def render(scene: Scene, text: str) -> str:
         drawn.append(lanes)
     if len(found) > 1:
         drawn = [html.join(_choice(scene, window), tag("div", lanes, cls="dnb-window"))
-                 for window, lanes in zip(found, drawn, strict=True)]
-        drawn[0] = Markup(drawn[0].replace("<input ", "<input checked ", 1))
+                 for window, lanes in zip(found, drawn, strict=True)][::-1]
+        drawn[-1] = Markup(drawn[-1].replace("<input ", "<input checked ", 1))
     style = f"--n:{names:.0f}px;--m:{min(names, NARROW_NAMES):.0f}px"
     # Buttons of a form are one group; method="dialog" sends nothing anywhere.
     around = ("form", {"method": "dialog"}) if len(found) > 1 else ("div", {})
@@ -138,7 +138,7 @@ def _foot(scene: Scene, found: Sequence[Window]) -> Iterator[Markup]:
     if not scene.is_small and scene.is_log:
         said += "; the strip counts files on a log scale"
     if len(found) > 1:
-        said += f"; click on the strip, or use the arrow keys on it, to see other {scene.unit}s"
+        said += f"; click on the strip to see other {scene.unit}s"
     yield tag("p", said, cls="dnb-muted")
     first = min(track.version for track in found[-1].tracks)
     if first > scene.first:

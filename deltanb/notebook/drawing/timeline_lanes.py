@@ -14,7 +14,7 @@ from html import escape
 
 from deltanb import formatting as units
 from deltanb.notebook.drawing import layout
-from deltanb.notebook.drawing.chart import LIGHT_FILL, element, label
+from deltanb.notebook.drawing.chart import element, label
 from deltanb.notebook.drawing.pens import Pen, width_of
 from deltanb.notebook.drawing.timeline_scene import MAX_LABELLED, Scene
 from deltanb.observe.tracks import Track
@@ -159,8 +159,7 @@ class Lanes:
 
     def draw(self, pen: Pen) -> Iterator[str]:
         """Guides, ties, the lines of the transactions, and the axis below."""
-        ticks = [at for at in layout.ticks(self.low, self.scene.last, max(2, int(self.width // TICK)))
-                 if at <= self.high]
+        ticks = layout.ticks(self.low, self.high, max(2, int(self.width // TICK)))
         for at in ticks:
             x = pen.x(self.share(at))
             yield element("line", x1=x, x2=x, y1=0, y2=self.height + 4, cls="l", stroke="#d0d7de")
@@ -193,7 +192,7 @@ class Lanes:
     def _track(self, pen: Pen, line: Line) -> str:
         track, end = line.track, pen.x(line.end)
         said = element("title", escape("\n".join(map(units.clean, self.scene.told(track))), quote=False))
-        parts = [said, element("line", cls="h", x1=pen.x(line.start), x2=end, opacity=0),
+        parts = [said, element("line", **pen.tone("h"), x1=pen.x(line.start), x2=end),
                  *self._path(pen, line)]
         drawn = element("g", "".join(parts), **pen.look(track.kind if track.is_committed else "failed"))
         words = [_drawn(line.above, pen, -ABOVE), _drawn(line.beside, pen, 4)]
@@ -231,7 +230,7 @@ def sign(pen: Pen, kind: str, at: float, y: float = 0) -> str:
     if kind == "append":
         return element("circle", cx=pen.x(at), r=CIRCLE, cy=down)
     if kind == "lost":
-        return element("circle", cx=pen.x(at), r=CIRCLE, cy=down, cls="g", fill="#ffffff")
+        return element("circle", cx=pen.x(at), r=CIRCLE, cy=down, **pen.tone("g"))
     if kind == "failed":
         return pen.sign(at, y, CROSS, stroke_width=3.5)
     return pen.sign(at, y, SIGNS[kind])
@@ -245,8 +244,8 @@ def _drawn(words: Words | None, pen: Pen, y: float) -> str:
     if words is None:
         return ""
     parts = [escape(units.clean(text), quote=False) if not tone else
-             element("tspan", escape(units.clean(text), quote=False), cls=tone, fill=LIGHT_FILL[tone],
+             element("tspan", escape(units.clean(text), quote=False), **pen.tone(tone),
                      font_weight=600 if tone == "x" else None)
              for text, tone in words.parts]
-    return element("text", " ".join(parts), x=pen.x(words.at), y=y, fill="#1f2328", dx=words.aside or None,
-                   text_anchor="end" if words.anchor == "end" else None)
+    return element("text", " ".join(parts), x=pen.x(words.at), y=y, **pen.tone(""),
+                   dx=words.aside or None, text_anchor="end" if words.anchor == "end" else None)

@@ -68,11 +68,9 @@ class Strip:
         yield element("g", "".join(bars), transform=f"translate(0 {SIGNS})")
         yield element("line", x1=0, x2=pen.x(1), y1=self.zero, y2=self.zero, cls="l", stroke="#d0d7de")
         for kind, places in (("lost", self.scene.lost), ("failed", self.scene.ends)):
-            for first, last, count in places:
-                at = self.share((first + last) / 2)
-                y = SIGNS / 2 - (0 if kind == "failed" else 1)
-                said = element("title", self._said(kind, first, last, count))
-                yield element("g", said + sign(pen, kind, at, y), **pen.look(kind))
+            signs = [sign(pen, kind, self.share((first + last) / 2), SIGNS / 2) for first, last, _ in places]
+            if signs:
+                yield element("g", "".join(signs), **pen.look(kind))
 
     def _bar(self, bar: layout.Bar) -> tuple[float, float, float]:
         low, high = self._y(bar.low), self._y(bar.high)
@@ -80,8 +78,3 @@ class Strip:
             middle = (low + high) / 2
             low, high = min(HEIGHT, middle + LEAST / 2), max(0, middle - LEAST / 2)
         return self.share((bar.first + bar.last) / 2), low, high
-
-    def _said(self, kind: str, first: int, last: int, count: int) -> str:
-        what = units.count(count, "race") + " lost on the way" if kind == "lost" else f"{count} failed"
-        where = self.scene.place(first)
-        return f"{what}, {where}" if first == last else f"{what}, {where} to {self.scene.place(last)}"
