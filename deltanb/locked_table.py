@@ -16,11 +16,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.display import above
 from deltanb.errors import DeltaConcurrentModificationException, IllegalStateError, InvalidArgument
+from deltanb.formatting import count
 from deltanb.locked_rows import LockedRows, Undo
 from deltanb.locks import keys
 from deltanb.locks.cursor import Key, Row, TableCursor
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 COMMITS = -(2**63)
 """The index id of the locks under which tables get the rows of cursors, each by its own id: one transaction
 of the process at a time, so that none writes into a version that another one is about to replace."""
+
+
+ROW, FLUSHED = "row", "flushed"
 
 
 class LockedTable(StagedTable):
@@ -119,6 +123,17 @@ for _name in READS + WRITES:
     setattr(LockedTable, _name, _calls(_name, _name in READS))
 
 
+class Done(NamedTuple):
+    """Something that was done to a table: how it is taken back, and what it was."""
+
+    take_back: Callable[[], None]
+    table: str
+    what: str
+    """The operation of a statement, or :data:`ROW`; :data:`FLUSHED` where the rows became a statement."""
+    key: Key | None = None
+    """The key of a row."""
+
+
 class Part(StagedTable):
     """A table's part in what a transaction has done since it began, or began anew."""
 
@@ -150,17 +165,18 @@ class Part(StagedTable):
             return
         with self._flushing():
             rows, writes = self.rows, self.rows.flush()
-        self.work.txn.changed(self.work, lambda: rows.restore(writes))
+        self.work.txn.changed(self.work, Done(lambda: rows.restore(writes), self.name, FLUSHED))
 
     def staged_one(self, before: int) -> None:
         """A statement was staged, behind so many."""
         if not self.work.is_committing:
-            self.work.txn.changed(self.work, lambda: self.rollback_to(before))
+            what = self.staged.statements[before].operation.name
+            self.work.txn.changed(self.work, Done(lambda: self.rollback_to(before), self.name, what))
 
     def stored(self, undo: Undo) -> None:
         """A cursor has stored a row."""
         rows, key, before = undo
-        self.work.txn.changed(self.work, lambda: rows.undo(key, before))
+        self.work.txn.changed(self.work, Done(lambda: rows.undo(key, before), self.name, ROW, key))
 
     def rollback_to(self, count: int) -> None:
         """Take back statements; where a commit has begun they are its own affair, and it has done so, or
@@ -268,21 +284,24 @@ class Work:
             self.parts[index_id] = Part(self, below)
         return self.parts[index_id]
 
-    def undo(self, change: Callable[[], None]) -> None:
+    def undo(self, change: Done) -> None:
         """Take a change back."""
-        change()
+        change.take_back()
 
-    def describe(self, changes: Sequence[Any]) -> list[str]:
-        """What was done, for people: statements by table, and how many rows cursors stored."""
-        told = []
-        for part in self.parts.values():
-            done = list(part.operations)
-            if part.rows is not None and part.rows.writes:
-                count = len(part.rows.writes)
-                done.append(f"{count} row{'s' if count != 1 else ''} by key")
-            if done:
-                told.append(f"{part.name}: {', '.join(done)}")
-        return told
+    def describe(self, changes: Sequence[Done]) -> list[str]:
+        """What some changes did, for people: statements by table, and how many rows cursors stored."""
+        done: dict[str, list[str]] = {}
+        rows: dict[str, set[Key | None]] = {}
+        for change in changes:
+            if change.what == ROW:
+                rows.setdefault(change.table, set()).add(change.key)
+            elif change.what == FLUSHED:
+                rows.pop(change.table, None)
+            else:
+                done.setdefault(change.table, []).append(change.what)
+        for table, stored in rows.items():
+            done.setdefault(table, []).append(f"{count(len(stored), 'row')} by key")
+        return [f"{table}: {', '.join(said)}" for table, said in done.items()]
 
     def seal(self) -> None:
         """The transaction is about to commit: what it has unlocked does not belong to it."""
@@ -339,6 +358,7 @@ class Work:
     def _one_at_a_time(self) -> Iterator[None]:
         names = [(COMMITS, keys.encode((index_id,))) for index_id, part in self.parts.items()
                  if part.rows is not None and part.rows.writes]
+        self.txn.manager.name_index(COMMITS, "commit of rows")
         with self.txn.manager.new_transaction() as turn:
             turn.lock_many(names, timeout=-1)
             yield

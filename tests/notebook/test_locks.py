@@ -11,11 +11,11 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.errors import DeadlockError
-from deltanb.locks import Cycle, LockManager, Transaction, Wait
+from deltanb.locks import Cycle, LockManager, Transaction, Wait, commit
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import lock_net
 from deltanb.notebook.views import lock_graph
-from deltanb.testing import MemoryIndex
+from deltanb.testing import MemoryIndex, MemoryStore
 from tests.locks.clockwork import Clockwork
 from tests.notebook.looks import assert_consistent, assert_golden
 
@@ -132,6 +132,29 @@ def test_changes_of_a_transaction_are_described_by_who_made_them() -> None:
         txn.changed(flights, 1)
     assert repr(txn).endswith("changes  flights +100 files")
     txn.reset()
+
+
+def test_tables_say_in_each_scope_what_was_done_there() -> None:
+    table = dn.create(MemoryStore("memory:///ducks"), {"id": [1, 2], "month": [1, 2]}, partition_by=["month"])
+    manager = LockManager()
+    txn = manager.new_transaction()
+    ducks = txn.table(table)
+    ducks.append({"id": [3], "month": [1]})
+    txn.enter()
+    ducks.delete("month = 2")
+    cursor = txn.cursor(table, key=["id"])
+    for _ in range(2):
+        cursor.find((1,))
+        cursor.store({"id": 1, "month": 1})
+    found = [commit.described(scope.changes) for scope in txn.scopes()]
+    assert found == [["ducks: WRITE"], ["ducks: DELETE, 1 row by key"]]
+    assert "     changes  ducks: DELETE, 1 row by key" in repr(txn)
+    assert "ducks month=2 exclusive" in assert_consistent(manager.graph()).text
+    ducks.to_arrow()  # makes a statement of the row
+    assert "1 row by key" not in repr(txn)
+    txn.exit()
+    assert [commit.described(scope.changes) for scope in txn.scopes()] == [["ducks: WRITE"]]
+    txn.exit()
 
 
 def test_of_many_scopes_those_around_give_way() -> None:

@@ -102,7 +102,11 @@ def _course(net: Net, arrow: Arrow, start: Box, end: Box, bottom: float) -> tupl
         beside = WORDS if shift > 0 else -WORDS
         return path + f"H{b[0] - way * 6:.1f}", b, (way, 0), (half, a[1] + beside)
     path += f"C{half:.1f} {a[1]:.1f} {half:.1f} {b[1]:.1f} {b[0] - way * 6:.1f} {b[1]:.1f}"
-    return path, b, (way, 0), (half, (a[1] + b[1]) / 2)
+    if sum(other.start == arrow.start for other in net.arrows) == 1:  # nothing else begins here
+        along = min(len(arrow.words), MAX_WORDS) * SMALL / 2 + 4
+        return path, b, (way, 0), (a[0] + way * along, a[1] - WORDS)
+    # At 0.4 of the curve words are apart from those of arrows with the same beginning, and the same end.
+    return path, b, (way, 0), (a[0] + 0.424 * (b[0] - a[0]), a[1] + 0.352 * (b[1] - a[1]))
 
 
 def _head(tip: Point, heading: Point) -> str:
