@@ -139,13 +139,16 @@ class Part(StagedTable):
 
     staged: LockedLog
 
-    def __init__(self, work: Work, below: DeltaLog) -> None:
+    def __init__(self, work: Work, below: DeltaLog, staged: LockedLog | None = None) -> None:
         self.work, self.below = work, below
-        super().__init__(LockedLog(below, work.txn, self))
+        super().__init__(LockedLog(below, work.txn, self) if staged is None else staged)
+        self.staged._owner = self
         self.rows: LockedRows | None = None
         self.flushed: Mapping[Key, Row | None] = {}
         """The rows that the commit has made a statement of."""
         self.is_flushing = False
+        self._num_read = 0
+        """How many statements and reads had begun before the commit."""
 
     @property
     def name(self) -> str:
@@ -218,6 +221,7 @@ class Part(StagedTable):
     def flush(self) -> None:
         """Make a statement of what cursors stored, under the locks of the rows, for the commit."""
         self.staged.follow()
+        self._num_read = len(self.staged.begun)
         if self.rows is None:
             return
         self.rows.verify()
@@ -234,8 +238,9 @@ class Part(StagedTable):
             self.is_flushing, self.staged.locks_parts = False, True
 
     def again(self) -> Part:
-        """Itself before its commit, which has failed: with the rows to be stored, on the newest version."""
-        part = Part(self.work, self.below)
+        """Itself before its commit, which has failed: with what it had read, and the rows to be stored."""
+        self.staged.forget(self._num_read)
+        part = Part(self.work, self.below, self.staged)
         if self.rows is not None:
             part.rows = self.rows
             part.rows.log = part.staged

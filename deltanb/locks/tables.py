@@ -303,7 +303,8 @@ class LockedLog(StagedLog):
         self.index_id = index_of(txn.manager, log)
         self._owner = owner
         self.locks_parts = True
-        """Whether statements lock parts; False while rows are written whose keys are locked."""
+        """Whether statements lock parts; False while rows are written whose keys are locked, into the version
+        that they were held against."""
 
     def start_transaction(
         self, snapshot: Snapshot | None = None, *, clock: Callable[[], int] | None = None,
@@ -319,6 +320,16 @@ class LockedLog(StagedLog):
         self.follow()
         self.begun.append(LockedTransaction(self, snapshot, clock))
         return self.begun[-1]
+
+    def follow(self) -> bool:
+        """As of any staged log, unless rows are being written: what comes then is the commit's affair."""
+        return self.locks_parts and super().follow()
+
+    def forget(self, begun: int) -> None:
+        """Take back all statements, and what was read since so many of them and of the reads had begun."""
+        self.rollback_to(0)
+        del self.begun[begun:]
+        self._reader = None
 
     def check_durability(self) -> None:
         """Refuse to change a table where nothing is to be logged.

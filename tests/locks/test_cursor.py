@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,59 @@ def test_another_process_that_keeps_committing_elsewhere_costs_nothing_but_time(
     named = {action.path for action in actions if hasattr(action, "path")}
     on_disk = {str(p.relative_to(table.path)) for p in Path(table.path).rglob("*.parquet")}
     assert on_disk == named
+
+
+def after_flush(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], object]) -> None:
+    """Let another writer in once, between the version that rows are written into and the commit."""
+    from deltanb import locked_table
+
+    real, rivals = locked_table.Part.flush, [rival]
+
+    def flush(self: Any) -> None:
+        real(self)
+        if rivals:
+            rivals.pop()()
+
+    monkeypatch.setattr(locked_table.Part, "flush", flush)
+
+
+def test_rows_that_are_written_again_do_not_forget_what_statements_read(
+    manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txn = manager.new_transaction()
+    seen = txn.table(table).to_arrow(where="id = 4")["coins"][0].as_py()
+    cursor = txn.cursor(table, key=["id"])
+    cursor.find(1)
+    cursor.store({"coins": seen})
+    after_flush(monkeypatch, lambda: table.update({"coins": "0"}, where="id = 4"))
+    with pytest.raises(errors.DeltaConcurrentModificationException):
+        txn.commit()
+    assert coins(table)[1] == 10 and table.version == 1
+    assert {p.name for p in Path(table.path).rglob("*.parquet")} == {
+        Path(action.path).name for version in (0, 1) for action in table.log.read_commit(version)
+        if hasattr(action, "path")}
+
+
+def test_another_process_that_commits_as_rows_are_written_costs_nothing_but_time(
+    manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the version that the rows were held against and the statement that they become."""
+    from deltanb import locked_rows
+
+    real, rivals = locked_rows.apply_changes, [4, 5]
+
+    def apply_changes(*args: Any, **settings: Any) -> Any:
+        if rivals:
+            table.update({"coins": "coins + 1"}, where=f"id = {rivals.pop()}")
+        return real(*args, **settings)
+
+    monkeypatch.setattr(locked_rows, "apply_changes", apply_changes)
+    txn = manager.new_transaction()
+    cursor = txn.cursor(table, key=["id"])
+    cursor.find(1)
+    cursor.store({"coins": 11})
+    txn.commit()
+    assert coins(table) == {1: 11, 2: 20, 3: 30, 4: 41, 5: 51} and table.version == 3
 
 
 # -- keys ----------------------------------------------------------------------------------------------
