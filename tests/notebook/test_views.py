@@ -13,6 +13,7 @@ import pytest
 
 import deltanb
 from deltanb import actions
+from deltanb import formatting as units
 from deltanb.actions import AddFile, DeletionVector
 from deltanb.display import Displayable
 from deltanb.log.history import History, HistoryEntry
@@ -344,6 +345,14 @@ def test_who_committed_is_in_the_text_and_in_the_html() -> None:
     assert rows == ["ada", "Apache-Spark", "–"]
     page = assert_consistent(commits)
     assert "ada" in page.text and "by ada" in repr(entries[0])
+
+
+def test_what_a_commit_did_is_cut_last() -> None:
+    metrics = {"numFiles": "9", "numOutputRows": "252484"}
+    entry = HistoryEntry(0, TIME, "CREATE TABLE AS SELECT", operation_metrics=metrics, user_name="analyst")
+    line = repr(History([entry], "orders")).split("\n")[3]
+    assert units.width(line) == units.MAX_COLUMNS or not line.endswith("…")
+    assert line.endswith("  +9 files, 252\u00a0484 rows written") and "CREATE TABLE" in line
 
 
 def test_a_commit_is_one_line_and_all_else_unfolds_from_it() -> None:

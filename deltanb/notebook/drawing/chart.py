@@ -110,7 +110,7 @@ def color(name: str) -> str:
     """A colour of the stylesheet that stands out on white and on black, or grey if none are wanted.
 
     >>> color("append"), color("lost") != color("delete")
-    ('#2b51fb', True)
+    ('#568de0', True)
     """
     return NEUTRAL if options.colors == "plain" else _palette()[name]
 

@@ -66,7 +66,7 @@ def rows(table: Table, room: int) -> list[str]:
         return []
     cells = [[clean(table.columns[i]) for i in at]]
     cells += [[plain(row[i]) for i in at] for row in table.rows[:shown]]
-    lines = columns(cells)
+    lines = columns(cells, kept=[table.columns[i] in table.kept for i in at])
     rest = []
     if shown < table.total:
         rest.append(count(table.total - shown, f"more {table.noun}"))
@@ -83,8 +83,10 @@ def places(table: Table) -> list[int]:
     return at
 
 
-def columns(cells: Sequence[Sequence[str]], max_width: int = MAX_COLUMNS) -> list[str]:
-    """Cells as aligned columns; the widest columns give way until the line fits.
+def columns(
+    cells: Sequence[Sequence[str]], max_width: int = MAX_COLUMNS, kept: Sequence[bool] = ()
+) -> list[str]:
+    """Cells as aligned columns; the widest columns give way until the line fits, those ``kept`` last.
 
     >>> columns([["a", "b"], ["ccc", "d"]])
     ['a    b', 'ccc  d']
@@ -92,7 +94,8 @@ def columns(cells: Sequence[Sequence[str]], max_width: int = MAX_COLUMNS) -> lis
     widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))]
     over = sum(widths) + 2 * (len(widths) - 1) - max_width
     while over > 0 and max(widths) > MIN_COLUMN:
-        widest = widths.index(max(widths))
+        free = [at for at, w in enumerate(widths) if w > MIN_COLUMN and not (kept and kept[at])]
+        widest = max(free or range(len(widths)), key=lambda at: (widths[at], -at))
         widths[widest] -= 1
         over -= 1
     return [
