@@ -352,3 +352,15 @@ def test_a_failing_cell_shows_the_circle(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_timeout_has_no_picture() -> None:
     error = errors.LockTimeoutError("late", timeout=1)
     assert getattr(error, "cycle", None) is None
+
+
+def test_a_lock_that_became_stronger_is_listed_once_where_it_was_asked_for_last() -> None:
+    txn = LockManager().new_transaction()
+    txn.lock_upgradable(1, b"a")
+    txn.lock_exclusive(1, b"b")
+    txn.lock_exclusive(1, b"a")
+    assert "locks    1:b exclusive, 1:a exclusive\n" in repr(txn) + "\n"
+    txn.enter()
+    txn.lock_exclusive(1, b"c")
+    assert repr(txn).count("1:a exclusive") == 1
+    txn.reset()

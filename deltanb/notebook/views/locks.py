@@ -95,9 +95,10 @@ def _scope(level: int, scope: Any, before: int) -> ScopeLines:
                           f"{_seconds(scope.lock_timeout)}", muted(point)]
     facts: list[tuple[str, Inline]] = []
     if scope.groups:
+        groups = _once(scope.groups)
         said = [" + ".join(f"{label(name)} {MODE_NAMES[mode]}" for name, mode in group)
-                for group in scope.groups[-MAX_NAMED:]]
-        facts.append(("locks", _last(said, len(scope.groups) - len(said), room_of(level))))
+                for group in groups[-MAX_NAMED:]]
+        facts.append(("locks", _last(said, len(groups) - len(said), room_of(level))))
     if scope.num_changes:
         newest = scope.changes[-MAX_DESCRIBED:]
         said = [units.fit(units.clean(line), MAX_CHANGE) for line in described(newest)]
@@ -106,6 +107,12 @@ def _scope(level: int, scope: Any, before: int) -> ScopeLines:
     if scope.num_changes:
         short += f"  {units.count(scope.num_changes, 'change')}"
     return ScopeLines(level, head, short, tuple(facts))
+
+
+def _once(groups: Sequence[Any]) -> list[Any]:
+    """The groups of a scope; locks that it has upgraded are there again, and stand where they were last."""
+    latest = {tuple(name for name, _ in group): group for group in reversed(groups)}
+    return list(latest.values())[::-1]
 
 
 def _last(said: Sequence[str], before: int, room: int) -> Inline:
