@@ -23,6 +23,7 @@ ROW, LABELLED_ROW = 20, 40  # pixels: a line alone, and one with words above it
 BAND = 6  # pixels that a band has beside its rows
 ABOVE = 9  # pixels from a line up to the foot of its words
 BESIDE = 12  # pixels from the middle of a sign to the words at its side
+TIE = 4  # pixels that what failed is tied right of its signs: another transaction landed at the same place
 APART = 14  # pixels between words and the sign before them on a row
 TICK = 46  # pixels that a version takes on the axis
 AXIS = 24  # pixels of the axis below the lanes
@@ -178,14 +179,15 @@ class Lanes:
         return (row + down) * self.row + (band + 0.5) * BAND
 
     def _ties(self, pen: Pen) -> Iterator[str]:
-        places = {id(line.track): (pen.x(line.end), self._y(row))
+        places = {id(line.track): (line.end, self._y(row))
                   for line, row in zip(self.lines, self.rows.rows, strict=True)}
         for tied in self.scene.ties:
             at = [places[id(track)] for track in tied if id(track) in places]
             if len(at) > 1:
                 rows = [y for _, y in at]
                 is_whole = tied[0].is_committed
-                yield element("g", element("line", x1=at[0][0], x2=at[0][0], y1=min(rows), y2=max(rows),
+                x = pen.x(at[0][0] + (0 if is_whole else TIE / self.width))
+                yield element("g", element("line", x1=x, x2=x, y1=min(rows), y2=max(rows),
                                            stroke_dasharray=None if is_whole else "6 4"),
                               **pen.look("lost" if is_whole else "failed"))
 
