@@ -128,9 +128,9 @@ def file_key(partition: Sequence[str | None], path: str) -> bytes:
 
 
 def row_key(partition: Sequence[str | None], key_values: tuple[Any, ...]) -> bytes:
-    """The key of a row: it lies in a partition, in the empty one where the table has no partitions.
+    """The key of a row: it lies in a partition, or where that is empty directly in the table.
 
-    >>> parents(row_key((), (7, "a"))) == [table_key(), partition_key(())]
+    >>> parents(row_key((), (7, "a"))) == [table_key()]
     True
     """
     if type(key_values) is not tuple:
@@ -185,7 +185,7 @@ def parents(key: bytes) -> list[bytes]:
         except UNREADABLE:
             last, end = None, at
         if end == len(key) and type(last) in (str, tuple):
-            return [b"", partition[0]]
+            return [b"", partition[0]] if partition[0] != _NO_PARTITION else [b""]
     raise _no_place(key)
 
 
@@ -391,3 +391,5 @@ def _take_decimal(key: bytes, at: int) -> tuple[Decimal, int]:
     stop = key.index(b"\x00", end)
     digits = "".join(f"{pair - 1:02}" for pair in key[end:stop]).rstrip("0")
     return Decimal((sign, tuple(map(int, digits)), place - len(digits))), stop + 1
+
+_NO_PARTITION: Final = partition_key(())
