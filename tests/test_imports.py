@@ -56,6 +56,12 @@ def test_an_append_loads_nothing_that_finds_rows() -> None:
     assert not {"pyroaring", "deltanb.engine", "deltanb.data.data_file"} & loaded
 
 
+def test_locks_are_had_without_arrow() -> None:
+    names = [name for name in modules_of("deltanb.locks") if name != "deltanb.locks.tables"]
+    assert len(names) > 15, names
+    assert not HEAVY & loaded_after("import deltanb, " + ", ".join(names))
+
+
 ROOMS = (
     ("_version", "safe_text", "errors", "options", "display", "formatting", "progress", "parallel", "damage",
      "action",

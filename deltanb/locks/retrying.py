@@ -26,14 +26,11 @@ from deltanb.errors import (
 from deltanb.locks import keys
 from deltanb.locks.manager import LockManager
 from deltanb.locks.modes import EXCLUSIVE, IX
-from deltanb.locks.tables import index_of
 from deltanb.safe_text import get_logger, shown
-from deltanb.transaction.delta_log import DeltaLog
-from deltanb.transaction.drive import watching
-from deltanb.transaction.staging import StagedLog
 
 if TYPE_CHECKING:
     from deltanb.locks.transaction import Transaction
+    from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.steps import Step
 
 T = TypeVar("T")
@@ -122,6 +119,10 @@ class _Keeper:
     def run(self, work: Callable[[], T], is_alone: bool) -> T:
         """One attempt; alone on all tables it has met so far, or with the intention on each that it
         commits to."""
+        # Late: only who commits needs them, and has loaded what they need.
+        from deltanb.locks.tables import index_of
+        from deltanb.transaction.drive import watching
+
         outer = watching.get()
         with self.manager.new_transaction() as locks:
             locks.lock_timeout = -1
@@ -151,7 +152,7 @@ def _logs_of(txn: Any) -> list[DeltaLog]:
     """The logs that a transaction commits to; what is only staged is committed by another one."""
     own = getattr(txn, "log", None)
     if own is not None:
-        return [] if isinstance(own, StagedLog) else [own]
+        return [] if hasattr(own, "below") else [own]
     return [table.staged.below for table in txn.tables.values() if hasattr(table, "staged")]
 
 
