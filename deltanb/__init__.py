@@ -18,6 +18,7 @@ from deltanb._version import __version__ as __version__
 if TYPE_CHECKING:
     from deltanb import actions as actions
     from deltanb import errors as errors
+    from deltanb import examples as examples
     from deltanb import locks as locks
     from deltanb import testing as testing
     from deltanb.catalog.catalog import Catalog as Catalog
@@ -67,10 +68,12 @@ _NAMES = {
 }
 """public name -> the module that holds it."""
 
-_MODULES = ("actions", "errors", "locks", "log", "options", "spark", "store", "testing", "transaction")
+_MODULES = (
+    "actions", "errors", "examples", "locks", "log", "options", "spark", "store", "testing", "transaction")
 """Submodules reachable as attributes; ``deltanb.spark`` is also the function that gives a session."""
 
-__all__ = sorted([*_NAMES, *(m for m in _MODULES if m not in ("log", "store", "transaction"))])
+_OFFERED = sorted([*_NAMES, *(m for m in _MODULES if m not in ("log", "store", "transaction"))])
+__all__ = [name for name in _OFFERED if name != "open"]  # Python's own stays what it is
 
 
 def __getattr__(name: str) -> Any:
@@ -84,4 +87,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*_OFFERED, *(name for name in globals() if name.startswith("__"))})

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from deltanb.action import BY_KEY, Action, action, as_json, camel, check_texts, extra_fields, wire_hash
+from deltanb.completion import offered
 from deltanb.damage import what_is_wrong
 from deltanb.errors import InvalidAction, InvalidTable
 from deltanb.options import options
@@ -499,3 +500,6 @@ def from_json(line: str | bytes) -> Action:
     except (ValueError, RecursionError) as error:
         raise InvalidAction(f"an action must be JSON: {what_is_wrong(error)}") from None
     return from_dict(wrapped)
+
+
+__dir__ = offered(globals())

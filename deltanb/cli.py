@@ -1,4 +1,4 @@
-"""The command line: ``deltanb lab``, ``history PATH``, ``describe PATH``, ``serve``, ``catalog check``.
+"""The command line: ``deltanb lab``, ``history PATH``, ``timeline PATH``, ``describe PATH``, ``serve``.
 
 What lives here: arguments, folders of tutorials, exit codes. 0 is success; 1 is a catalog that is not as it
 should be; 2 is an error that one line explains, on the error stream.
@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from deltanb._version import __version__
 from deltanb.errors import DeltaError, InvalidArgument, MissingDependency
 from deltanb.safe_text import safe
 
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="deltanb", description="Delta Lake tables, and every commit visible."
     )
+    parser.add_argument("--version", action="version", version=f"deltanb {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     lab = commands.add_parser(
@@ -84,12 +86,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     history.set_defaults(run=_history)
 
+    _add_timeline(commands)
     describe = commands.add_parser("describe", help="show what a table is at its newest version")
     describe.add_argument("path", metavar="PATH", help="the table's folder")
     describe.set_defaults(run=_describe)
     _add_serve(commands)
     _add_catalog(commands)
     return parser
+
+
+def _add_timeline(commands: Any) -> None:
+    timeline = commands.add_parser(
+        "timeline", help="show who committed what on top of which version",
+        description="Show the commits of a table as a timeline: as text here, or as a picture in a file.")
+    timeline.add_argument("path", metavar="PATH", help="the table's folder")
+    timeline.add_argument("--start", metavar="VERSION", help="the first version, or a time (default v0)")
+    timeline.add_argument("--end", metavar="VERSION", help="the last one (default the newest)")
+    timeline.add_argument("--html", metavar="FILE", type=Path, help="write a page that needs no network")
+    timeline.add_argument("--svg", metavar="FILE", type=Path, help="write a drawing")
+    timeline.set_defaults(run=_timeline)
 
 
 def _add_serve(commands: Any) -> None:
@@ -159,6 +174,27 @@ def _history(arguments: argparse.Namespace) -> None:
     from deltanb.table import DeltaTable
 
     print(DeltaTable.for_path(arguments.path).history(limit=arguments.limit))
+
+
+def _timeline(arguments: argparse.Namespace) -> None:
+    from deltanb.table import DeltaTable
+
+    start, end = (_moment(text) for text in (arguments.start, arguments.end))
+    timeline = DeltaTable.for_path(arguments.path).timeline(start, end)
+    files = {".html": arguments.html, ".svg": arguments.svg}
+    for ending, file in files.items():
+        if file is not None and file.suffix.lower() != ending:
+            raise InvalidArgument(f"--{ending[1:]} {file}: the name of the file must end in {ending}")
+    for file in filter(None, files.values()):
+        timeline.save(file)
+        print(safe(f"deltanb: the timeline is in {file}"))
+    if not any(files.values()):
+        print(timeline)
+
+
+def _moment(text: str | None) -> int | str | None:
+    """A version where digits alone are typed, else a time."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def _describe(arguments: argparse.Namespace) -> None:

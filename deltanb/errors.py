@@ -63,7 +63,8 @@
         ├── ConcurrentDeleteReadException
         └── ConcurrentDeleteDeleteException
 
-Beside it, :class:`ChecksumMismatchWarning` is a UserWarning: the log and a checksum of it do not agree.
+Beside it there are two UserWarnings: :class:`ChecksumMismatchWarning` (the log and a checksum of it do not
+agree) and :class:`UnknownPropertyWarning` (a property that nobody knows).
 
 A handler decides by class, by ``kind`` (a stable code; codes are only ever added), or by the data that
 each error carries as attributes. The concurrent family keeps the names of ``delta.exceptions``.
@@ -78,8 +79,11 @@ each error carries as attributes. The concurrent family keeps the names of ``del
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from typing import Any, ClassVar
 
+from deltanb.completion import offered
 from deltanb.safe_text import LINE_BREAK, safe, shown, with_cut
 
 NOTES = "__notes__"
@@ -548,6 +552,18 @@ class ChecksumMismatchWarning(UserWarning):
     """The log does not give what the checksum of a version says: it was changed after it was written."""
 
 
+class UnknownPropertyWarning(UserWarning):
+    """A table property that begins with ``delta.`` and that nobody knows: it changes nothing."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the caller outside this library."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "deltanb":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(safe(message), category, stacklevel=level)
+
+
 def require(value: object, kind: type | tuple[type, ...], where: str, what: str) -> None:
     """Refuse an argument of another type; ``True`` and ``False`` are not integers here.
 
@@ -561,3 +577,6 @@ def require(value: object, kind: type | tuple[type, ...], where: str, what: str)
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kind) or (isinstance(value, bool) and bool not in kinds):
         raise InvalidArgument(f"{where} takes {what}, found {type(value).__name__}: {shown(value)}")
+
+
+__dir__ = offered(globals())

@@ -28,6 +28,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
+from deltanb.completion import offered
 from deltanb.errors import InvalidArgument
 from deltanb.safe_text import safe
 
@@ -157,6 +158,7 @@ def _properties(given: Any) -> dict[str, str]:
     texts = {name: properties.as_text(name, value) for name, value in given.items()}
     found = {properties.spelled(name): text for name, text in texts.items()}
     properties.validate(found)
+    properties.warn_of_unknown(found)
     return found
 
 
@@ -320,3 +322,6 @@ def teaching(seed: int = 1, user_name: str | None = None) -> Any:
     if user_name is not None:
         changes["user_name"] = user_name
     return set_options(**changes)
+
+
+__dir__ = offered(globals())

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action
+from deltanb.completion import offered
 from deltanb.errors import InvalidArgument
 from deltanb.locks.memory_index import MemoryIndex
 from deltanb.log.commits import commit_name
@@ -360,3 +361,6 @@ def _schema(text: str) -> dict[str, Any]:
         {"name": name, "type": kind.strip(), "nullable": True, "metadata": {}}
         for name, kind in columns
     ]}
+
+
+__dir__ = offered(globals())

@@ -66,7 +66,48 @@ def test_describe_shows_the_table(table: Path, capsys: pytest.CaptureFixture[str
     assert "v1" in output
 
 
-@pytest.mark.parametrize("command", ["history", "describe"])
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    import deltanb as dn
+
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"deltanb {dn.__version__}\n"
+
+
+def test_timeline_is_text(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["timeline", str(table)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Timeline flights  v0 to v1  2 commits")
+    assert [re.match(r"\* v(\d)", line).group(1) for line in lines[1:]] == ["1", "0"]  # type: ignore[union-attr]
+
+
+def test_timeline_of_some_versions(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["timeline", str(table), "--start", "1", "--end", "1"]) == 0
+    assert "* v0" not in capsys.readouterr().out
+    assert cli.main(["timeline", str(table), "--start", "7"]) == 2
+
+
+def test_timeline_as_a_page_and_as_a_drawing(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, drawing = tmp_path / "t.html", tmp_path / "t.svg"
+    assert cli.main(["timeline", str(table), "--html", str(page), "--svg", str(drawing)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said == [f"deltanb: the timeline is in {page}", f"deltanb: the timeline is in {drawing}"]
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert drawing.read_text("utf-8").startswith("<svg")
+
+
+def test_timeline_in_a_file_of_another_kind_is_refused(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["timeline", str(table), "--html", str(tmp_path / "t.svg")]) == 2
+    assert "must end in .html" in capsys.readouterr().err
+    assert not list(tmp_path.glob("t.*"))
+
+
+@pytest.mark.parametrize("command", ["history", "describe", "timeline"])
 def test_a_missing_table_is_one_line_and_exit_code_2(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,8 +63,8 @@ def test_locks_are_had_without_arrow() -> None:
 
 
 ROOMS = (
-    ("_version", "safe_text", "errors", "options", "display", "formatting", "progress", "parallel", "damage",
-     "action",
+    ("_version", "completion", "safe_text", "errors", "options", "display", "formatting", "progress",
+     "parallel", "damage", "action",
      "actions"),
     ("store",),
     ("schema",),
@@ -79,7 +79,7 @@ ROOMS = (
     ("catalog",),
     ("observe",),
     ("notebook",),
-    ("cli", "testing", ""),
+    ("cli", "examples", "testing", ""),
 )
 """From the ground floor to the top: a module imports from its own row and from those before it."""
 

@@ -15,6 +15,7 @@ What it does not know: tables, their logs, other processes.
 
 from __future__ import annotations
 
+from deltanb.completion import offered
 from deltanb.locks.commit import CommitCallback as CommitCallback
 from deltanb.locks.commit import Participant as Participant
 from deltanb.locks.deadlock import Cycle as Cycle
@@ -28,3 +29,5 @@ from deltanb.locks.modes import LockResult as LockResult
 from deltanb.locks.modes import UpgradeRule as UpgradeRule
 from deltanb.locks.states import LockState as LockState
 from deltanb.locks.transaction import Transaction as Transaction
+
+__dir__ = offered(globals())

@@ -14,9 +14,7 @@ own id and time and the deletion vectors where replay meets them. A difference i
 from __future__ import annotations
 
 import json
-import sys
 import threading
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -26,6 +24,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb import errors
 from deltanb.action import camel
 from deltanb.actions import CommitInfo, Metadata, Protocol
 from deltanb.display import Displayable
@@ -234,10 +233,7 @@ def warn(message: str) -> None:
     """Say it in the log and as a warning at the line of the caller outside this library."""
     message = safe(message)
     logger.warning("%s", message)
-    level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "deltanb":
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, ChecksumMismatchWarning, stacklevel=level)
+    errors.warn(message, ChecksumMismatchWarning)
 
 
 # -- everything ---------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ True
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from deltanb.errors import InvalidArgument
+from deltanb.errors import InvalidArgument, UnknownPropertyWarning, warn
 from deltanb.formatting import did_you_mean
 from deltanb.safe_text import shown
 
@@ -155,6 +155,15 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.writePartitionColumnsToParquet": (_boolean, False),
 }
 """name -> (parser of its text, default when it is not set)."""
+OTHERS = (
+    "delta.autooptimize", "delta.casticebergtimetype", "delta.constraints.", "delta.coordinatedcommits.",
+    "delta.enablechangedatacapture", "delta.enablefullretentionrollback", "delta.enableicebergcompat",
+    "delta.enableicebergwritercompat", "delta.feature.", "delta.ignoreprotocoldefaults",
+    "delta.randomprefixlength", "delta.redirect", "delta.sampleretentionduration",
+    "delta.tunefilesizesforrewrites", "delta.universalformat",
+)
+"""How names begin that other writers act on and this library does not (Delta's ``DeltaConfig.scala``), and
+families whose members a table names itself; in lower case."""
 _SPELLED = {name.lower(): name for name in PROPERTIES}
 
 
@@ -219,8 +228,7 @@ def validate(configuration: Mapping[str, str]) -> None:
     """Check every known property of a configuration.
 
     Raises:
-        InvalidArgument: the first one whose text is not a value of it, or an unknown ``delta.`` property
-            that is close to a known one (a slip).
+        InvalidArgument: the first one whose text is not a value of it.
     """
     for name, text in configuration.items():
         if not isinstance(text, str):
@@ -229,8 +237,17 @@ def validate(configuration: Mapping[str, str]) -> None:
         lower = name.lower()
         if lower in _SPELLED:
             get(configuration, _SPELLED[lower])
-        elif lower.startswith("delta.") and not lower.startswith(
-                ("delta.feature.", "delta.constraints.", "delta.universal")):
-            hint, close = did_you_mean(name, PROPERTIES, least=0.93)
-            if close:
-                raise InvalidArgument(f"unknown table property {name}; {hint}", property=name)
+
+
+def warn_of_unknown(names: Iterable[str]) -> None:
+    """Warn of ``delta.`` properties that nobody knows: they are kept, and change nothing.
+
+    Warns:
+        UnknownPropertyWarning: naming the property, and the known one that it is like.
+    """
+    for name in names:
+        lower = name.lower()
+        if lower.startswith("delta.") and lower not in _SPELLED and not lower.startswith(OTHERS):
+            hint, close = did_you_mean(name, PROPERTIES, least=0.7)
+            warn(f"table property {name} is unknown and changes nothing"
+                 f"{f'; {hint}' if close else ''}", UnknownPropertyWarning)

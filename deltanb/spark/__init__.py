@@ -15,6 +15,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from deltanb.completion import offered
+
 
 class _CallablePackage(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -24,3 +26,4 @@ class _CallablePackage(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallablePackage
+__dir__ = offered(globals())

@@ -53,8 +53,13 @@ def verify_new_metadata(metadata: Metadata, table: str, before: Metadata | None 
             unique, generated, identity and default columns whose values cannot be computed.
         InvalidArgument: a table property whose text is not a value of it, a constraint that no row can be
             held against, columns for statistics that are not there.
+
+    Warns:
+        UnknownPropertyWarning: a new ``delta.`` property that nobody knows.
     """
     properties.validate(metadata.configuration)
+    properties.warn_of_unknown(key for key in metadata.configuration
+                               if before is None or key not in before.configuration)
     schema = metadata.schema
     if before is None or before.schema_string != metadata.schema_string:
         if options.schema_type_check:

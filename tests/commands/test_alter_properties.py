@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
+from deltanb import errors
 from deltanb.actions import AddFile, CommitInfo
 from deltanb.errors import (
     DeltaError,
@@ -59,7 +61,6 @@ def test_name_and_description() -> None:
 @pytest.mark.parametrize(("values", "error", "match"), [
     ({}, InvalidArgument, "no property is named"),
     ({"delta.appendOnly": "maybe"}, InvalidArgument, "expected true or false"),
-    ({"delta.apendOnly": True}, InvalidArgument, "did you mean delta.appendOnly"),
     ({"delta.appendOnly": None}, InvalidArgument, "text, a number or a bool"),
     ({"delta.constraints.c": "id > 0"}, InvalidArgument, "add_constraint"),
     ({"delta.feature.clustering": "supported"}, InvalidArgument, "cluster_by"),
@@ -76,6 +77,44 @@ def test_properties_that_cannot_be_set(
     values: dict[str, Any], error: type[DeltaError], match: str
 ) -> None:
     refuses(table_of({"id": [1]}), error, match, "set_properties", values)
+
+
+@pytest.mark.parametrize(("name", "hint"), [
+    ("delta.apendOnly", "; did you mean delta.appendOnly?"),
+    ("delta.deletionVectors", "; did you mean delta.enableDeletionVectors?"),
+    ("DELTA.AppendOnlyy", "; did you mean delta.appendOnly?"),
+    ("delta.zzz", ""),
+])
+def test_an_unknown_property_is_a_warning_where_it_was_set(name: str, hint: str) -> None:
+    table = table_of({"id": [1]})
+    with pytest.warns(errors.UnknownPropertyWarning) as told:
+        table.set_properties({name: "true"})
+    (warning,) = told
+    assert str(warning.message) == f"table property {name} is unknown and changes nothing{hint}"
+    assert warning.filename == __file__
+    assert table.properties == {name: "true"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table.append({"id": [2]})  # what the table says already is said once
+        table.set_properties({"mine": "1"})
+
+
+def test_an_unknown_property_is_a_warning_at_creation_and_as_a_default() -> None:
+    with pytest.warns(errors.UnknownPropertyWarning, match="delta.apendOnly"):
+        dn.create(MemoryStore(), {"id": [1]}, properties={"delta.apendOnly": True})
+    with pytest.warns(errors.UnknownPropertyWarning, match="delta.apendOnly"), \
+            dn.set_options(default_table_properties={"delta.apendOnly": True}):
+        pass
+
+
+@pytest.mark.parametrize("name", [
+    "delta.autoOptimize.optimizeWrite", "delta.tuneFileSizesForRewrites", "DELTA.APPENDONLY", "mine",
+    "delta.universalFormat.enabledFormats",
+])
+def test_what_others_act_on_is_no_warning(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dn.create(MemoryStore(), {"id": [1]}, properties={name: "false"})
 
 
 @pytest.mark.parametrize(("names", "match"), [

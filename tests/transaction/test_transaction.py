@@ -273,7 +273,6 @@ def test_a_first_commit_is_given_a_protocol() -> None:
     ([("_change_type", "long")], [], {"delta.enableChangeDataFeed": "true"}, "_change_type"),
     ([("a", "long")], [], {"delta.checkpointInterval": "0"}, "checkpointInterval"),
     ([("a", "long")], [], {"delta.isolationLevel": "Loose"}, "Serializable"),
-    ([("a", "long")], [], {"delta.appendonlyy": "true"}, "did you mean delta.appendOnly"),
 ])
 def test_metadata_no_table_may_have(
     schema: list[tuple[str, str]], partition_by: list[str], properties: dict[str, str],
