@@ -115,7 +115,8 @@ def _calls(name: str, reads: bool) -> Callable[..., Any]:
     return call
 
 
-READS = ("to_arrow", "to_pandas", "to_df", "changes", "changes_df", "diff")
+READS = ("to_arrow", "to_batches", "to_pandas", "head", "count", "to_df", "changes", "changes_df", "diff",
+         "__arrow_c_stream__")
 WRITES = ("append", "overwrite", "delete", "update", "merge", "analyze", "add_columns", "rename_column",
           "drop_columns", "change_column", "set_properties", "unset_properties", "set_description",
           "set_name", "add_constraint", "drop_constraint", "cluster_by")

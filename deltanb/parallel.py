@@ -65,7 +65,7 @@ def each(
 
 def streamed(
     start: Callable[[_A], Generator[_B, None, None]], items: Iterable[_A], limit: int, name: str = "work"
-) -> Iterator[_B]:
+) -> Generator[_B, None, None]:
     """What the streams of the items give, one stream after the other; ``limit`` of them advance at a time.
 
     Of each stream that is open at most :data:`LANE_ITEMS` items wait to be taken. A stream is closed where

@@ -13,16 +13,16 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
-from deltanb.display import Displayable
-from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound, UnsupportedPredicate
+from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
+from deltanb.reading import ReadableTable
 from deltanb.safe_text import last_part
 from deltanb.schema.types import StructType
+from deltanb.sql.conditions import Where
 from deltanb.store.base import LogStore
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
     from deltanb.commands.merge.merge import MergeBuilder
@@ -42,7 +42,7 @@ MAX_DIFF_ROWS = 1_000_000
 """Rows that :meth:`DeltaTable.diff` reads at most: what a notebook compares in a few seconds."""
 
 
-class DeltaTable(Displayable):
+class DeltaTable(ReadableTable):
     """A Delta table.
 
     It follows the table: every read sees the newest version. :meth:`as_of` gives one that stands
@@ -103,15 +103,21 @@ class DeltaTable(Displayable):
         """Where the table is: an absolute path or a URI."""
         return self.log.path
 
+    def __fspath__(self) -> str:
+        """The folder, so that the table can be given wherever a path can.
+
+        Raises:
+            TypeError: it is not in a folder of this machine.
+        """
+        folder = self.log.store.local_path("")
+        if folder is None:
+            raise TypeError(f"the table {self.path} is not in a folder, so it has no path; give table.path")
+        return folder.rstrip(os.sep)
+
     @property
     def name(self) -> str:
         """The name in the catalog or in the metadata, else the last part of the path."""
         return self.log.name or self.metadata.name or last_part(self.path)
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The state of the table: the newest, or that of the version this table stands at."""
-        return active.snapshot_of(self.log, self._pinned)
 
     @property
     def version(self) -> int:
@@ -203,65 +209,6 @@ class DeltaTable(Displayable):
         from deltanb.commands.read.detail import detail
         return detail(self.snapshot)
 
-    # -- rows out --------------------------------------------------------------------------------
-
-    def to_arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
-        """The rows as an Arrow table, read in the process.
-
-        Args:
-            columns: top-level names, in the order wanted; all unless given.
-            where: a condition in SQL; files that cannot hold such rows are not opened.
-
-        Raises:
-            InvalidPredicate, UnsupportedPredicate: ``where`` cannot be understood, or not run here.
-        """
-        from deltanb.data.read import read_table
-        try:
-            snapshot, files = active.scan(self.log, self._pinned, where)
-            return read_table(snapshot, files, columns, where)
-        except UnsupportedPredicate as reason:
-            raise reason.or_else("read with to_df(where=…), which lets Spark run it") from None
-
-    def to_pandas(self, columns: Sequence[str] | None = None, where: str | None = None) -> pd.DataFrame:
-        """The rows as a pandas DataFrame; arguments as in :meth:`to_arrow`."""
-        return self.to_arrow(columns, where).to_pandas()
-
-    def to_df(
-        self, spark: Any = None, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> Any:
-        """The rows as a Spark DataFrame, read by Spark.
-
-        Args:
-            spark: the session; the active one, or a new local one, unless given.
-            columns: as in :meth:`to_arrow`.
-            where: as in :meth:`to_arrow`, or SQL that only Spark understands.
-        """
-        from deltanb.spark.read import read_table
-
-        at = active.read_elsewhere(self.log, self._pinned, where) or self.snapshot
-        return read_table(at, None, spark, columns=columns, where=where)
-
-    def changes(
-        self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
-        columns: Sequence[str] | None = None, where: str | None = None,
-    ) -> pa.Table:
-        """The change data feed of some versions, as :func:`deltanb.commands.read.changes.changes` has it."""
-        from deltanb.commands.read.changes import changes
-
-        at = active.read_elsewhere(self.log, self._pinned) or self.snapshot
-        return changes(self.log, start, end, columns=columns, where=where, newest=at)
-
-    def changes_df(
-        self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
-        columns: Sequence[str] | None = None, where: str | None = None, spark: Any = None,
-    ) -> Any:
-        """As :meth:`changes`, as a Spark DataFrame; the rows are read in this process first."""
-        from deltanb.spark.columns import arrow_frame
-        from deltanb.spark.session import spark as start_session
-
-        session = start_session() if spark is None else spark
-        return arrow_frame(session, self.changes(start, end, columns, where))
-
     def versions(self) -> Versions:
         """Which versions can still be read, and what the others lack:
         :func:`deltanb.observe.availability.versions`."""
@@ -305,7 +252,9 @@ class DeltaTable(Displayable):
         """Add rows; the version committed, or None where nothing had to be.
 
         Args:
-            data: Arrow, pandas, polars, a dict of columns, a list of dicts, or a Spark DataFrame.
+            data: another table; Arrow, pandas, polars (a LazyFrame, too), a relation of DuckDB, a stream of
+                batches, anything with ``__arrow_c_stream__``; a dict of columns, a list of dicts, or a Spark
+                DataFrame.
             merge_schema: add columns that the data has and the table does not.
             txn: (application id, version): skip the write if the table has that version already.
             user_metadata: a text kept in the commit.
@@ -319,7 +268,7 @@ class DeltaTable(Displayable):
             user_metadata=user_metadata, target_file_size=target_file_size)
 
     def overwrite(
-        self, data: Any, *, where: str | None = None, partition_overwrite: str = "static",
+        self, data: Any, *, where: Where | None = None, partition_overwrite: str = "static",
         overwrite_schema: bool = False, partition_by: Sequence[str] | None = None,
         merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
@@ -337,14 +286,15 @@ class DeltaTable(Displayable):
         """
         from deltanb.commands.rows.write import overwrite
         return overwrite(
-            self._writable("overwrite"), data, where=where, partition_overwrite=partition_overwrite,
-            overwrite_schema=overwrite_schema, partition_by=partition_by, merge_schema=merge_schema,
-            txn=txn, user_metadata=user_metadata, target_file_size=target_file_size)
+            self._writable("overwrite"), data, where=self._condition(where),
+            partition_overwrite=partition_overwrite, overwrite_schema=overwrite_schema,
+            partition_by=partition_by, merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
+            target_file_size=target_file_size)
 
     # -- upkeep ----------------------------------------------------------------------------------
 
     def optimize(
-        self, where: str | None = None, *, zorder_by: str | Sequence[str] | None = None,
+        self, where: Where | None = None, *, zorder_by: str | Sequence[str] | None = None,
         target_size: int | None = None, full: bool = False, engine: str = "auto",
         user_metadata: str | None = None,
     ) -> CommandResult:
@@ -362,16 +312,17 @@ class DeltaTable(Displayable):
         """
         from deltanb.commands.upkeep.optimize import optimize
         return optimize(
-            self._writable("optimize"), where=where, zorder_by=zorder_by, target_size=target_size,
-            full=full, engine=engine, user_metadata=user_metadata)
+            self._writable("optimize"), where=self._condition(where), zorder_by=zorder_by,
+            target_size=target_size, full=full, engine=engine, user_metadata=user_metadata)
 
     def purge(
-        self, *, where: str | None = None, engine: str = "auto", user_metadata: str | None = None,
+        self, *, where: Where | None = None, engine: str = "auto", user_metadata: str | None = None,
     ) -> CommandResult:
         """Rewrite files that have deletion vectors, without the deleted rows; arguments are those of
         :meth:`optimize`, details and errors those of :func:`deltanb.commands.upkeep.optimize.purge`."""
         from deltanb.commands.upkeep.optimize import purge
-        return purge(self._writable("purge"), where=where, engine=engine, user_metadata=user_metadata)
+        return purge(self._writable("purge"), where=self._condition(where), engine=engine,
+                     user_metadata=user_metadata)
 
     def vacuum(
         self, retention_hours: float | None = None, *, lite: bool = False, dry_run: bool = False,
@@ -452,22 +403,23 @@ class DeltaTable(Displayable):
         return analyze(self._writable("analyze"), columns)
 
     def delete(
-        self, where: str | None = None, *, engine: str = "auto", user_metadata: str | None = None,
+        self, where: Where | None = None, *, engine: str = "auto", user_metadata: str | None = None,
     ) -> CommandResult:
         """Delete the rows for which a condition is TRUE; all rows without one.
 
         Args:
-            where: a condition in SQL.
+            where: a condition in SQL, or as :meth:`to_arrow` takes it.
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
             user_metadata: a text kept in the commit.
 
         Details and errors: :func:`deltanb.commands.rows.delete.delete`.
         """
         from deltanb.commands.rows.delete import delete
-        return delete(self._writable("delete"), where, engine=engine, user_metadata=user_metadata)
+        return delete(self._writable("delete"), self._condition(where), engine=engine,
+                      user_metadata=user_metadata)
 
     def update(
-        self, assignments: Mapping[str, Any], where: str | None = None, *, engine: str = "auto",
+        self, assignments: Mapping[str, Any], where: Where | None = None, *, engine: str = "auto",
         user_metadata: str | None = None,
     ) -> CommandResult:
         """Give the rows for which a condition is TRUE new values; all rows without one.
@@ -479,7 +431,7 @@ class DeltaTable(Displayable):
         Details and errors: :func:`deltanb.commands.rows.update.update`.
         """
         from deltanb.commands.rows.update import update
-        return update(self._writable("update"), assignments, where, engine=engine,
+        return update(self._writable("update"), assignments, self._condition(where), engine=engine,
                       user_metadata=user_metadata)
 
     def merge(

@@ -75,7 +75,7 @@ ROOMS = (
     ("engine",),
     ("data", "spark"),
     ("commands",),
-    ("table", "table_transaction", "entry", "locked_rows", "locked_table"),
+    ("reading", "table", "table_transaction", "entry", "locked_rows", "locked_table"),
     ("catalog",),
     ("observe",),
     ("notebook",),

@@ -300,7 +300,9 @@ def _convert(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa
     if isinstance(array.type, pa.BaseExtensionType):
         return _convert(array.storage, wanted, target, path)
     if t.is_dictionary(array.type):
-        return _convert(array.dictionary_decode(), wanted, target, path)
+        values = array.dictionary  # polars has them in a form of which Arrow takes nothing by position
+        values = values.cast(pa.string()) if str(values.type) == "string_view" else values
+        return _convert(values.take(array.indices), wanted, target, path)
     if t.is_run_end_encoded(array.type):
         return _convert(pc.run_end_decode(array), wanted, target, path)
     if t.is_null(array.type):

@@ -1,7 +1,8 @@
 """What people hand to a write, as one stream of Arrow batches.
 
-What lives here: :func:`source`, which takes Arrow tables, batches, readers and datasets, pandas and
-polars frames (anything with ``__arrow_c_stream__``), a dict of columns, or a list of dicts.
+What lives here: :func:`source`, which takes Arrow tables, batches, readers and datasets, a stream of batches,
+pandas and polars frames, lazy ones too, relations of DuckDB and tables of this library (anything with
+``__arrow_c_stream__``), a dict of columns, or a list of dicts.
 What it does not know: the table it is written to; Spark (its frames never come here).
 
 >>> source([{"a": 1}, {"b": "x"}]).schema.names
@@ -18,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
 
 BATCH_ROWS = 1 << 20
@@ -42,21 +44,28 @@ def is_spark(data: Any) -> bool:
 def source(data: Any) -> Source:
     """The data as a :class:`Source`; a source comes back as it is.
 
-    A pandas index that has a name becomes a column, any other is left out.
+    A pandas index that has a name becomes a column, any other is left out. A lazy frame of polars is run.
 
     Raises:
         InvalidArgument: data of a kind that cannot be read, or values no Arrow column can hold.
     """
     if isinstance(data, Source):
         return data
+    library = type(data).__module__.partition(".")[0]
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
+    elif isinstance(data, Displayable) and hasattr(data, "to_batches"):  # a table; its errors stay
+        data = data.to_batches()
     elif isinstance(data, Mapping):
         data = _table_of_columns({str(name): values for name, values in data.items()})
-    elif isinstance(data, list | tuple):
+    elif isinstance(data, list | tuple) and not (data and _is_batches(data[0])):
         data = _table_of_rows(data)
-    elif type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+    elif library == "pandas" and hasattr(data, "columns"):
         data = _table_of_pandas(data)
+    elif library == "polars" and hasattr(data, "collect"):
+        data = data.collect()
+    elif isinstance(data, Iterator | list | tuple) and not _is_batches(data):
+        return _of_parts(iter(data))
     if isinstance(data, pa.Table):
         table = data
         return Source(table.schema, lambda: iter(table.to_batches(BATCH_ROWS)), table.num_rows)
@@ -64,14 +73,61 @@ def source(data: Any) -> Source:
         data = data.scanner(batch_size=BATCH_ROWS)
     if isinstance(data, ds.Scanner):
         return Source(data.projected_schema, data.to_batches)
-    if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
+    if _is_batches(data):
+        reader = data if isinstance(data, pa.RecordBatchReader) else _reader_of(data)
         return Source(reader.schema, lambda: iter(reader))
     raise InvalidArgument(
         f"data of type {type(data).__module__}.{type(data).__qualname__} cannot be written; give an "
         "Arrow table, batch or reader, a pandas, polars or Spark DataFrame, a dict of columns, or a "
         "list of dicts"
     )
+
+
+def _is_batches(data: Any) -> bool:
+    """Whether it gives Arrow's batches: a stream, or a single one."""
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def _reader_of(data: Any) -> pa.RecordBatchReader:
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        return pa.Table.from_batches([pa.record_batch(data)]).to_reader()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"data of type {type(data).__module__}.{type(data).__qualname__} has no rows with columns, so it "
+            f"cannot be written: {error}") from error
+
+
+def _of_parts(parts: Iterator[Any]) -> Source:
+    """Batches, or tables, one after the other; the schema is that of the first."""
+    first = next(parts, None)
+    if first is None:
+        raise InvalidArgument(
+            "the stream of batches is empty, so its columns are not known; give "
+            "pyarrow.RecordBatchReader.from_batches(schema, batches)")
+    begin = _part(first, 1)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from begin.batches()
+        for number, part in enumerate(parts, 2):
+            found = _part(part, number)
+            if not found.schema.equals(begin.schema):
+                raise InvalidArgument(
+                    f"batch {number} has other columns than the first: "
+                    f"{found.schema.to_string(show_field_metadata=False)!r} and "
+                    f"{begin.schema.to_string(show_field_metadata=False)!r}".replace("\\n", ", "))
+            yield from found.batches()
+
+    return Source(begin.schema, batches)
+
+
+def _part(part: Any, number: int) -> Source:
+    if not _is_batches(part):
+        raise InvalidArgument(
+            f"item {number} of the stream is {type(part).__name__}, not a batch of Arrow's; rows are given "
+            "as a list of dicts")
+    return source(part)
 
 
 def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:

@@ -10,7 +10,7 @@ holds a bounded number of batches: ``readers`` files are open, each at most ``LA
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.sql.predicates import Predicate
 
-__all__ = ["ROW_POSITION", "Scan", "head", "iter_batches", "plan", "read_data_file", "read_table"]
+__all__ = ["ROW_POSITION", "Scan", "head", "iter_batches", "plan", "read_data_file", "read_table", "stream"]
 
 SMALL_SCAN_BYTES = 4 << 20  # below this, starting threads costs more than they save
 _FILES_AT_A_TIME = 1024  # rows of the files table that are Python objects at once
-_NEEDED = ("path", "partition_values", "size", "deletion_vector")
+NEEDED = ("path", "partition_values", "size", "deletion_vector")
 _TRACKED = ("base_row_id", "default_row_commit_version")  # what row ids need of a file beside
 
 
@@ -37,14 +37,14 @@ def read_table(
     files: pa.Table,
     columns: Sequence[str] | None = None,
     where: str | Predicate | None = None,
-    *, row_ids: bool = False,
+    *, row_ids: bool = False, limit: int | None = None,
 ) -> pa.Table:
     """The rows of ``files`` as one Arrow table with the snapshot's logical schema.
 
     ``files`` are rows of ``snapshot.files`` (what ``snapshot.files_for_scan`` returns, say);
     ``columns`` are top-level names in any case, in the order wanted (None: all); ``where`` is a
     predicate on any column, applied exactly. ``row_ids`` adds each row's id and commit version, where the
-    table tracks rows.
+    table tracks rows. ``limit`` rows at most: no file is opened after them.
 
     Raises:
         DataFileNotFound, InvalidTable: a file that is gone or damaged; the message names it.
@@ -61,7 +61,7 @@ def read_table(
     {'id': [2, 3], 'name': [None, None]}
     """
     scan = plan(snapshot, columns, where, row_ids=row_ids)
-    return pa.Table.from_batches(list(_stream(scan, files)), scan.schema)
+    return pa.Table.from_batches(list(stream(scan, files, limit)), scan.schema)
 
 
 def iter_batches(
@@ -76,7 +76,7 @@ def iter_batches(
     Arguments are checked at the call; files are opened as the iterator advances. Batches have at
     most 65,536 rows; closing the iterator stops the work.
     """
-    return _stream(plan(snapshot, columns, where, row_ids=row_ids), files)
+    return stream(plan(snapshot, columns, where, row_ids=row_ids), files)
 
 
 def head(
@@ -89,29 +89,39 @@ def head(
     >>> head(snapshot, snapshot.files, 2)["id"].to_pylist()
     [1, 2]
     """
-    scan = plan(snapshot, columns)
-    found: list[pa.RecordBatch] = []
-    left = limit
-    for row in _rows(files.select([name for name in _NEEDED if name in files.schema.names])):
-        if left <= 0:
-            break
-        with closing(read_data_file(scan, row, batch_rows=min(limit, BATCH_ROWS))) as batches:
-            for batch in batches:
-                found.append(batch.slice(0, left))
-                left -= found[-1].num_rows
-                if left <= 0:
-                    break
-    return pa.Table.from_batches(found, scan.schema)
+    return read_table(snapshot, files, columns, limit=limit)
 
 
-def _stream(scan: Scan, files: pa.Table) -> Iterator[pa.RecordBatch]:
-    needed = (*_NEEDED, *_TRACKED) if scan.tracked else _NEEDED
+def stream(
+    scan: Scan, files: pa.Table, limit: int | None = None
+) -> Generator[pa.RecordBatch, None, None]:
+    """The batches of a scan that is planned already, ``limit`` rows at most."""
+    needed = (*NEEDED, *_TRACKED) if scan.tracked else NEEDED
     files = files.select([name for name in needed if name in files.schema.names])
+    if limit is not None and scan.predicate is None:  # a few rows of the first files: nothing is read ahead
+        rows = min(max(limit, 1), BATCH_ROWS)
+        return _first(limit, (batch for row in _rows(files)
+                              for batch in read_data_file(scan, row, batch_rows=rows)))
+    found = _all(scan, files)
+    return found if limit is None else _first(limit, found)
+
+
+def _all(scan: Scan, files: pa.Table) -> Generator[pa.RecordBatch, None, None]:
     readers = parallel.threads(files.num_rows)
     size = pc.sum(files.column("size")).as_py() if "size" in files.schema.names else None
     if readers > 1 and (size is None or size > SMALL_SCAN_BYTES):
         return parallel.streamed(lambda row: read_data_file(scan, row), _rows(files), readers, "read")
     return (batch for row in _rows(files) for batch in read_data_file(scan, row))
+
+
+def _first(
+    limit: int, batches: Generator[pa.RecordBatch, None, None]
+) -> Generator[pa.RecordBatch, None, None]:
+    """The first rows of a stream, which is closed as soon as there are enough."""
+    with closing(batches):
+        while limit > 0 and (batch := next(batches, None)) is not None:
+            yield batch.slice(0, limit)
+            limit -= batch.num_rows
 
 
 def _rows(files: pa.Table) -> Iterator[Mapping[str, Any]]:

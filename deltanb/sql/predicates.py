@@ -27,6 +27,7 @@ from deltanb.schema.types import DataType, StructType, arrow_type, from_arrow
 from deltanb.sql import expressions as ex
 from deltanb.sql import failures
 from deltanb.sql.coercion import convert, spark_name
+from deltanb.sql.conditions import Where, text_of
 from deltanb.sql.names import split_name as split_name
 from deltanb.sql.syntax import split, too_deep
 from deltanb.sql.syntax import syntax as syntax
@@ -136,8 +137,9 @@ class Predicate:
         return self.sql
 
 
-def parse(sql: str | Predicate, schema: StructType | pa.Schema) -> Predicate:
-    """Understand a condition over the columns of ``schema``.
+def parse(sql: Where | Predicate, schema: StructType | pa.Schema) -> Predicate:
+    """Understand a condition over the columns of ``schema``: SQL, or what :mod:`conditions
+    <deltanb.sql.conditions>` makes SQL of.
 
     Names resolve without regard to case; ``a.b`` reaches into structs, backticks quote names.
 
@@ -148,12 +150,8 @@ def parse(sql: str | Predicate, schema: StructType | pa.Schema) -> Predicate:
     """
     if isinstance(sql, Predicate):
         return sql
-    if not isinstance(sql, str):
-        raise InvalidPredicate(f"a predicate is SQL text, not {type(sql).__name__}: {sql!r:.80}",
-                               predicate=str(sql))
-    if isinstance(schema, pa.Schema):
-        schema = from_arrow(schema)
-    return _parse(sql, schema)
+    text = sql if isinstance(sql, str) else text_of(sql, lambda: schema)
+    return _parse(text, from_arrow(schema) if isinstance(schema, pa.Schema) else schema)
 
 
 @lru_cache(maxsize=256)

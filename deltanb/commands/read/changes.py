@@ -55,6 +55,7 @@ from deltanb.schema.widening import is_widening
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.conditions import Where
     from deltanb.sql.predicates import Predicate
     from deltanb.transaction.delta_log import DeltaLog
 
@@ -72,7 +73,7 @@ def changes(
     end: Moment | None = None,
     *,
     columns: Sequence[str] | None = None,
-    where: str | None = None,
+    where: Where | None = None,
     newest: Snapshot | None = None,
 ) -> pa.Table:
     """The changes of the versions from ``start`` to ``end``, both included, in the order of versions.

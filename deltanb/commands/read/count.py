@@ -1,0 +1,71 @@
+"""How many rows a table has, or how many of them meet a condition; as few data files are opened as it takes.
+
+What lives here: :func:`count`.
+What it does not know: transactions, which version is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb import parallel
+from deltanb.actions import decode_path
+from deltanb.data.data_file import opened, plan
+from deltanb.data.read import stream
+from deltanb.log.row_count import of_files
+from deltanb.log.skipping.stats import NUM_RECORDS, parse_stats
+from deltanb.sql import predicates
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+
+__all__ = ["count"]
+
+
+def count(snapshot: Snapshot, files: pa.Table, where: str | None = None) -> int:
+    """The rows of ``files`` for which a condition is TRUE; all of them without one.
+
+    Args:
+        snapshot: the version they belong to.
+        files: rows of ``snapshot.files``: those that may hold rows of the condition.
+        where: a condition in SQL. Where partition columns alone decide it, no data file is read.
+
+    Files whose statistics do not say how many rows they have are asked for their footer.
+
+    Raises:
+        DataFileNotFound: a file that had to be opened is gone.
+        InvalidPredicate, UnsupportedPredicate: the condition cannot be understood, or not run here.
+
+    >>> import deltanb as dn
+    >>> snapshot = dn.create("pond", {"coins": [1, 2, 3]}).snapshot
+    >>> count(snapshot, snapshot.files), count(snapshot, snapshot.files, "coins > 1")
+    (3, 2)
+    """
+    snapshot.check_readable()
+    if where is not None:
+        condition = predicates.parse(where, snapshot.schema)
+        if not condition.is_partition_only(snapshot.partition_columns):
+            columns = sorted(condition.column_paths) or [(snapshot.schema.names[0],)]
+            scan = plan(snapshot, [columns[0][0]], condition)
+            return sum(batch.num_rows for batch in stream(scan, files))
+    stated = of_files(files, snapshot.schema)
+    return stated.known if stated.is_exact else stated.known + _of_footers(snapshot, files)
+
+
+def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
+    """The live rows of the files that do not say how many they have."""
+    said = parse_stats(files.column("stats"), snapshot.schema, wanted=[NUM_RECORDS])
+    silent = files.select(["path", "deletion_vector"]).filter(pc.is_null(said.column(NUM_RECORDS.name)))
+
+    def rows_of(file: dict[str, Any]) -> int:
+        with opened(snapshot.log.store, decode_path(file["path"]), str(snapshot.log.path),
+                    snapshot.version) as parquet:
+            vector = file["deletion_vector"]
+            return int(parquet.metadata.num_rows) - (0 if vector is None else int(vector["cardinality"]))
+
+    found: Iterable[int] = parallel.each(rows_of, silent.to_pylist(), name="count")
+    return sum(found)
