@@ -1,7 +1,8 @@
 """When and why each version came to be: commit times, history, and the version of a time.
 
 What lives here: the rules by which a commit gets its time (in-commit timestamps, else modification
-times made to rise), the list of commits, and the search for the version of a time.
+times made to rise), the list of commits, one of them with its actions, and the search for the version of
+a time.
 What it does not know: the state of the table at those versions.
 
 PROTOCOL.md, "In-Commit Timestamps": from ``delta.inCommitTimestampEnablementVersion`` on a commit's
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import index
 from typing import TYPE_CHECKING, Any, overload
 
 from deltanb.display import Displayable, above
-from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
+from deltanb.errors import DeltaError, InvalidArgument, TableNotFound, VersionNotFound
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.log.lines import commit_info_of
 from deltanb.safe_text import last_part, shown
@@ -27,13 +29,19 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
+    from deltanb.actions import Action, AddFile, RemoveFile
+    from deltanb.log.commit_content import CommitContent
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
 
 __all__ = [
-    "History", "HistoryEntry", "between", "commit_times", "read", "timestamp_of", "to_milliseconds",
-    "version_as_of",
+    "History", "HistoryEntry", "between", "commit", "commit_times", "read", "timestamp_of",
+    "to_milliseconds", "version_as_of",
 ]
+
+MAX_AT_ONCE = 200_000
+"""Bytes of a commit whose actions are read as soon as it is taken out of a history: some 500 files. Those of
+a larger one are read when somebody asks for them."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -44,6 +52,9 @@ class HistoryEntry(Displayable):
 
     Fields are None where the writer left them out. Types are the writer's: Delta Spark writes
     metrics and parameters as text, others as numbers. ``extra`` keeps what has no field here.
+
+    :attr:`actions` has all that is in the commit, and :attr:`added` and :attr:`removed` the files; they are
+    read when they are first asked for. One that comes from :func:`commit` or as ``history[i]`` shows them.
     """
 
     version: int
@@ -70,12 +81,55 @@ class HistoryEntry(Displayable):
         """The timestamp as a datetime in UTC."""
         return _EPOCH + dt.timedelta(milliseconds=self.timestamp)
 
+    @property
+    def content(self) -> CommitContent:
+        """The actions of the commit, sorted into what they do, and its lines in the log.
+
+        Raises:
+            VersionNotFound: the log no longer has the commit, or this one was made by hand.
+            InvalidTable: a damaged commit, naming file and line.
+        """
+        if self.known_content is None:
+            log = vars(self).get("_log")
+            if log is None:
+                raise VersionNotFound(
+                    f"the actions of version {self.version} are not known: this is a commit without its log. "
+                    f"Ask the table: table.commit({self.version})", version=self.version)
+            _keep(self, log, _lines_of(log, self.version))
+        found = self.known_content
+        assert found is not None
+        return found
+
+    @property
+    def known_content(self) -> CommitContent | None:
+        """The content as far as it was read; looking at a commit reads nothing."""
+        found: CommitContent | None = vars(self).get("_content")
+        return found
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """All actions of the commit, in the order of the log."""
+        return self.content.actions
+
+    @property
+    def added(self) -> tuple[AddFile, ...]:
+        """The files that came with the commit."""
+        return self.content.added
+
+    @property
+    def removed(self) -> tuple[RemoveFile, ...]:
+        """The files that went."""
+        return self.content.removed
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_log", "_content")}
+
 
 class History(Displayable, Sequence[HistoryEntry]):
     """Commits, newest first: a sequence that does not change and is shown with a line for each commit.
 
     ``table`` is the table's name; ``total`` is how many commits there are in the log, those that a
-    limit left out included. A slice is a history, too.
+    limit left out included. A slice is a history, too; a single commit is shown with all that is in it.
 
     >>> history = History([HistoryEntry(1, 5, "WRITE"), HistoryEntry(0, 0, "CREATE TABLE")])
     >>> history[-1].version, len(history[:1]), history == [history[0], history[1]]
@@ -103,7 +157,13 @@ class History(Displayable, Sequence[HistoryEntry]):
     def __getitem__(self, at: int | slice) -> HistoryEntry | History:
         if isinstance(at, slice):
             return History(self._entries[at], self.log or self._table, self.total)
-        return self._entries[at]
+        return _with_content(self._entries[at])
+
+    def __iter__(self) -> Iterator[HistoryEntry]:
+        return iter(self._entries)
+
+    def __reversed__(self) -> Iterator[HistoryEntry]:
+        return reversed(self._entries)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -209,6 +269,76 @@ def between(log: LogReader, first: int, last: int, limit: int | None = None) -> 
     return _entries(log, [v for v in sorted(times, reverse=True) if first <= v <= last][:limit], times)
 
 
+def commit(log: LogReader, version: int, newest: int | None = None) -> HistoryEntry:
+    """One commit with all that is in it: its actions, its files with their statistics, its lines.
+
+    Args:
+        version: which commit, as an integer.
+        newest: the newest version that counts; the log's own unless given.
+
+    Raises:
+        VersionNotFound: there is no such commit, or the log no longer has it (``.earliest``, ``.latest``).
+        InvalidArgument: no version.
+        InvalidTable: a damaged commit, naming file and line.
+        TableNotFound: there is no table.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"]})
+    >>> _ = table.append({"name": ["Scrooge"]})
+    >>> entry = commit(table.log, 1)
+    >>> entry.operation, [action.key for action in entry.actions], entry.added[0].num_records
+    ('WRITE', ['commitInfo', 'add'], 1)
+    """
+    if isinstance(version, bool) or not hasattr(version, "__index__"):  # NumPy's integers have it, too
+        raise InvalidArgument(f"commit takes a version (an integer), found {version!r:.80}")
+    version = index(version)
+    found = between(log, version, version) if newest is None or version <= newest else []
+    if not found:
+        versions = [v for v in _file_times(log) if newest is None or v <= newest]
+        if not versions:
+            _existing(log)
+        first, last = min(versions, default=-1), max(versions, default=-1)
+        raise VersionNotFound(
+            f"{log.path} has no commit {version}: those in the log are {first} to {last}",
+            version=version, earliest=first, latest=last)
+    _keep(found[0], log, _lines_of(log, version))
+    return found[0]
+
+
+def _with_content(entry: HistoryEntry) -> HistoryEntry:
+    """The commit with its actions, where they are soon read; otherwise it says how to read them."""
+    log = vars(entry).get("_log")
+    if log is None or entry.known_content is not None:
+        return entry
+    entry = _of(log, replace(entry))  # those that stay in the history keep no actions
+    try:
+        data = log.commits.read(entry.version)
+        if len(data) <= MAX_AT_ONCE:
+            _keep(entry, log, data)
+    except (DeltaError, OSError):
+        pass  # whoever asks for its actions is told why
+    return entry
+
+
+def _of(log: LogReader, entry: HistoryEntry) -> HistoryEntry:
+    vars(entry)["_log"] = log
+    return entry
+
+
+def _keep(entry: HistoryEntry, log: LogReader, data: bytes) -> None:
+    from deltanb.log.commit_content import CommitContent
+
+    vars(entry)["_content"] = CommitContent(data, entry.version, log.path)
+
+
+def _lines_of(log: LogReader, version: int) -> bytes:
+    try:
+        return log.commits.read(version)
+    except FileNotFoundError:
+        raise VersionNotFound(
+            f"{log.path} no longer has commit {version}: its file was cleaned up", version=version) from None
+
+
 def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) -> list[HistoryEntry]:
     switched_on: tuple[int, int | None] | None = None
     is_known = False
@@ -223,7 +353,7 @@ def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) 
                 timestamp = _in_commit(info, timestamp)
         known: dict[str, Any] = {name: info.get(wire) for name, wire in _WIRE.items()}
         extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
-        entries.append(HistoryEntry(version, timestamp, **known, extra=extra))
+        entries.append(_of(log, HistoryEntry(version, timestamp, **known, extra=extra)))
     return entries
 
 

@@ -21,6 +21,7 @@ from deltanb.catalog import progress
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
 from deltanb.locks import Cycle, LockManager, Transaction, Wait
+from deltanb.log.history import commit
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.table import DeltaTable
 from deltanb.testing import TableBuilder
@@ -115,12 +116,20 @@ def many_locks(manager: LockManager) -> Transaction:
     return txn
 
 
+def most_files(table: DeltaTable) -> Any:
+    """The commit of the winner: all of its files are read."""
+    found = [commit(table.log, entry.version) for entry in table.history()]
+    most = max(found, key=lambda entry: len(entry.added))
+    assert len(most.added) == WINNERS_FILES
+    return most
+
+
 KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
-    "Conflict", "Operation", "Action", "History", "HistoryEntry", "CommitTimeline", "CommitStepper",
-    "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
-    "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager", "Transaction", "Cycle",
-    "LockGraph", "LockTimeline", "Catalog",
+    "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
+    "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel",
+    "TimeFrame", "Versions", "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager",
+    "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
 )
@@ -212,6 +221,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Operation": lambda: Operation("WRITE", {f"key{at}": "x" * 400 for at in range(1000)}),
         "Action": lambda: file("a", 1).replace(tags={f"key{at}": "x" * 40 for at in range(1000)}),
         "History": table.history, "HistoryEntry": lambda: table.history()[0],
+        "HistoryEntry, of many files": lambda: most_files(table),
         "CommitTimeline": table.timeline,
         "CommitStepper": lambda: stepper, "StepFrame": lambda: stepper.frame,
         "Replay": lambda: table.history().replay(isolation="WriteSerializable"),

@@ -199,17 +199,20 @@ def table(table: Table, name: str, share: float) -> Markup:
             "table",
             tag("caption", caption),
             tag("thead", tag("tr", [tag("th", clean(name), scope="col") for name in table.columns])),
-            tag("tbody", [_row(row, at in table.marked, table.unfolded[at : at + 1])
-                          for at, row in enumerate(rows)]),
+            tag("tbody", [_row(row, at in table.marked, table.unfolded[at : at + 1],
+                               table.sources[at : at + 1]) for at, row in enumerate(rows)]),
         ),
         cls="dnb-scroll",
     )
 
 
-def _row(row: Iterable[Inline], is_marked: bool, unfolded: Iterable[Table] = ()) -> Markup:
+def _row(
+    row: Iterable[Inline], is_marked: bool, unfolded: Iterable[Table] = (), sources: Iterable[str] = (),
+) -> Markup:
     cells = [inline(cell) for cell in row]
-    for inner in unfolded:
-        cells[-1] = tag("details", tag("summary", cells[-1]), table(inner, plain(next(iter(row))), 1))
+    within = [table(inner, plain(next(iter(row))), 1) for inner in unfolded if inner.total]
+    for inner in (*within, *(_source(source) for source in sources if source)):
+        cells[-1] = tag("details", tag("summary", cells[-1]), inner)
     return tag("tr", [tag("td", cell) for cell in cells], cls="dnb-mark" if is_marked else "")
 
 

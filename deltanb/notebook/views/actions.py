@@ -66,17 +66,28 @@ def _statistics(stats: Any) -> tuple[Section, ...]:
     parsed = units.parsed(stats)
     if not isinstance(parsed, dict):
         return (Section("Statistics", "not readable", source=str(stats), is_detail=True),)
+    records = parsed.get("numRecords")
+    summary = units.count(records, "row") if isinstance(records, int) else "rows not counted"
+    return (Section("Statistics", muted(summary), statistics(stats), is_detail=True, is_open=True),)
+
+
+def statistics(stats: Any, limit: int | None = None) -> Table:
+    """Least and largest value and the NULLs of each column of a file; without rows where the statistics say
+    nothing or are not readable. Of more than ``limit`` columns the last line says how many there are.
+
+    >>> statistics('{"numRecords":3,"minValues":{"day":1},"maxValues":{"day":9}}').total
+    1
+    """
+    parsed = units.parsed(stats)
+    parsed = parsed if isinstance(parsed, dict) else {}
     kinds = ("minValues", "maxValues", "nullCount")
     by_column = {kind: _leaves(parsed.get(kind)) for kind in kinds}
     names = list(dict.fromkeys(name for leaves in by_column.values() for name in leaves))
-    rows = tuple(
-        (code(name), *(_cell(by_column[kind], name) for kind in kinds))
-        for name in names[:MAX_STATISTICS]
-    )
-    records = parsed.get("numRecords")
-    summary = units.count(records, "row") if isinstance(records, int) else "rows not counted"
-    table = Table(("column", "min", "max", "nulls"), rows, len(names), "column")
-    return (Section("Statistics", muted(summary), table, is_detail=True, is_open=True),)
+    rows = tuple((code(name), *(_cell(by_column[kind], name) for kind in kinds))
+                 for name in names[: limit or MAX_STATISTICS])
+    if limit and len(names) > limit:
+        rows += ((muted(f"… {units.number(len(names) - limit)} more"), "", "", ""),)
+    return Table(("column", "min", "max", "nulls"), rows, len(names), "column", limit=limit and limit + 1)
 
 
 def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:

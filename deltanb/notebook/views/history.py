@@ -2,7 +2,7 @@
 
 What lives here: the view of commits: when, who, which operation and what came of it in words, and the fields
 of one commit as ``DESCRIBE HISTORY`` names them.
-What it does not know: where commits are read, or what a writer should have put into them.
+What it does not know: where commits are read, what is in one of them (``commit``).
 """
 
 from __future__ import annotations
@@ -43,16 +43,6 @@ def view(commits: Any) -> View:
     summary = [units.count(total, "commit"), muted(", newest first")]
     section = Section("Commits", summary, table, is_open=True, text_rows=True)
     return View("History", name, sections=(section,))
-
-
-def entry(commit: Any) -> View:
-    """The view of one commit: a line, whose fields unfold."""
-    operation = str(commit.operation or "operation not recorded")
-    marks: list[Inline] = [units.time(commit.timestamp), operation]
-    marks += [f"by {commit.user_name}"] if commit.user_name else []
-    marks += [did] if (did := in_words(commit.operation_metrics)) else []
-    details = Section("Fields", muted("of commitInfo"), fields(commit), is_detail=True, is_open=True)
-    return View("Commit", f"v{commit.version}", tuple(marks), sections=(details,))
 
 
 def row(commit: Any) -> tuple[Inline, ...]:

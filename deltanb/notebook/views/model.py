@@ -96,6 +96,8 @@ class Table:
     """Rows that stand out (a word in the row says so too)."""
     unfolded: tuple[Table, ...] = ()
     """HTML: a table for each row, which unfolds from the row's last cell."""
+    sources: tuple[str, ...] = ()
+    """HTML: source text for each row, which unfolds as such a table does."""
 
 
 @dataclass(frozen=True)
