@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from deltanb.log.skipping.explain import ScanExplanation
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
 
@@ -153,6 +154,27 @@ class ReadableTable(Displayable):
         where = self._condition(where)
         snapshot, files = self._files(where)
         return self._run_here(lambda: count(snapshot, files(), where))
+
+    def explain(self, where: Where | None = None) -> ScanExplanation:
+        """Which files hold what a read of some rows needs, and why the others are not opened: by their
+        partition values, by what generated columns imply, by their statistics.
+
+        No data file is opened for it.
+
+        Args:
+            where: a condition as in :meth:`to_arrow`, or SQL that only Spark understands.
+
+        Raises:
+            InvalidPredicate: no SQL, or a column that the table does not have.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("lakes", {"pond": ["a", "b"], "age": [3, 9]}, partition_by="pond")
+        >>> told = table.explain("pond = 'b' AND age > 10")
+        >>> [file.because for file in told.spared_files]
+        ["pond is 'a'", 'age is 9 in every row']
+        """
+        from deltanb.log.skipping.explain import explain
+        return explain(self.snapshot, self._condition(where))
 
     def to_df(
         self, spark: Any = None, columns: Sequence[str] | None = None, where: Where | None = None

@@ -22,6 +22,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
 from deltanb.locks import Cycle, LockManager, Transaction, Wait
 from deltanb.log.history import commit
+from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.table import DeltaTable
 from deltanb.testing import TableBuilder
@@ -127,9 +128,9 @@ def most_files(table: DeltaTable) -> Any:
 KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
-    "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "TableDiff", "TimeTravel",
-    "TimeFrame", "Versions", "VacuumResult", "CommandResult", "ChecksumVerification", "LockManager",
-    "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
+    "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "ScanExplanation", "TableDiff",
+    "TimeTravel", "TimeFrame", "Versions", "VacuumResult", "CommandResult", "ChecksumVerification",
+    "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
 )
@@ -212,6 +213,8 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     columns = ", ".join(f"c{at} bigint" for at in range(1000))
     wide = catalog.create_table("shop.wide", columns, format="iceberg")
     assert len(wide.column_names) == 1000
+    scanned = explain(snapshot, "day < 15 AND id > 9 AND " + " AND ".join(
+        f"qty NOT IN ({', '.join(map(str, range(at, at + 100)))})" for at in range(100)))
     grid = progress.begun("txn", {f"shop.t{at:06}": "WRITE" for at in range(1000)})
     made: dict[str, Callable[[], Any]] = {
         "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
@@ -226,6 +229,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "CommitStepper": lambda: stepper, "StepFrame": lambda: stepper.frame,
         "Replay": lambda: table.history().replay(isolation="WriteSerializable"),
         "Explanation": lambda: dn.explain_conflict(reader),
+        "ScanExplanation": lambda: scanned,
         "TableDiff": lambda: snapshot - table.as_of(0).snapshot,
         "TimeTravel": lambda: travel, "TimeFrame": lambda: travel.frame, "Versions": table.versions,
         "VacuumResult": lambda: VacuumResult("orders", vacuumed, TIME, 9, 3),

@@ -130,7 +130,7 @@ def assert_golden(obj: Any, name: str, update: bool) -> None:
     """The forms are those of ``tests/golden``; ``--update-golden`` writes them anew."""
     forms = bundle.mimebundle(obj)
     rich = COUNTED.sub("(id)", forms["text/html"])
-    for sheet in ("style.css", "timeline.css"):
+    for sheet in ("style.css", "timeline.css", "scan.css"):
         rich = rich.replace(html.stylesheet(sheet), f"({sheet})")
     blocks = "div|p|details|table|caption|thead|tbody|tr|dl|ol|ul|li|pre|form|input|g"
     rich = re.sub(rf"(?=<(?:{blocks})\b)", "\n", rich)

@@ -53,7 +53,8 @@ def test_untrusted_notebooks_show_the_text() -> None:
     assert ".dnb > .dnb-rich{display:block !important}" in html.stylesheet()
 
 
-@pytest.mark.parametrize(("name", "most"), [("style.css", 7_500), ("timeline.css", 3_000)])
+@pytest.mark.parametrize(("name", "most"), [
+    ("style.css", 7_500), ("timeline.css", 3_000), ("scan.css", 1_000)])
 def test_stylesheets_are_small_and_whole(name: str, most: int) -> None:
     css = html.stylesheet(name)
     assert len(css) < most  # of the 60 kB an output may have

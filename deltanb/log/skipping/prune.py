@@ -45,7 +45,7 @@ __all__ = [
 
 MAX_LISTED = 64  # members of an IN compared one by one; a longer list is met by its range
 UNKNOWN = Constant(None, pa.bool_())
-_ROW = "\0row"
+ROW = "\0row"
 _STAT = "\0stat"  # the first name in the path of a column that stands for a statistic
 
 _OF_ONE = frozenset({"not", "prefix", "suffix", "contains", "regex", "upper", "lower", "length",
@@ -91,9 +91,9 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
         return None
     conditions += implied(snapshot, conditions)
     whole = boolean("and", *conditions)
-    left = _partition_table(snapshot, [name for name in names if (name,) in _paths(whole)])
+    left = partition_table(snapshot, [name for name in names if (name,) in _paths(whole)])
     everything = left.num_rows
-    exact = [c for c in conditions if _is_decided(c, names)]
+    exact = [c for c in conditions if is_decided(c, names)]
     if exact:
         left = left.filter(evaluate(left, may_match(boolean("and", *exact), names)))
     sure: list[pa.Array] = []
@@ -103,7 +103,7 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
             if condition not in (ex.TRUE, UNKNOWN):
                 decided, left = _judged(snapshot, left, condition)
                 sure += decided.chunks
-    rows = pa.chunked_array([*sure, *left[_ROW].chunks], pa.int64()).combine_chunks()
+    rows = pa.chunked_array([*sure, *left[ROW].chunks], pa.int64()).combine_chunks()
     if len(rows) == everything:
         return None
     return rows.take(pc.sort_indices(rows)) if sure else rows
@@ -112,13 +112,13 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
 # ---------------------------------------------------------------------------- running
 
 
-def _partition_table(snapshot: Snapshot, used: list[str]) -> pa.Table:
+def partition_table(snapshot: Snapshot, used: list[str]) -> pa.Table:
     """Row positions, and the partition columns that are needed."""
     if not used:
-        return pa.table({_ROW: _positions(snapshot.candidates.num_files)})
+        return pa.table({ROW: _positions(snapshot.candidates.num_files)})
     files = snapshot.candidates.read(["partition_values"])
     values = partitions.typed_partition_values(files, snapshot.schema, used)
-    return values.append_column(_ROW, _positions(files.num_rows))
+    return values.append_column(ROW, _positions(files.num_rows))
 
 
 def _positions(count: int) -> pa.Array:
@@ -135,24 +135,24 @@ def _judged(
     """
     unknown = pa.chunked_array([pa.repeat(arrow_scalar(False, pa.bool_()), left.num_rows)])
     if left.num_rows and not snapshot.candidates.has_typed_stats:  # each text is read but once
-        left = _with_stats(snapshot, left, stats_in(condition))
+        left = with_stats(snapshot, left, stats_in(condition))
     for part in ex.conjuncts(condition):
         if not left.num_rows:
             break
-        verdict = evaluate(_with_stats(snapshot, left, stats_in(part)), part)
+        verdict = evaluate(with_stats(snapshot, left, stats_in(part)), part)
         kept = pc.coalesce(verdict, arrow_scalar(True, pa.bool_()))
         unknown = pc.or_(unknown, pc.is_null(verdict)).filter(kept)
         left = left.filter(kept)
-    return left.filter(pc.invert(unknown))[_ROW], left.filter(unknown)
+    return left.filter(pc.invert(unknown))[ROW], left.filter(unknown)
 
 
-def _with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Table:
+def with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Table:
     """The rows with their statistics beside them."""
     wanted = [stat for stat in wanted if stat.name not in left.column_names]
     if not wanted:
         return left
     whole = left.num_rows == snapshot.candidates.num_files
-    rows = None if whole else left[_ROW].combine_chunks()
+    rows = None if whole else left[ROW].combine_chunks()
     stats = snapshot.stats_for(wanted, rows)
     for name in stats.column_names:
         left = left.append_column(name, stats[name])
@@ -261,6 +261,15 @@ def may_match(
     Its columns are partition columns and statistics. Without ``counts`` null counts are left out.
     """
     return _Rewriter(frozenset(partition_columns), counts).may(condition, frozenset())
+
+
+def may_match_each(
+    conditions: Sequence[Expression], everything: Sequence[Expression], partition_columns: Sequence[str]
+) -> list[Expression]:
+    """As :func:`may_match` for each of some conditions alone, of all those that rows have to meet."""
+    rewriter = _Rewriter(frozenset(partition_columns), counts=True)
+    no_nan = frozenset[tuple[str, ...]]().union(*map(_excludes_nan, everything))
+    return [rewriter.may(condition, no_nan) for condition in conditions]
 
 
 class _Rewriter:
@@ -418,10 +427,10 @@ class _Rewriter:
                         if not self._is_exact(column) and not t.is_nested(column.type)]
 
     def _is_exact(self, node: Expression) -> bool:
-        return _is_decided(node, self._partitions)
+        return is_decided(node, self._partitions)
 
 
-def _is_decided(node: Expression, partition_columns: Collection[str]) -> bool:
+def is_decided(node: Expression, partition_columns: Collection[str]) -> bool:
     """Whether partition values alone say what the node is; what may fail is left to the rows."""
     return all(path[0] in partition_columns for path in _paths(node)) and not failures.can_fail(node)
 

@@ -18,6 +18,7 @@ from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import group as group_forms
 from deltanb.notebook.drawing import group_stepper as group_stepper_forms
 from deltanb.notebook.drawing import html, lock_scopes, text
+from deltanb.notebook.drawing import scan as scan_forms
 from deltanb.notebook.drawing import stepper as stepper_forms
 from deltanb.notebook.views import (
     actions,
@@ -33,6 +34,7 @@ from deltanb.notebook.views import (
     lock_timeline,
     locks,
     results,
+    scan,
     tables,
     transactions,
     vacuum,
@@ -127,6 +129,7 @@ _ENTRIES: dict[str, Entry] = {
     "VacuumResult": Entry(vacuum.view),
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),
+    "ScanExplanation": Entry(scan.view, html=scan_forms.to_html),
     "TableDiff": Entry(diff.view),
     "TimeFrame": Entry(time_travel_view.frame),
     "TimeTravel": Entry(time_travel_view.travel, widget="deltanb.notebook.widgets.time_travel"),

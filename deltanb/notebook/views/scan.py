@@ -1,0 +1,134 @@
+"""Which files a scan opens and why not the others: counts by step, conditions, a few files by name.
+
+What lives here: the view of ``ScanExplanation``, and :class:`Bars`, the counts as lengths.
+What it does not know: statistics, partition values; every count has been made before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok
+from deltanb.options import options
+
+CONDITION_COLUMNS = ("condition", "held against", "spares", "what else")
+FILE_COLUMNS = ("file", "because", "condition", "size")
+MAX_SQL = 200  # characters of a condition: generated columns imply long ones
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Files after one step, of all, with what the step spared."""
+
+    words: str
+    files: int
+    size: int
+    spared: int
+
+
+@dataclass(frozen=True)
+class Bars(Section):
+    """The section with the counts by step: a line in text, bars in HTML."""
+
+    bars: tuple[Bar, ...] = ()
+
+
+def view(told: Any) -> View:
+    """The view of a :class:`~deltanb.log.skipping.explain.ScanExplanation`."""
+    where: Inline = muted("no condition: every file is opened")
+    if told.where is not None:
+        where = code(_sql(told.where))
+    marks = (f"v{told.version}", opens(told))
+    return View("Scan", told.table, marks, (where,), tuple(sections(told)))
+
+
+def opens(told: Any) -> Inline:
+    """How many files are opened, of how many."""
+    words = f"opens {units.number(told.opened)} of {units.count(told.num_files, 'file')}"
+    return ok(f"✓ {words}") if told.spared else words
+
+
+def sections(told: Any) -> list[Section]:
+    """What is told of a scan, in its order."""
+    found: list[Section] = [_steps(told)]
+    if told.conditions:
+        found.append(_conditions(told.conditions))
+    if told.spared:
+        found.append(_spared(told))
+    if told.opened:
+        found.append(_opened(told))
+    return found
+
+
+def spared_words(told: Any) -> str:
+    """Why files are not opened, in a line.
+
+    >>> from deltanb.log.skipping.explain import STEPS, ScanExplanation, Step
+    >>> steps = tuple(Step(by, left, left * 10) for by, left in zip(STEPS, (7, 7, 2)))
+    >>> spared_words(ScanExplanation("flights", 3, "month = 1", 9, 90, steps))
+    '2 spared by partition values, 5 by statistics'
+    """
+    parts = [f"{units.number(told.spared_by(step.by))} by {step.by}"
+             for step in told.steps if told.spared_by(step.by)]
+    if not parts:
+        return "none spared"
+    first, *more = parts
+    number, rest = first.split(" ", 1)
+    return ", ".join([f"{number} spared {rest}", *more])
+
+
+def _steps(told: Any) -> Bars:
+    bars = [Bar("all files", told.num_files, told.size_in_bytes, 0)]
+    for step in told.steps:
+        if spared := told.spared_by(step.by):
+            bars.append(Bar(step.by, step.files, step.size, spared))
+    summary: list[Inline] = [
+        f"{units.size(told.opened_bytes)} of {units.size(told.size_in_bytes)} to read",
+        muted(f"; {spared_words(told)}")]
+    return Bars("Files", summary, bars=tuple(bars))
+
+
+def _conditions(conditions: Sequence[Any]) -> Section:
+    rows = tuple(_condition(condition) for condition in conditions[: options.max_rows])
+    busy = sum(condition.spared > 0 for condition in conditions)
+    summary: list[Inline] = [units.count(len(conditions), "condition")]
+    if busy < len(conditions):
+        words = {0: "none of them spares", 1: "1 of them spares"}
+        summary.append(muted(f", {words.get(busy, f'{units.number(busy)} of them spare')} files"))
+    table = Table(CONDITION_COLUMNS, rows, len(conditions), "condition")
+    return Section("Conditions", summary, table, is_open=True, text_rows=True)
+
+
+def _condition(condition: Any) -> tuple[Inline, ...]:
+    spares: Inline = muted("–")
+    if condition.spared:
+        spares = ok(f"✓ {units.count(condition.spared, 'file')}")
+    more: list[Inline] = []
+    if condition.implies:
+        more = ["implies ", code(_sql(condition.implies)), *(["; "] if condition.reason else [])]
+    if condition.reason:
+        more.append(condition.reason)
+    return code(_sql(condition.sql)), condition.by or muted("not used"), spares, more or muted("–")
+
+
+def _spared(told: Any) -> Section:
+    rows = tuple((code(units.file_name(file.path)), file.because, code(_sql(file.condition)),
+                  units.size(file.size)) for file in told.spared_files)
+    words: list[Inline] = [f"{units.count(told.spared, 'file')}, {units.size(told.spared_bytes)}"]
+    if rows:
+        first = told.spared_files[0]
+        words += ["; ", code(units.file_name(first.path)), f": {first.because}"]
+    return Section("Not opened", words, Table(FILE_COLUMNS, rows, told.spared, "file", limit=len(rows)))
+
+
+def _opened(told: Any) -> Section:
+    rows = tuple((code(units.file_name(path)), units.size(size)) for path, size in told.opened_files)
+    words = f"{units.count(told.opened, 'file')}, {units.size(told.opened_bytes)}"
+    return Section("Opened", words, Table(("file", "size"), rows, told.opened, "file"))
+
+
+def _sql(sql: str) -> str:
+    return sql if len(sql) <= MAX_SQL else sql[: MAX_SQL - 1] + "…"
