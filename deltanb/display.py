@@ -41,7 +41,8 @@ def above(name: str) -> Any:
 class Displayable:
     """Gives an object its text and its MIME bundle from one list of fields.
 
-    The text form is the first one: ``repr`` returns it, HTML repeats its headings, tests read both.
+    The text form is the first one: ``print`` and notebooks show it, HTML repeats its headings, tests read
+    both. ``repr`` is one line, for lists, logs and failed assertions.
     """
 
     __slots__ = ()
@@ -51,6 +52,10 @@ class Displayable:
         return views().fields(self)
 
     def __repr__(self) -> str:
+        line: str = views().line(self)
+        return line
+
+    def __str__(self) -> str:
         text: str = views().text(self)
         return text
 

@@ -235,7 +235,8 @@ def test_conflicts_tell_neither() -> None:
             txn.commit([next(iter(txn.filter_files())).remove()], operation)
         found = caught.value.conflict
         assert isinstance(caught.value, ConcurrentAppendException) and found is not None
-        for text in (str(caught.value), found.message, repr(found), *found._repr_mimebundle_().values()):
+        for text in (str(caught.value), found.message, repr(found), str(found),
+                     *found._repr_mimebundle_().values()):
             text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
             assert raw(text) == "" and not tells(text)
 
@@ -256,7 +257,7 @@ def test_views_tell_neither() -> None:
                  user_metadata=EVIL + f" s3://k:{SECRET}@h/x")
     for thing in shown(table):
         forms = thing._repr_mimebundle_() if hasattr(thing, "_repr_mimebundle_") else {}
-        for text in (repr(thing), *forms.values()):
+        for text in (repr(thing), str(thing), *forms.values()):
             text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str)
             assert raw(text) == "" and not tells(text), type(thing)
     assert not tells(json.dumps(table.detail(), default=str))
@@ -330,7 +331,7 @@ def test_a_table_is_called_by_its_path_without_the_secrets() -> None:
     txn = table.start_transaction()
     txn.commit([AddFile(path="a", partition_values={}, size=1, modification_time=1)], "WRITE")
     assert (table.name, txn.table) == ("flights", "flights")
-    shown = [repr(txn.stats), repr(table), repr(table.history()), repr(txn), repr(table.diff(0, 1))]
+    shown = [str(txn.stats), str(table), str(table.history()), str(txn), str(table.diff(0, 1))]
     assert not [text for text in shown if "secret" in text]
 
 

@@ -140,8 +140,8 @@ def test_detail(path: Path) -> None:
 
 def test_it_can_be_seen(path: Path) -> None:
     table = dn.open(path)
-    assert "v1" in repr(table) and "partitioned by p" in repr(table)
-    assert "version 0" in repr(table.as_of(0))
+    assert "v1" in str(table) and "partitioned by p" in str(table)
+    assert "version 0" in str(table.as_of(0))
     assert set(table._repr_mimebundle_()) >= {"text/plain"}
 
 

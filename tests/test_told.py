@@ -85,7 +85,7 @@ def test_a_logged_exception_says_it(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_note_has_all_advice_where_the_text_of_a_cell_cuts_it() -> None:
     error = failed()
     [note] = error.__notes__
-    assert repr(error.conflict).endswith("…")
+    assert str(error.conflict).endswith("…")
     assert note.endswith(
         "- Under WriteSerializable this passes only if version 18 is a blind append; it is a\n  MERGE.")
     assert max(map(len, note.splitlines())) <= 88

@@ -22,7 +22,7 @@ class CommandResult(Displayable):
     ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, or ``log`` where the log alone
     decided. ``metrics`` are the commit's, under Delta's names, as integers (bytes, milliseconds, rows).
 
-    >>> CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedBytes": 4100})
+    >>> print(CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedBytes": 4100}))
     DELETE  ✓ committed v3  in the log alone
     Metrics  2 of 2 are not 0
     metric           value

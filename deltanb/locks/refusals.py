@@ -65,7 +65,7 @@ class Refusal:
         place |= {"timeout": self.timeout, "owner_attachment": self.attachment}
         said = f"; owner attachment: {attached(self.attachment)}" if self.attachment is not None else ""
         if self.cycle is None:
-            way = "wait longer (lock_timeout), or find out who holds it: repr(manager)"
+            way = "wait longer (lock_timeout), or find out who holds it: print(manager)"
             why = f"{waited(self.timeout)}{self._held()}{said}"
             return LockTimeoutError(f"{what} was not granted: {why}; {way}", **place)
         blame = "caller helped cause the deadlock" if self.cycle.is_on_it else "caller might be innocent"

@@ -12,6 +12,7 @@ the error stays the line it says.
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any
 
+from deltanb.formatting import MAX_COLUMNS, fit
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import page as pages
 from deltanb.notebook.drawing.html import Markup
@@ -29,6 +31,8 @@ from deltanb.safe_text import safe
 
 SHOWN_IN = "_shown_in_cell"
 TEXT, HTML, WIDGET = "text/plain", "text/html", "application/vnd.jupyter.widget-view+json"
+GAP = re.compile(" {2,}")
+"""What sets the parts of a line apart."""
 INNER = frozenset({"deltanb", "concurrent", "contextlib", "pyarrow", "pyspark", "py4j"})
 """Packages whose frames at the end of a traceback are the library's affair, not the caller's."""
 
@@ -39,6 +43,21 @@ def text(obj: Any) -> str:
         return views.text_of(obj)
     except Exception as error:
         return _reason(obj, error)
+
+
+def line(obj: Any) -> str:
+    """An object on one line: its class, and the first line of its text; never raises.
+
+    >>> from deltanb.commands.result import CommandResult
+    >>> print(line(CommandResult("DELETE", 3, "log")))
+    <CommandResult DELETE, ✓ committed v3, in the log alone>
+    """
+    cls = type(obj).__name__
+    head = text(obj).partition("\n")[0]
+    first, _, rest = head.partition(" ")
+    said = rest.lstrip() if cls.endswith(first) else head  # "Table" of a DeltaTable
+    one = f"{cls} {GAP.sub(', ', said)}".rstrip()
+    return f"<{fit(one, MAX_COLUMNS - 2)}>"
 
 
 def note(conflict: Any) -> str:

@@ -59,7 +59,7 @@ class CatalogTimeline(CommitTimeline):
     ...     with catalog.transaction() as txn:
     ...         _ = txn.table("shop.orders").append({"id": [2]})
     ...         _ = txn.table("shop.totals").delete("id = 1")
-    ...     catalog.timeline()
+    ...     print(catalog.timeline())
     Timeline default  1 to 3  3 transactions  2 tables
     * 3 ← 2  ada  shop.orders v1 WRITE, shop.totals v1 DELETE
     * 2      ada  shop.totals v0 CREATE TABLE AS SELECT

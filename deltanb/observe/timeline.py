@@ -39,7 +39,7 @@ class CommitTimeline(Displayable):
     >>> table = TableBuilder(MemoryStore("memory:///ducks")).create("id long")
     >>> _ = table.commit({"commitInfo": {"operation": "WRITE", "readVersion": 0, "userName": "Donald"}},
     ...                  add("a", size=5))
-    >>> CommitTimeline.of(table.log)
+    >>> print(CommitTimeline.of(table.log))
     Timeline ducks  v0 to v1  2 commits  2 writers
     * v1 ← v0  WRITE         Donald          +1 −0  5 B
     * v0       not recorded  unknown writer  +0 −0  0 B
@@ -98,7 +98,7 @@ class CommitTimeline(Displayable):
 
         >>> timeline = CommitTimeline([Track(1, 0, "DELETE", "Donald", "delete"),
         ...                            Track(2, 0, "MERGE", "Daisy", "rewrite")], "ducks")
-        >>> timeline.marked({2: "delete / read"}, "had all been Serializable")
+        >>> print(timeline.marked({2: "delete / read"}, "had all been Serializable"))
         Timeline ducks  v1 to v2  2 commits  2 writers
         had all been Serializable
         * v2 ← v0  MERGE   Daisy   +0 −0  0 B  ✕ delete / read

@@ -60,8 +60,8 @@ def test_conflict_below_the_failing_cell(
 def test_untrusted_notebook_keeps_the_text(reader: Reader, server: Server, picture: Picture) -> None:
     found, table = samples.append(), commits()
     timeline = table.timeline()
-    drawing = {SVG: timeline.svg, TEXT: repr(timeline)}
-    chart = {VEGALITE: timeline.spec, TEXT: repr(timeline)}
+    drawing = {SVG: timeline.svg, TEXT: str(timeline)}
+    chart = {VEGALITE: timeline.spec, TEXT: str(timeline)}
     cell = shown(bundle.mimebundle(found), timeline._repr_mimebundle_(), drawing, chart)
     page = reader.open(server.write("untrusted", cell, trusted=False))
     texts = page.locator(".dnb-text")
@@ -70,7 +70,7 @@ def test_untrusted_notebook_keeps_the_text(reader: Reader, server: Server, pictu
         assert texts.nth(at).inner_text() == bundle.text(one)
         assert not page.locator(".dnb-rich").nth(at).is_visible()
     expect(page.locator(".vega-embed canvas")).to_be_visible()  # data alone, so it is drawn all the same
-    assert outputs(page).nth(2).inner_text().strip() == repr(timeline)  # no SVG without trust
+    assert outputs(page).nth(2).inner_text().strip() == str(timeline)  # no SVG without trust
     picture(page)
 
 

@@ -124,4 +124,4 @@ def test_what_an_iceberg_table_cannot_do_is_said_in_a_line(
         call(table)
     assert str(caught.value).startswith(said) and "\n" not in str(caught.value)
     assert capsys.readouterr().out == ""
-    assert "1 file " in repr(table)
+    assert "1 file " in str(table)

@@ -78,7 +78,7 @@ def test_phases_by_the_clock() -> None:
 def test_a_result_shows_itself_without_times() -> None:
     done = CommandResult("UPDATE", 3, "arrow", {"numUpdatedRows": 2, "numCopiedRows": 0,
                                                 "executionTimeMs": 17})
-    assert repr(done).split("\n") == [
+    assert str(done).split("\n") == [
         "UPDATE  ✓ committed v3  in the process",
         "Metrics  1 of 2 are not 0",
         "metric          value",

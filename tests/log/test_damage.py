@@ -264,7 +264,7 @@ def test_a_line_that_is_nested_too_deeply_is_refused_by_name_wherever_commits_ar
     whole = builder()
     handle = dn.DeltaTable(whole.log)
     whole.damage(1, '{"commitInfo":{"operationParameters":' + DEEP + "}}")
-    assert "damaged" in repr(handle.versions())
+    assert "damaged" in str(handle.versions())
     with pytest.raises(InvalidTable, match=f"{1:020}.json"):
         handle.timeline()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
+from deltanb import formatting as units
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import chart, html
 from deltanb.notebook.views import registry as views
@@ -49,7 +50,7 @@ class World:
             self.table = DeltaTable.for_path(path)
             repr(self.table)
             self.asked_at_first = list(self.asked)
-            self.fresh_text = repr(self.table.snapshot)
+            self.fresh_text = str(self.table.snapshot)
             made = large.objects(self.table)
             self.objects = {name: make() for name, make in made.items()}
             self.asked.clear()
@@ -58,6 +59,7 @@ class World:
             with dn.set_options(clock=self._tick):
                 for name, obj in self.objects.items():
                     repr(obj)
+                    str(obj)
                     self.bundles[name] = obj._repr_mimebundle_()
                     self.touched[name] = list(self.asked)
                     self.asked.clear()
@@ -97,6 +99,16 @@ def test_picture_is_whole_and_small(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_repr_is_one_line_and_print_is_the_sheet(world: World, name: str) -> None:
+    obj = world.objects[name]
+    line, sheet = repr(obj), str(obj)
+    assert line.startswith(f"<{type(obj).__name__}") and line.endswith(">")
+    assert "\n" not in line and units.width(line) <= units.MAX_COLUMNS
+    assert sheet == obj._repr_mimebundle_()["text/plain"] == bundle.text(obj)
+    assert f"{obj}" == sheet and f"{[obj]}" == f"[{line}]"
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_picture_touches_nothing(world: World, name: str) -> None:
     assert world.touched[name] == []
 
@@ -129,7 +141,7 @@ from tests.notebook import large
 table = dn.open(large.make(pathlib.Path({str(tmp_path / "orders")!r}), 100))
 for make in large.objects(table).values():
     shown = make()
-    assert "cannot be shown" not in repr(shown), repr(shown)
+    assert "cannot be shown" not in str(shown), str(shown)
     shown._repr_mimebundle_()
 print(sorted({{"pyspark", "altair", "py4j"}} & set(sys.modules)))
 """

@@ -73,8 +73,8 @@ def test_showing_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = views.Entry(fail)
     monkeypatch.setitem(views._ENTRIES, "Conflict", entry)
     found = samples.append()
-    assert repr(found) == "Conflict cannot be shown\nZeroDivisionError: the log is gone"
-    assert bundle.mimebundle(found)[TEXT] == repr(found)
+    assert str(found) == "Conflict cannot be shown\nZeroDivisionError: the log is gone"
+    assert bundle.mimebundle(found)[TEXT] == str(found)
     broken_html = views.Entry(lambda obj: obj, lambda view: "text", lambda view, as_text: fail(view))
     monkeypatch.setitem(views._ENTRIES, "Conflict", broken_html)
     assert bundle.mimebundle(found) == {
@@ -154,7 +154,7 @@ def test_its_text_is_one_line_that_stays_the_same(monkeypatch: pytest.MonkeyPatc
 
 def test_a_terminal_ends_the_traceback_with_the_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = shown_in(Shell(), monkeypatch, failed())
-    assert lines[-1] == repr(samples.append())
+    assert lines[-1] == str(samples.append())
 
 
 def test_only_text_is_wanted_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_only_text_is_wanted_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> N
     with set_options(display="text"):
         lines = shown_in(shell, monkeypatch, failed())
     assert shell.published == []
-    assert lines[-1] == repr(samples.append())
+    assert lines[-1] == str(samples.append())
 
 
 def test_an_error_without_a_conflict_is_an_ordinary_one(monkeypatch: pytest.MonkeyPatch) -> None:

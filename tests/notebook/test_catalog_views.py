@@ -137,7 +137,7 @@ def test_a_version_that_is_not_published_is_seen(
     monkeypatch.setattr(ManagedCommitter, "publish", full)
     txn = begun(shop)
     txn.commit()
-    assert "up to v0, 1 unpublished" in repr(shop)
+    assert "up to v0, 1 unpublished" in str(shop)
     assert str(txn.group.row("shop.orders").cells[4]) == "✕ v1"
     assert str(txn.group.row("shop.rates").cells[4]) == "–"
 
@@ -161,13 +161,13 @@ def test_history_is_a_sequence_that_does_not_change(shop: dn.Catalog) -> None:
 def test_a_renamed_table_has_its_name_of_now_and_a_dropped_one_its_id(shop: dn.Catalog) -> None:
     shop.rename_table("shop.orders", "shop.bills")
     shop.drop_table("shop.rates")
-    text = repr(shop.history())
+    text = str(shop.history())
     assert "shop.bills new v0" in text and "shop.orders" not in text and "shop.rates" not in text
     assert "v0→dropped" in text
 
 
 def test_the_history_of_another_catalog_in_the_database_has_no_names(shop: dn.Catalog) -> None:
-    assert "shop.orders" not in repr(empty(shop).history())
+    assert "shop.orders" not in str(empty(shop).history())
 
 
 def test_what_nobody_knows_is_said_to_be_unknown(shop: dn.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_what_nobody_knows_is_said_to_be_unknown(shop: dn.Catalog, monkeypatch: 
     assert txn.group.state == "unknown"
     assert {str(row.cells[3]) for row in txn.group.rows} == {"? no answer"}
     assert {str(row.cells[2]) for row in txn.group.rows} == {"✓ v1", "–"}  # what was staged was kept
-    text = repr(txn)
+    text = str(txn)
     assert "? outcome unknown  all of 3 tables, or none" in text and txn.txn_id in text
 
 
@@ -191,17 +191,17 @@ def test_a_commit_that_is_given_up_says_so(shop: dn.Catalog) -> None:
     txn.drive.give_up()
     txn.ended(RuntimeError())
     assert txn.group.state == "abandoned"
-    assert "given up  none of 3 tables committed" in repr(txn)
+    assert "given up  none of 3 tables committed" in str(txn)
     assert shop.store.instant() == 3
 
 
 def test_a_transaction_without_a_commit_has_no_grid(shop: dn.Catalog) -> None:
     with shop.transaction() as txn:
         txn.table("shop.rates").to_arrow()
-    assert txn.group is None and "ended without a change" in repr(txn)
+    assert txn.group is None and "ended without a change" in str(txn)
     txn = begun(shop)
     txn.give_up()
-    assert "given up, nothing written" in repr(txn)
+    assert "given up, nothing written" in str(txn)
 
 
 def test_tables_of_both_formats_stand_in_one_grid(shop: dn.Catalog) -> None:
@@ -216,7 +216,7 @@ def test_tables_of_both_formats_stand_in_one_grid(shop: dn.Catalog) -> None:
     row = txn.group.row("shop.events")
     assert [str(cell) for cell in row.cells] == ["✓", "–", "✓ metadata", "✓", "–"]
     assert_consistent(txn)
-    assert "shop.events m1→m2" in repr(shop.history(1)) and "last: append" in repr(events)
+    assert "shop.events m1→m2" in str(shop.history(1)) and "last: append" in str(events)
     assert_consistent(shop.snapshot(["shop.events", "shop.orders"]))
     assert_consistent(shop)
     lost = shop.transaction()
@@ -227,7 +227,7 @@ def test_tables_of_both_formats_stand_in_one_grid(shop: dn.Catalog) -> None:
         lost.commit()
     row = lost.group.row("shop.events")
     assert row.cells[2].sign == "✕" and row.error is lost.error
-    assert "Requirement failed" in repr(lost)
+    assert "Requirement failed" in str(lost)
     page = assert_consistent(lost)
     assert "Not met: 1 requirement" in page.text and "assert-ref-snapshot-id" in page.text
     assert any(tag == "details" and "open" in attrs for tag, attrs in page.tags)
@@ -254,9 +254,9 @@ def test_a_catalog_behind_a_server_is_seen_alike(shop: dn.Catalog, tmp_path: Pat
             stepper.advance()
         for shown in (remote, remote.history(), remote.snapshot(["shop.orders"]), txn, stepper):
             assert_consistent(shown)
-        assert repr(remote.history()) == repr(shop.history())
-        assert repr(remote).split("\n")[1].startswith("server http://127.0.0.1:")
-        assert repr(remote.timeline()).split("\n")[0] == repr(shop.timeline()).split("\n")[0]
+        assert str(remote.history()) == str(shop.history())
+        assert str(remote).split("\n")[1].startswith("server http://127.0.0.1:")
+        assert str(remote.timeline()).split("\n")[0] == str(shop.timeline()).split("\n")[0]
 
 
 def test_the_row_that_failed_is_shown_however_many_there_are(shop: dn.Catalog) -> None:
@@ -277,6 +277,6 @@ def test_a_catalog_that_cannot_be_asked_says_why(shop: dn.Catalog, monkeypatch: 
         raise errors.StorageError("the database cannot be reached")
 
     monkeypatch.setattr(dn.Catalog, "overview", gone)
-    assert repr(shop) == "Catalog cannot be shown\nStorageError: the database cannot be reached"
+    assert str(shop) == "Catalog cannot be shown\nStorageError: the database cannot be reached"
 
 

@@ -78,7 +78,7 @@ def test_forms_of_a_story(update_golden: bool) -> None:
                  "timed out", "scope 1", "✓", "exited", "s since the manager was made"):
         assert said in words, words
     assert "3 waits ✕ 1 deadlock, 1 wait in vain" in page.text
-    assert re.search(r"^1  +u+w+x+ +2 +1\.0 s +✓ committed$", repr(timeline), re.MULTILINE), timeline
+    assert re.search(r"^1  +u+w+x+ +2 +1\.0 s +✓ committed$", str(timeline), re.MULTILINE), timeline
 
 
 def test_under_a_clock_that_stands_still_events_are_the_axis(update_golden: bool) -> None:
@@ -104,7 +104,7 @@ def test_under_a_clock_that_stands_still_events_are_the_axis(update_golden: bool
 
 
 def test_nothing_happened() -> None:
-    assert repr(LockManager(record=1).timeline()) == "Lock timeline  nothing happened yet"
+    assert str(LockManager(record=1).timeline()) == "Lock timeline  nothing happened yet"
     assert_consistent(LockManager(record=1).timeline())
 
 
@@ -136,7 +136,7 @@ def test_what_began_before_the_first_event_that_is_kept() -> None:
         timeline = clockwork.manager.timeline()
     (lane,) = [lane for lane in timeline.scene.lanes if lane.transaction == 1]
     assert [(line.title, line.bands) for line in lane.lines] == [("1:b", [Band(1 * S, 2 * S, 2)])]
-    assert "2 earlier events not kept" in repr(timeline)
+    assert "2 earlier events not kept" in str(timeline)
 
 
 def test_locks_beyond_those_that_have_room_share_a_row() -> None:
@@ -167,7 +167,7 @@ def test_of_very_many_the_newest_are_drawn() -> None:
     assert [lane.transaction for lane in scene.lanes] == [2 * at + 1 for at in range(88, 100)]
     assert len(scene.lanes) == MAX_LANES and scene.is_cut
     assert sum(len(line.bands) for lane in scene.lanes for line in lane.lines) <= ALL_BANDS
-    assert "of what happened often, the newest is drawn" in repr(timeline)
+    assert "of what happened often, the newest is drawn" in str(timeline)
     assert_consistent(timeline)
 
 

@@ -55,7 +55,7 @@ def test_manager(update_golden: bool) -> None:
 def test_manager_that_is_closed_and_has_nothing() -> None:
     manager = LockManager(lock_timeout=None, detect="timeout", upgrade_rule="LENIENT")
     manager.close()
-    assert repr(manager).split("\n") == [
+    assert str(manager).split("\n") == [
         "Lock manager  closed",
         "0 locks held  0 transactions waiting",
         "upgrades LENIENT  waits for ever  looks for deadlocks as a wait runs out of time",
@@ -79,7 +79,7 @@ def test_transaction(update_golden: bool) -> None:
         assert_consistent(txn)
         assert_golden(txn, "locks_transaction", update_golden)
         txn.reset("the disk is full")
-    assert repr(txn).startswith("Transaction 2  ✕ disabled\n0 locks  0 changes  SYNC")
+    assert str(txn).startswith("Transaction 2  ✕ disabled\n0 locks  0 changes  SYNC")
 
 
 class Files:
@@ -120,7 +120,7 @@ def test_changes_of_a_transaction_are_described_by_who_made_them() -> None:
     txn.enter()
     index.delete(txn, "a")
     index.insert(txn, "b", 1)
-    text = repr(txn)
+    text = str(txn)
     for said in ("changes  2 before, 1 of a Broken whose describe raises ValueError, 1:a was 1\n",
                  "  1  UPGRADABLE_READ  waits 1 s at most  savepoint after 5 changes",
                  "1:a was 3, 1:b is new"):
@@ -130,7 +130,7 @@ def test_changes_of_a_transaction_are_described_by_who_made_them() -> None:
     txn.reset()
     for _ in range(100):
         txn.changed(flights, 1)
-    assert repr(txn).endswith("changes  flights +100 files")
+    assert str(txn).endswith("changes  flights +100 files")
     txn.reset()
 
 
@@ -148,10 +148,10 @@ def test_tables_say_in_each_scope_what_was_done_there() -> None:
         cursor.store({"id": 1, "month": 1})
     found = [commit.described(scope.changes) for scope in txn.scopes()]
     assert found == [["ducks: WRITE"], ["ducks: DELETE, 1 row by key"]]
-    assert "     changes  ducks: DELETE, 1 row by key" in repr(txn)
+    assert "     changes  ducks: DELETE, 1 row by key" in str(txn)
     assert "ducks month=2 exclusive" in assert_consistent(manager.graph()).text
     ducks.to_arrow()  # makes a statement of the row
-    assert "1 row by key" not in repr(txn)
+    assert "1 row by key" not in str(txn)
     txn.exit()
     assert [commit.described(scope.changes) for scope in txn.scopes()] == [["ducks: WRITE"]]
     txn.exit()
@@ -164,25 +164,25 @@ def test_of_many_scopes_those_around_give_way() -> None:
         txn.lock_shared(1, b"%d" % level)
         txn.enter()
     txn.lock_many([(2, b"a rather long key, number %d" % at) for at in range(10, 30)], "shared")
-    lines = repr(txn).split("\n")
+    lines = str(txn).split("\n")
     assert lines[3] == "0  UPGRADABLE_READ  1 lock"
     assert lines[-2] == "          5  UPGRADABLE_READ  waits 1 s at most  savepoint after 0 changes"
     assert lines[-1] == "             locks    19 before, 2:a rather long key, number 29 shared"
     for _ in range(20):
         txn.enter()
-    assert "… 18 scopes around" in repr(txn)
+    assert "… 18 scopes around" in str(txn)
     assert_consistent(txn)
 
 
 def test_bogus() -> None:
     assert_consistent(Transaction.BOGUS)
-    assert repr(Transaction.BOGUS).startswith("Transaction BOGUS")
+    assert str(Transaction.BOGUS).startswith("Transaction BOGUS")
 
 
 def test_waiting_is_said() -> None:
     with Clockwork() as clockwork:
         txns, _ = deadlock(clockwork)
-        assert repr(txns[0]).startswith("Transaction 1  waits for 1:k1 (shared)")
+        assert str(txns[0]).startswith("Transaction 1  waits for 1:k1 (shared)")
 
 
 def test_cycle(update_golden: bool) -> None:
@@ -190,7 +190,7 @@ def test_cycle(update_golden: bool) -> None:
         _, error = deadlock(clockwork)
     assert_consistent(error.cycle)
     assert_golden(error.cycle, "locks_deadlock", update_golden)
-    text = repr(error.cycle)
+    text = str(error.cycle)
     for said in ("1:k0", "1:k1", "1:k2", "exclusive", "upgradable", "500 ms", "250 ms", "3.5 s", "'mover'",
                  "one order everywhere: 1:k0, 1:k1, 1:k2"):
         assert said in text, text
@@ -199,15 +199,15 @@ def test_cycle(update_golden: bool) -> None:
 def test_other_circles() -> None:
     behind = Cycle((Wait(1, None, 1, b"k", "exclusive", "shared", (), 0, 0),
                     Wait(2, Unshowable(), 1, b"k", "exclusive", "upgradable", (), 0, 0)), 9, False)
-    text = repr(behind)
+    text = str(behind)
     assert "transaction 9 is none of them" in text
     assert "take upgradable locks on what will be written" in text
     page = assert_consistent(behind)
     assert "a Unshowable whose repr raises RuntimeError" in page.text
     assert "1:k upgradable" in page.text
     thread = Cycle((Wait(2, None, 1, b"k", "shared", "unlocked", (), 0, 0),), 2, True, 1, "MainThread")
-    assert "only thread MainThread works on transaction 1" in repr(thread)
-    assert "end transaction 1 first" in repr(thread)
+    assert "only thread MainThread works on transaction 1" in str(thread)
+    assert "end transaction 1 first" in str(thread)
 
 
 def drawn_words(obj: Any) -> list[str]:
@@ -267,7 +267,7 @@ def test_graph_without_a_picture_says_so() -> None:
     manager = LockManager()
     for _ in range(31):
         manager.new_transaction().lock_shared(1, b"k")
-    text = repr(manager.graph())
+    text = str(manager.graph())
     assert text.split("\n") == ["Lock graph  nobody waits", "1 lock held  0 transactions waiting",
                                 "too many for a picture, and nobody waits"]
     assert_consistent(manager.graph())
@@ -284,7 +284,7 @@ def test_graph_counts_what_it_leaves_out() -> None:
             name = (1, b"k%d" % (1 - at)) if at < 2 else (2, b"0")
             clockwork.start(txn, lambda txn=txn, name=name: txn.lock_shared(*name, -1))
         graph = clockwork.manager.graph()
-        assert "too many for a picture: the circle alone is drawn" in repr(graph)
+        assert "too many for a picture: the circle alone is drawn" in str(graph)
         assert "not drawn: 100 more locks held, 30 more transactions waiting" in drawn_words(graph)
         assert_consistent(graph)
 
@@ -359,8 +359,8 @@ def test_a_lock_that_became_stronger_is_listed_once_where_it_was_asked_for_last(
     txn.lock_upgradable(1, b"a")
     txn.lock_exclusive(1, b"b")
     txn.lock_exclusive(1, b"a")
-    assert "locks    1:b exclusive, 1:a exclusive\n" in repr(txn) + "\n"
+    assert "locks    1:b exclusive, 1:a exclusive\n" in str(txn) + "\n"
     txn.enter()
     txn.lock_exclusive(1, b"c")
-    assert repr(txn).count("1:a exclusive") == 1
+    assert str(txn).count("1:a exclusive") == 1
     txn.reset()

@@ -19,7 +19,7 @@ def test_result(update_golden: bool) -> None:
     done = CommandResult("DELETE", 4, "arrow", METRICS)
     page = assert_consistent(done)
     assert_golden(done, "result", update_golden)
-    assert "executionTimeMs 1.5 s" in page.text and "Time" not in repr(done)
+    assert "executionTimeMs 1.5 s" in page.text and "Time" not in str(done)
     assert "numCopiedRows" not in page.text
 
 
@@ -29,14 +29,14 @@ def test_result(update_golden: bool) -> None:
 ])
 def test_nothing_done_says_why(name: str, engine: str, words: str) -> None:
     done = CommandResult(name, None, engine)
-    assert repr(done) == f"{name}  nothing committed  {words}"
+    assert str(done) == f"{name}  nothing committed  {words}"
     assert_consistent(done)
 
 
 def test_real_commands() -> None:
     table = dn.create(MemoryStore(), {"id": [1, 2, 3]})
     deleted = table.delete("id = 2")
-    assert repr(deleted).startswith("DELETE  ✓ committed v1  in the process\nMetrics")
+    assert str(deleted).startswith("DELETE  ✓ committed v1  in the process\nMetrics")
     for done in (deleted, table.delete("id = 99"), table.update({"id": "id + 1"}), table.restore(0)):
         assert_consistent(done)
         assert "Time" not in bundle.text(done)
@@ -44,7 +44,7 @@ def test_real_commands() -> None:
 
 def test_many_metrics_are_counted_where_they_do_not_fit() -> None:
     done = CommandResult("MERGE", 4, "arrow", {f"numThings{i}": i for i in range(1, 40)})
-    assert repr(done).split("\n")[-1] == "… 31 more metrics"
+    assert str(done).split("\n")[-1] == "… 31 more metrics"
     assert_consistent(done)
 
 

@@ -235,7 +235,7 @@ def test_a_conflict_ends_the_stepping_and_does_not_escape(capsys: pytest.Capture
     assert isinstance(stepper.error, ConcurrentAppendException)
     assert stepper.conflict is stepper.error.conflict is stepper.txn.conflict
     assert stepper.txn.status == "failed"
-    assert "ConcurrentAppend" in repr(stepper)
+    assert "ConcurrentAppend" in str(stepper)
     assert stepper.step() == "nothing left to do: failed at v3"
     with pytest.raises(IllegalStateError, match="no rival can win any more: failed at v3"):
         stepper.rival("append here")
@@ -251,7 +251,7 @@ def test_going_back_shows_what_was_and_undoes_nothing(capsys: pytest.CaptureFixt
     assert stepper.last() == "15 committed v5 after 3 attempts"
     assert stepper.next() == "nothing left to do: v5 is committed and stays"
     stepper.back()
-    assert "looking back; in the end: committed v5" in repr(stepper)
+    assert "looking back; in the end: committed v5" in str(stepper)
     stepper.step()
     assert stepper.position == len(frames) - 1
     assert stepper.frames == frames
@@ -277,7 +277,7 @@ def test_looking_never_touches_the_store() -> None:
         before = store.calls.copy()
         for look in (stepper.back, stepper.first, stepper.next, stepper.last):
             look()
-            repr(stepper), stepper.frame, stepper._repr_mimebundle_()
+            str(stepper), stepper.frame, stepper._repr_mimebundle_()
         stepper.last()
         assert store.calls == before
 
@@ -312,7 +312,7 @@ def test_the_name_of_a_rival_stays_on_its_line() -> None:
     stepper.rival("append here", "a\n\x1b" + "x" * 500)
     stepper.run()
     for shown in (stepper, *stepper.frames):
-        said = repr(shown)
+        said = str(shown)
         assert all(character.isprintable() for character in said.replace("\n", ""))
         assert len(said.split("\n")) <= 12
     assert len(stepper.frames[2].boxes[-1].note) <= 24
@@ -331,7 +331,7 @@ def test_an_answer_that_was_lost_is_found_again() -> None:
     stepper = step(stepper_of(orders(store)), 2)
     store.script.append(LoseResponse())
     assert stepper.advance() == "3 unknown: no answer from the store, read whether v3 is there"
-    assert "no answer from the store" in repr(stepper)
+    assert "no answer from the store" in str(stepper)
     assert stepper.advance() == "4 found: v3 is your own, its answer was lost"
     assert stepper.advance() == "5 committed v3 after 1 attempt"
     assert_consistent(stepper)
@@ -466,14 +466,14 @@ def test_a_frame_stays_small() -> None:
     assert len(many.boxes) == len(few.boxes)
     assert len(many.events) == stepper_frames.MAX_EVENTS
     assert len(bundle.mimebundle(many)[bundle.HTML]) < html.MAX_BYTES / 3
-    assert "… 56 more lost attempts" in repr(many)
+    assert "… 56 more lost attempts" in str(many)
 
 
 def test_the_transaction_says_where_it_stands() -> None:
     stepper = stepper_of(orders())
-    assert repr(stepper.txn).startswith("Transaction orders  open")
+    assert str(stepper.txn).startswith("Transaction orders  open")
     step(stepper, 2)
-    assert repr(stepper.txn).startswith("Transaction orders  committing, is v3 free?  read v2")
+    assert str(stepper.txn).startswith("Transaction orders  committing, is v3 free?  read v2")
 
 
 MOVES = ["step", "step", "step", "back", "first", "last", *rivals.KINDS]
@@ -502,7 +502,7 @@ def _stepped(table: dn.DeltaTable, moves: list[str]) -> None:
             stepper.advance()
         else:
             getattr(stepper, move)()
-        repr(stepper)
+        str(stepper)
 
 
 def _plain(table: dn.DeltaTable, moves: list[str]) -> None:

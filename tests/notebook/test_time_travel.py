@@ -150,7 +150,7 @@ def test_a_damaged_newest_commit_is_a_gap(tmp_path: Path) -> None:
     DeltaLog.clear_cache()
     travel = dn.DeltaTable(DeltaLog.for_table(str(tmp_path / "t"))).time_travel()
     assert travel.frame.version == 1
-    assert "v2: the commit of v2 is damaged" in repr(travel)
+    assert "v2: the commit of v2 is damaged" in str(travel)
     with pytest.raises(InvalidTable, match="damaged"):
         travel.at(2)
     assert_consistent(travel.frame)
@@ -161,7 +161,7 @@ def test_a_table_without_any_data_left_shows_what_the_log_knows(tmp_path: Path) 
     next(iter((tmp_path / "t").glob("*.parquet"))).unlink()
     travel, panel = panel_of(table)
     assert travel.frame.version == 0
-    assert "DataFileNotFound: version 0 of t names the data file" in repr(travel)
+    assert "DataFileNotFound: version 0 of t names the data file" in str(travel)
     assert "v0: 1 of its files is gone (vacuumed)" in panel.about.value
     assert panel.one.layout.display == "none"
     assert_consistent(travel.frame)
@@ -215,7 +215,7 @@ def test_one_version_and_no_rows() -> None:
     table = dn.create(MemoryStore(), "id long, name string")
     travel = table.time_travel()
     assert travel.preview.num_rows == 0
-    assert "one, v0" in repr(travel)
+    assert "one, v0" in str(travel)
     assert_consistent(travel.frame)
     panel = Panel(travel)
     assert panel.one.layout.display == panel.two.layout.display == "none"
@@ -240,7 +240,7 @@ def test_the_bundle_has_the_widget_and_its_static_sibling(half_gone: Any) -> Non
     travel = half_gone.time_travel(3)
     forms = travel._repr_mimebundle_()
     assert set(forms) == {"text/plain", "text/html", VIEW}
-    assert forms["text/plain"] == repr(travel) == repr(travel.frame)
+    assert forms["text/plain"] == str(travel) == str(travel.frame)
     assert "DONALD" in forms["text/html"]
     with set_options(display="text"):
         assert set(travel._repr_mimebundle_()) == {"text/plain"}
@@ -326,12 +326,12 @@ def test_after_an_entry_that_fails_the_frame_knows_what_is_gone() -> None:
     table = dn.create(MemoryStore(), {"id": [1]})
     table.overwrite({"id": [2]})
     travel, panel = panel_of(table)
-    assert "all 2 have data" in repr(travel)
+    assert "all 2 have data" in str(travel)
     table.vacuum(0, check=False)
     panel.box.value = "77"
     assert "VersionNotFound" in panel.message.value
     assert "Not on the slider: v0" in panel.about.value
-    for shown in (repr(travel), panel.picture.value):
+    for shown in (str(travel), panel.picture.value):
         assert "all 2 have data" not in shown
         assert "3 of 4 have data" in shown
     assert [value for _, value in panel.one.options] == [1, 2, 3]
@@ -392,7 +392,7 @@ def test_files_that_are_gone_elsewhere_are_named_without_their_folder(tmp_path: 
     clone.append({"id": [2]})
     shutil.rmtree(tmp_path / "source")
     travel = clone.time_travel()
-    for said in (repr(travel), repr(clone.diff(1, 0)), repr(clone.diff(0)), travel.frame.note,
+    for said in (str(travel), str(clone.diff(1, 0)), str(clone.diff(0)), travel.frame.note,
                  bundle.mimebundle(travel.frame)["text/html"]):
         assert str(tmp_path) not in said
     assert "DataFileNotFound: version 1 of clone names the data file 'part-" in travel.frame.note

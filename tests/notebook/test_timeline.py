@@ -110,7 +110,7 @@ def test_colours_can_be_left_out() -> None:
 
 def test_only_text_where_only_text_is_wanted() -> None:
     with set_options(display="text"):
-        assert race()._repr_mimebundle_() == {TEXT: repr(race())}
+        assert race()._repr_mimebundle_() == {TEXT: str(race())}
     assert set(race()._repr_mimebundle_(include=[HTML])) == {HTML}
 
 
@@ -332,9 +332,9 @@ def info(**fields: Any) -> dict[str, Any]:
 
 def test_no_table_and_one_commit_need_no_chart() -> None:
     empty = CommitTimeline.of(DeltaLog.for_table(MemoryStore("memory:///ducks")))
-    assert repr(empty) == "Timeline ducks  no commits"
+    assert str(empty) == "Timeline ducks  no commits"
     one = CommitTimeline.of(table_of().log)
-    assert repr(one).split("\n")[1:] == [
+    assert str(one).split("\n")[1:] == [
         "* v0  not recorded  unknown writer  +0 −0  0 B",
         "one transaction so far: a second one makes a timeline"]
     for timeline in (empty, one):
@@ -357,7 +357,7 @@ def test_commits_that_were_cleaned_up(tmp_path: Path) -> None:
     for version in (3, 4):
         (tmp_path / "ducks" / "_delta_log" / f"{version:020}.json").unlink()
     DeltaLog.clear_cache()
-    assert repr(dn.open(str(tmp_path / "ducks")).timeline()) == (
+    assert str(dn.open(str(tmp_path / "ducks")).timeline()) == (
         "Timeline ducks  no commits\n"
         "v0 to v4 are gone: their commits were cleaned up; no commit is left")
 
@@ -393,7 +393,7 @@ def test_tables_of_all_writers_have_a_timeline(shared: Path) -> None:
         except DeltaError:
             continue  # damaged on purpose, or of another protocol: its own tests say which
         assert [track.version for track in timeline.commits] == versions
-        assert "cannot be shown" not in repr(timeline)
+        assert "cannot be shown" not in str(timeline)
         if len(versions) > 1:
             assert set(timeline._repr_mimebundle_()) == {TEXT, HTML}, folder
             drawn += 1
@@ -412,7 +412,7 @@ def test_names_are_harmless() -> None:
 
 def test_many_lost_races_are_counted() -> None:
     tracks = [Track(n, 0, "WRITE", "a", "append", lost=tuple(range(1, n))) for n in (1, 4, 9)]
-    ends = [line.split("  ")[-1] for line in repr(CommitTimeline(tracks, "ducks")).split("\n")[2:]]
+    ends = [line.split("  ")[-1] for line in str(CommitTimeline(tracks, "ducks")).split("\n")[2:]]
     assert ends == ["after losing 8 races, v1 to v8", "after losing v1, v2, v3", "0 B"]
 
 
@@ -447,18 +447,18 @@ def test_versions_whose_commits_were_cleaned_up_are_named() -> None:
     for version in range(4):
         table.store.delete(commit_name(version))
     of = CommitTimeline.of
-    assert repr(of(table.log, 0, 2)).split("\n")[1:] == [
+    assert str(of(table.log, 0, 2)).split("\n")[1:] == [
         "v0 to v2 are gone: their commits were cleaned up; the log begins at v4"]
-    assert repr(of(table.log, 3, 3)).endswith(
+    assert str(of(table.log, 3, 3)).endswith(
         "\nv3 is gone: its commit was cleaned up; the log begins at v4")
     plain, spec, svg = drawn_forms(of(table.log, 2))
     for form in (plain, json.dumps(spec), svg):
         assert "v2 to v3 are gone: their commits were cleaned up; the log begins at v4" in form
     for whole in (of(table.log), of(table.log, 4)):
-        assert "gone" not in repr(whole)
+        assert "gone" not in str(whole)
     for version in (4, 5, 6):
         table.store.delete(commit_name(version))
-    assert repr(of(table.log, newest=5)).endswith(
+    assert str(of(table.log, newest=5)).endswith(
         "\nv0 to v5 are gone: their commits were cleaned up; no commit is left")
 
 
@@ -544,7 +544,7 @@ def test_files_of_an_attempt_that_are_not_kept_are_not_counted(monkeypatch: pyte
     timeline = CommitTimeline.of(log)
     assert [(track.writer, track.is_counted) for track in timeline.failed] == [
         ("first", False), ("second", True)]
-    lost = [line for line in repr(timeline).split("\n") if line.startswith("✕")]
+    lost = [line for line in str(timeline).split("\n") if line.startswith("✕")]
     assert re.search(r"second +\+0 −1 +0 B +ConcurrentAppend by ", lost[0])
     assert re.search(r"first +not kept +ConcurrentAppend", lost[1])
 
@@ -556,7 +556,7 @@ def test_a_table_shows_how_much_its_last_commits_changed() -> None:
     table = table_of([add("a"), add("b")], [add("c"), remove("a"), remove("b")], [info(operation="X")])
     page = assert_consistent(dn.DeltaTable(table.log))
     assert "·▇█· 0 to 3 files added and removed in each of the last 4 commits" in page.text
-    assert "Recent" not in repr(dn.DeltaTable(table.log))
+    assert "Recent" not in str(dn.DeltaTable(table.log))
 
 
 def test_the_last_commits_are_known_however_they_came(tmp_path: Path) -> None:

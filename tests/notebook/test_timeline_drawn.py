@@ -57,7 +57,7 @@ def test_reason_and_winner_stand_beside_what_failed() -> None:
     for form in (race().svg, race()._repr_mimebundle_()[HTML]):
         assert re.search(r'<tspan class="x"[^>]*>ConcurrentDeleteRead by compactor</tspan>', form)
     assert "1 transaction failed" in Page(race()._repr_mimebundle_()[HTML]).text
-    assert "ConcurrentDeleteRead by compactor" in repr(race())  # as far as the line goes
+    assert "ConcurrentDeleteRead by compactor" in str(race())  # as far as the line goes
 
 
 def test_tooltips_say_writer_operation_condition_and_winner() -> None:

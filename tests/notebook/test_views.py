@@ -15,6 +15,7 @@ import deltanb
 from deltanb import actions
 from deltanb import formatting as units
 from deltanb.actions import AddFile, DeletionVector
+from deltanb.commands.result import CommandResult
 from deltanb.display import Displayable
 from deltanb.log.history import History, HistoryEntry
 from deltanb.notebook import bundle
@@ -77,19 +78,31 @@ def test_table(update_golden: bool) -> None:
     table = DeltaTable(orders())
     assert_consistent(table)
     assert_golden(table, "table", update_golden)
-    assert repr(table).split("\n")[:3] == [
+    assert str(table).split("\n")[:3] == [
         "Table orders  v4  Serializable",
         "12 files  98.4 kB  3 columns  partitioned by day",
         "last: WRITE 2026-03-02 09:14:22 UTC by analyst",
     ]
 
 
+def test_repr_is_one_line_that_says_what_and_which() -> None:
+    table = DeltaTable(orders())
+    assert repr(table) == "<DeltaTable orders, v4, Serializable>"
+    assert repr(table.snapshot) == "<Snapshot orders, v4, Serializable>"
+    assert repr(table.history()[4]) == "<HistoryEntry Commit v0, 2026-03-02 09:14:22 UTC, operation not recorded>"
+    assert repr(file("part-0131")).startswith("<AddFile add, ")
+    assert repr(CommandResult("DELETE", 3, "log", {"numDeletedRows": 4})) == (
+        "<CommandResult DELETE, ✓ committed v3, in the log alone>")
+    long = repr(CommandResult("DELETE" * 30, 3, "log"))
+    assert len(long) == 88 and long.endswith("…>")
+
+
 def test_table_at_a_version() -> None:
     newest = DeltaTable(orders()).as_of(4)
-    assert repr(newest).startswith("Table orders  as of version 4  Serializable\n")
+    assert str(newest).startswith("Table orders  as of version 4  Serializable\n")
     table = DeltaTable(orders()).as_of(1)
     assert_consistent(table)
-    assert repr(table).startswith("Table orders  as of version 1  3 behind latest  Serializable\n")
+    assert str(table).startswith("Table orders  as of version 1  3 behind latest  Serializable\n")
 
 
 def test_snapshot(update_golden: bool) -> None:
@@ -110,8 +123,8 @@ def test_files_are_the_largest_with_the_number_of_all() -> None:
 def test_no_table_says_how_to_make_one() -> None:
     log = DeltaLog.for_table(MemoryStore("memory:///lake/new"))
     log.update()
-    assert repr(log) == "Log new  no commits yet"
-    assert repr(log.snapshot) == (
+    assert str(log) == "Log new  no commits yet"
+    assert str(log.snapshot) == (
         'Snapshot new  not created yet\ncreate it: deltanb.create("new", data)'
     )
     assert_consistent(log.snapshot)
@@ -127,7 +140,7 @@ def test_looking_reads_nothing_from_the_store(monkeypatch: pytest.MonkeyPatch) -
     for name in ("read", "status", "list_from", "list_names", "open_input"):
         monkeypatch.setattr(log.store, name, refuse)
     for obj in (table, snapshot, log, log.snapshot):
-        assert "cannot be shown" not in repr(obj)
+        assert "cannot be shown" not in str(obj)
 
 
 def test_a_long_list_in_a_checkpoint_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,12 +149,12 @@ def test_a_long_list_in_a_checkpoint_is_not_read(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tables, "MAX_LISTED", 11)
     log = DeltaLog(store)
     snapshot = log.update()
-    text_before = repr(snapshot)
+    text_before = str(snapshot)
     assert "about 12 files  3 columns" in text_before
     assert snapshot._state.files._parts is None
     assert_consistent(snapshot)
     assert snapshot.num_files == 12  # now it is known, and said
-    assert "12 files  98.4 kB" in repr(snapshot) and "about" not in repr(snapshot)
+    assert "12 files  98.4 kB" in str(snapshot) and "about" not in str(snapshot)
 
 
 def test_features_we_do_not_have_are_named() -> None:
@@ -178,11 +191,11 @@ def test_columns_of_any_name_are_shown_and_stay_on_their_line() -> None:
                            properties={"delta.columnMapping.mode": "name"})
     table.append({"change": [7], bad: ["y"]})
     for shown in (table.diff(0), table.time_travel()):
-        said = repr(shown)
+        said = str(shown)
         assert all(character.isprintable() for character in said.replace("\n", ""))
         assert len(said.split("\n")) <= text.MAX_LINES
         assert "\x1b" not in json.dumps(bundle.mimebundle(shown)["text/html"], ensure_ascii=False)
-    lines = [line.split() for line in repr(table.diff(0)).split("\n")]
+    lines = [line.split() for line in str(table.diff(0)).split("\n")]
     assert ["change", "change", "a\\n\\x1b\\u202e"] in lines
     assert ["+", "added", "7", "y"] in lines
 
@@ -190,7 +203,7 @@ def test_columns_of_any_name_are_shown_and_stay_on_their_line() -> None:
 def test_open_transaction(update_golden: bool) -> None:
     log = orders()
     txn = log.start_transaction()
-    assert repr(txn).startswith("Transaction orders  open  read v4  0 reads  nothing to write yet")
+    assert str(txn).startswith("Transaction orders  open  read v4  0 reads  nothing to write yet")
     txn.filter_files("day = '2026-03-02'", "qty < 0")
     txn.txn_version("stream-1")
     assert_consistent(txn)
@@ -209,15 +222,15 @@ def test_looking_does_not_move_the_clock() -> None:
 
 def test_committed_transaction(update_golden: bool) -> None:
     won, _ = lost_race()
-    assert repr(won).startswith("Transaction orders  ✓ committed v6  2 attempts  read v4\n")
-    assert "Lost races  v5 to MERGE" in repr(won)
+    assert str(won).startswith("Transaction orders  ✓ committed v6  2 attempts  read v4\n")
+    assert "Lost races  v5 to MERGE" in str(won)
     assert_consistent(won)
     assert_golden(won, "transaction_committed", update_golden)
 
 
 def test_failed_transaction_ends_with_its_conflict(update_golden: bool) -> None:
     _, lost = lost_race()
-    assert repr(lost).startswith(
+    assert str(lost).startswith(
         "Transaction orders  ✕ failed at v5  ConcurrentAppend  nothing written\n")
     page = assert_consistent(lost)
     assert page.text.count("← matches your predicate") == 2
@@ -228,10 +241,10 @@ def test_failed_transaction_ends_with_its_conflict(update_golden: bool) -> None:
 def test_transaction_far_behind_says_so() -> None:
     log = orders()
     txn = log.start_transaction(snapshot=log.snapshot_at(0))
-    assert "far behind" not in repr(txn)
+    assert "far behind" not in str(txn)
     for at in range(6):
         log.start_transaction().commit([file(f"later-{at}")], Operation("WRITE"))
-    assert "far behind: 10 versions came since it began" in repr(txn)
+    assert "far behind: 10 versions came since it began" in str(txn)
 
 
 def test_transaction_refused_for_another_reason() -> None:
@@ -274,12 +287,12 @@ ACTIONS = {
 @pytest.mark.parametrize("name", ACTIONS)
 def test_every_action_is_one_line(name: str) -> None:
     action = ACTIONS[name]
-    assert "\n" not in repr(action)
+    assert "\n" not in str(action)
     assert_consistent(action)
 
 
 def test_the_lines_of_actions(update_golden: bool) -> None:
-    lines = {name: repr(action) for name, action in ACTIONS.items()}
+    lines = {name: str(action) for name, action in ACTIONS.items()}
     assert lines["add"] == "+ part-0131.parquet  day=2026-03-02  120 rows  4.1 kB"
     assert lines["add_with_vector"].endswith("3 rows deleted  data unchanged")
     assert lines["remove"].startswith("− part-0131.parquet  day=2026-03-02")
@@ -312,7 +325,7 @@ def test_history(update_golden: bool) -> None:
     page = assert_consistent(commits)
     for column in history.COLUMNS:
         assert column in page.text
-    lines = repr(commits).split("\n")
+    lines = str(commits).split("\n")
     assert lines[0] == "History orders"
     assert lines[2].split()[0] == "version" and lines[3].split()[0] == "4"
     assert lines[3].endswith("+3 files, 360 rows written")
@@ -323,16 +336,16 @@ def test_long_history_is_capped() -> None:
     entries = [HistoryEntry(at, TIME, operation="WRITE") for at in range(300, 0, -1)]
     page = assert_consistent(History(entries, "orders"))
     assert "showing 20 of 300 commits" in page.text
-    lines = repr(History(entries, "orders")).split("\n")
+    lines = str(History(entries, "orders")).split("\n")
     assert len(lines) == text.MAX_LINES
     assert "… 292 more commits" in lines[-1]
-    assert repr(History((), "orders")) == "History orders  no commits yet"
-    assert "300 commits" in repr(History(entries[:5], "orders", 300))
+    assert str(History((), "orders")) == "History orders  no commits yet"
+    assert "300 commits" in str(History(entries[:5], "orders", 300))
 
 
 def test_one_commit() -> None:
     entry = HistoryEntry(20, TIME, operation="DELETE", user_name="analyst", operation_metrics={"a": 1})
-    assert repr(entry) == "Commit v20  2026-03-02 09:14:22 UTC  DELETE  by analyst"
+    assert str(entry) == "Commit v20  2026-03-02 09:14:22 UTC  DELETE  by analyst"
     assert_consistent(entry)
 
 
@@ -341,16 +354,16 @@ def test_who_committed_is_in_the_text_and_in_the_html() -> None:
     entries = [HistoryEntry(2, TIME, "WRITE", user_name="ada", engine_info="Apache-Spark/4.0.0"),
                HistoryEntry(1, TIME, "WRITE", engine_info="Apache-Spark/4.0.0"), HistoryEntry(0, TIME)]
     commits = History(entries, "orders")
-    rows = [re.split(r"  +", line)[2] for line in repr(commits).split("\n")[3:]]
+    rows = [re.split(r"  +", line)[2] for line in str(commits).split("\n")[3:]]
     assert rows == ["ada", "Apache-Spark", "–"]
     page = assert_consistent(commits)
-    assert "ada" in page.text and "by ada" in repr(entries[0])
+    assert "ada" in page.text and "by ada" in str(entries[0])
 
 
 def test_what_a_commit_did_is_cut_last() -> None:
     metrics = {"numFiles": "9", "numOutputRows": "252484"}
     entry = HistoryEntry(0, TIME, "CREATE TABLE AS SELECT", operation_metrics=metrics, user_name="analyst")
-    line = repr(History([entry], "orders")).split("\n")[3]
+    line = str(History([entry], "orders")).split("\n")[3]
     assert units.width(line) == units.MAX_COLUMNS or not line.endswith("…")
     assert line.endswith("  +9 files, 252\u00a0484 rows written") and "CREATE TABLE" in line
 
@@ -360,8 +373,8 @@ def test_a_commit_is_one_line_and_all_else_unfolds_from_it() -> None:
     entry = HistoryEntry(20, TIME, "WRITE", {"mode": "Append"}, operation_metrics=metrics, read_version=19,
                          extra={"clientVersion": "delta-rs.0.30"})
     commits = History([entry, HistoryEntry(19, TIME)], "orders")
-    assert repr(commits).split("\n")[3].endswith("WRITE      +5 −7 files, 18 rows written")
-    assert "scanTimeMs" not in repr(commits)
+    assert str(commits).split("\n")[3].endswith("WRITE      +5 −7 files, 18 rows written")
+    assert "scanTimeMs" not in str(commits)
     rich = bundle.mimebundle(commits)[bundle.HTML]
     rows = re.findall(r"<tr><td>\d+</td>.*?</details></td></tr>", rich)
     assert len(rows) == 2

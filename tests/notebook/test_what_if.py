@@ -67,7 +67,7 @@ def test_the_grid(update_golden: bool) -> None:
     replay = replayed()
     assert_golden(replay, "what_if_grid", update_golden)
     page = assert_consistent(replay)
-    plain = repr(replay)
+    plain = str(replay)
     assert "Serializable: 2 commits would have failed" in plain
     assert "1 cannot be answered" in plain and "v4*" in plain
     assert "t.id" not in plain
@@ -85,13 +85,13 @@ def test_rules_left_out_are_named(update_golden: bool) -> None:
     replay = orders().history().replay(without="append")
     assert_golden(replay, "what_if_without", update_golden)
     assert_consistent(replay)
-    assert "without append" in repr(replay) and "as recorded" in repr(replay)
+    assert "without append" in str(replay) and "as recorded" in str(replay)
 
 
 def test_a_history_without_races_is_a_sentence() -> None:
     log = TableBuilder(MemoryStore("memory:///calm")).create().log
     assert_consistent(log.history().replay())
-    assert repr(log.history().replay()) == (
+    assert str(log.history().replay()) == (
         "What if calm  1 commit  0 raced\nno commit raced another, so no rule could have ended one")
 
 
@@ -101,10 +101,10 @@ def test_the_timeline_has_a_remark_where_it_would_have_ended_otherwise(update_go
         lost(log)
     replay = log.history().replay(["WriteSerializable", "Serializable"])
     shown = replay.timeline("Serializable")
-    text = repr(shown)
+    text = str(shown)
     assert "had the table been Serializable: " in text
     assert [line for line in text.split("\n") if "* v3 " in line and "✕ append" in line]
-    assert "had the table been WriteSerializable: " in repr(replay.timeline())
+    assert "had the table been WriteSerializable: " in str(replay.timeline())
     assert set(bundle.mimebundle(replay)) == {"text/plain", "text/html"}
     with pytest.raises(dn.errors.InvalidArgument, match="was not replayed; there are WriteSer"):
         replay.timeline("SnapshotIsolation")
@@ -128,7 +128,7 @@ def test_an_explanation(case: str, update_golden: bool) -> None:
         page = assert_consistent(told)
         says = {"conflict": "✕ would fail at v8", "ok": "✓ would commit as v8",
                 "nothing": "nothing has landed since", "empty": "judged by its reads"}
-        assert says[case] in repr(told) and says[case] in page.text
+        assert says[case] in str(told) and says[case] in page.text
         assert "Nothing was written" not in page.text
         assert dn.explain_conflict is explain_conflict
 
@@ -136,10 +136,10 @@ def test_an_explanation(case: str, update_golden: bool) -> None:
 def test_a_transaction_says_that_versions_came_since() -> None:
     log = orders()
     txn = log.start_transaction()
-    assert "explain_conflict" not in repr(txn)
+    assert "explain_conflict" not in str(txn)
     TableBuilder(log.store, 6).commit(info("WRITE", 6, "etl-a", True))
     log.update()
-    assert "1 version since; dn.explain_conflict(txn) says whether that matters" in repr(txn)
+    assert "1 version since; dn.explain_conflict(txn) says whether that matters" in str(txn)
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_one_that_failed_and_would_have_passed_has_its_remark_too() -> None:
     with dn.teaching(seed=1):
         lost(log)
     shown = log.history().replay("WriteSerializable").timeline()
-    (line,) = [line for line in repr(shown).split("\n") if line.startswith("✕ v7")]
+    (line,) = [line for line in str(shown).split("\n") if line.startswith("✕ v7")]
     assert "✓ would have passed" in line
     assert "✓ would have passed" in shown.svg
     assert "would have passed" in str(shown.spec)

@@ -105,7 +105,7 @@ def test_writers_that_do_nothing_or_fail_are_seen(shop: dn.Catalog) -> None:
     result = dn.race(shop, {"idle": lambda txn: txn.table("shop.rates").to_arrow(), "fails": fails})
     assert result.outcomes["idle"] is None and isinstance(result.outcomes["fails"], ValueError)
     assert shop.store.instant() == before
-    assert repr(result) == ("Timeline default  no transactions\n"
+    assert str(result) == ("Timeline default  no transactions\n"
                             "idle committed nothing\n✕ fails raised ValueError: changed my mind")
 
 
@@ -199,7 +199,7 @@ def test_a_dropped_table_keeps_its_lane_and_a_renamed_one_has_its_new_name(shop:
     dn.race(shop, {"audit": audit})
     shop.drop_table("shop.rates")
     shop.rename_table("shop.orders", "shop.bills")
-    found = repr(shop.timeline())
+    found = str(shop.timeline())
     assert "shop.rates DROP TABLE" in found and "shop.bills v0" in found and "shop.orders" not in found
 
 
@@ -218,7 +218,7 @@ def test_an_iceberg_table_has_a_lane(shop: dn.Catalog) -> None:
 
 def test_a_catalog_without_transactions_says_so(tmp_path: Path) -> None:
     with dn.Catalog(f"sqlite:///{tmp_path}/empty.db", warehouse=tmp_path / "lake") as catalog:
-        assert repr(catalog.timeline()) == "Timeline default  no transactions"
+        assert str(catalog.timeline()) == "Timeline default  no transactions"
 
 
 def test_many_transactions_keep_to_the_bounds_of_all_pictures() -> None:

@@ -272,7 +272,7 @@ def test_the_turn_is_given_on_by_who_waits_for_a_lock() -> None:
 def test_waits_are_seen_in_every_form() -> None:
     manager = LockManager()
     race = dn.race(ducks(), {"ann": under(manager, b"k"), "ben": under(manager, b"k")})
-    (line,) = [line for line in repr(race).split("\n") if line.startswith("* v2")]
+    (line,) = [line for line in str(race).split("\n") if line.startswith("* v2")]
     assert "‖ waited for 1:k (exclusive)" in line
     assert "‖ waited for 1:k (exclusive)" in race.svg
     assert "‖ waited for 1:k (exclusive)" in [mark["text"] for mark in race.spec["datasets"]["marks"]]
@@ -530,7 +530,7 @@ def test_a_race_needs_a_table() -> None:
 
 def test_writers_that_failed_are_seen_where_nothing_was_committed() -> None:
     race = dn.race(ducks(), {"ann": lambda table: table.no_such_thing()})
-    assert repr(race) == ("Timeline ducks  no commits\n✕ ann raised AttributeError: "
+    assert str(race) == ("Timeline ducks  no commits\n✕ ann raised AttributeError: "
                           "'DeltaTable' object has no attribute 'no_such_thing'")
     assert "<span class=\"dnb-warn\">✕ ann raised AttributeError" in race._repr_mimebundle_()[HTML]
 
@@ -549,7 +549,7 @@ def test_a_writers_error_is_shown_as_an_error_and_not_as_an_outcome() -> None:
                              "dan": fails("changed <my> mind"), "eve": fails("too late", append(2))})
     assert race.title == "ann committed v1, ben failed (ConcurrentAppend), cid committed nothing"
     assert race.errors == ("dan raised ValueError: changed <my> mind", "eve raised ValueError: too late")
-    lines = repr(race).splitlines()
+    lines = str(race).splitlines()
     assert lines[2:5] == [race.title, "✕ dan raised ValueError: changed <my> mind",
                           "✕ eve raised ValueError: too late"]
     picture = race._repr_mimebundle_()[HTML].rpartition("dnb-rich")[2]
@@ -564,7 +564,7 @@ def test_a_writers_error_is_shown_as_an_error_and_not_as_an_outcome() -> None:
 def test_the_rows_make_room_for_the_errors() -> None:
     writers: dict[str, Writer] = {f"w{n}": append(1) for n in range(12)}
     race = dn.race(ducks(), {**writers, "dan": fails("no"), "eve": fails("no")})
-    assert len(repr(race).splitlines()) <= 12 and "… 4 earlier" not in repr(race).splitlines()[-2]
+    assert len(str(race).splitlines()) <= 12 and "… 4 earlier" not in str(race).splitlines()[-2]
 
 
 def test_a_mistake_says_what_it_was_as_far_as_the_line_goes(tmp_path: Path) -> None:
@@ -636,7 +636,7 @@ def lesson() -> list[str]:
         history = table.history()
         shown = [result, conflict, history.replay(), history, table]
         log = [table.log.store.read(f"_delta_log/{v:020}.json").decode() for v in range(3)]
-        return [repr(one) for one in shown] + log
+        return [str(one) for one in shown] + log
 
 
 def test_a_lesson_is_the_same_at_every_run() -> None:

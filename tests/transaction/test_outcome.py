@@ -170,7 +170,7 @@ def test_a_put_that_may_still_land_is_unknown() -> None:
     assert [a.outcome for a in journal_of(log)] == ["unknown"]
     with pytest.raises(errors.IllegalStateError, match="may have landed; its files stay"):
         txn.discard_written()
-    assert "outcome unknown" in repr(txn) and txn.txn_id in repr(txn)
+    assert "outcome unknown" in str(txn) and txn.txn_id in str(txn)
 
 
 class Unreadable(MemoryStore):
