@@ -89,8 +89,9 @@ def test_repr_is_one_line_that_says_what_and_which() -> None:
     table = DeltaTable(orders())
     assert repr(table) == "<DeltaTable orders, v4, Serializable>"
     assert repr(table.snapshot) == "<Snapshot orders, v4, Serializable>"
-    assert repr(table.history()[4]) == "<HistoryEntry Commit v0, 2026-03-02 09:14:22 UTC, operation not recorded>"
-    assert repr(file("part-0131")).startswith("<AddFile add, ")
+    assert repr(table.history()[4]) == (
+        "<HistoryEntry Commit v0, 2026-03-02 09:14:22 UTC, operation not recorded>")
+    assert repr(file("part-0131")) == "<AddFile + part-0131.parquet, day=2026-03-02, 120 rows, 4.1 kB>"
     assert repr(CommandResult("DELETE", 3, "log", {"numDeletedRows": 4})) == (
         "<CommandResult DELETE, ✓ committed v3, in the log alone>")
     long = repr(CommandResult("DELETE" * 30, 3, "log"))
