@@ -28,7 +28,7 @@ from deltanb.locks.cursor import Key, Row, TableCursor
 from deltanb.locks.modes import DurabilityMode, LockMode
 from deltanb.locks.tables import NO_REDO, LockedLog, index_of
 from deltanb.options import options, set_options
-from deltanb.safe_text import shown
+from deltanb.safe_text import last_part, shown
 from deltanb.store.base import LogStore
 from deltanb.store.local import sync_path
 from deltanb.store.paths import place_of
@@ -153,8 +153,8 @@ class Part(StagedTable):
 
     @property
     def name(self) -> str:
-        """The table's name, which needs no look at what is staged."""
-        return DeltaTable(self.below).name
+        """The table's name, for which nothing is looked at: neither the folder nor what is staged."""
+        return self.below.name or self.staged.base.metadata.name or last_part(self.below.path)
 
     # -- what its log tells --------------------------------------------------------------------------
 

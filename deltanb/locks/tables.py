@@ -279,8 +279,13 @@ class LockedTransaction(StagedTransaction):
 
     def run_post_commit_hooks(self) -> None:
         """Stage the statement, and have the transaction undo it if need be."""
-        super().run_post_commit_hooks()
-        self.log._owner.staged_one(len(self.log.statements) - 1)
+        before = len(self.log.statements)
+        try:
+            super().run_post_commit_hooks()
+            self.log._owner.staged_one(before)
+        except BaseException:  # a Ctrl-C between the two
+            self.log.rollback_to(before)
+            raise
 
 
 class Owner(Protocol):

@@ -173,15 +173,23 @@ class StagedTransaction(OptimisticTransaction):
         return current.with_actions([_without_ids(action) for action in current.actions
                                      if not _is_row_id_mark(action)])
 
+    def note_outcome(self, error: BaseException) -> None:
+        """Nothing: what is staged is no version yet, and is undone with its transaction."""
+
     def run_post_commit_hooks(self) -> None:
         """Bring the staged log up to the statement; hooks wait for the commit of all."""
         committed = self.committed
         assert committed is not None and committed.transaction is not None and isinstance(self.log, StagedLog)
         if OptimisticTransaction.get_active() is self:
             OptimisticTransaction.clear_active()
-        self.log.advance(committed.version, committed.actions, self.written)
+        before = len(self.log.statements)
         self.log.statements.append(
             Statement(committed.version, committed.transaction, tuple(self.written)))
+        try:
+            self.log.advance(committed.version, committed.actions, self.written)
+        except BaseException:
+            self.log.rollback_to(before)
+            raise
 
 
 def _is_row_id_mark(action: Action) -> bool:

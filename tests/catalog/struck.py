@@ -28,6 +28,7 @@ from deltanb.catalog.delta import DeltaTables
 from deltanb.catalog.tables import metadata, sa
 from deltanb.catalog.upkeep import check
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
+from deltanb.locks import LockManager
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.options import SeededIds, set_options
 from deltanb.transaction.delta_log import DeltaLog
@@ -107,6 +108,55 @@ def statements(catalog: dn.Catalog) -> None:
         txn.delete("id = 3")
 
 
+def under_locks(work: Callable[[Any, Any, Any], object]) -> Work:
+    """Work of a transaction under locks on both tables, and its commit."""
+
+    def run(catalog: dn.Catalog) -> None:
+        with LockManager().new_transaction() as txn:
+            work(txn, catalog.table("shop.orders"), catalog.table("shop.totals"))
+            txn.commit()
+
+    return run
+
+
+def locked_statements(txn: Any, orders: Any, totals: Any) -> None:
+    """Statements, of which a scope is taken back."""
+    txn.table(orders).append({"id": [3], "price": [30]})
+    with txn.scope():
+        txn.table(orders).delete("id = 3")
+        txn.rollback()
+    txn.table(totals).update({"orders": "orders + 1", "sum": "sum + 30"})
+
+
+def locked_rows(txn: Any, orders: Any, totals: Any) -> None:
+    """Rows stored by cursors."""
+    cursor = txn.cursor(orders, key=["id"])
+    cursor.find(1)
+    cursor.store({"price": 11})
+    cursor.find(3)
+    cursor.store({"price": 30})
+    sums = txn.cursor(totals, key=["orders"])
+    sums.first()
+    sums.delete()
+    sums.find(3)
+    sums.store({"sum": 61})
+
+
+def locked_rows_of_which_some_lost(txn: Any, orders: Any, totals: Any) -> None:
+    """The same, and between the last read and the commit another one adds an order."""
+    locked_rows(txn, orders, totals)
+    with Place.aside():
+        if orders.version == 1:
+            orders.append({"id": [9], "price": [0]})
+
+
+def locked_read(txn: Any, orders: Any, totals: Any) -> None:
+    """What is written depends on a row of another table."""
+    cursor = txn.cursor(totals, key=["orders"])
+    cursor.first()
+    txn.table(orders).append({"id": [3], "price": [cursor.value()["sum"]]})
+
+
 def on(name: str, work: Callable[[Any], Any]) -> Work:
     """Work on one of the tables."""
     return lambda catalog: work(catalog.table(name))
@@ -116,6 +166,10 @@ COMMANDS = [
     Command("two tables", two_tables),
     Command("two tables of which one lost", two_tables_of_which_one_lost),
     Command("one read, one written", one_read_one_written),
+    Command("statements under locks", under_locks(locked_statements)),
+    Command("rows under locks", under_locks(locked_rows)),
+    Command("rows under locks of which some lost", under_locks(locked_rows_of_which_some_lost)),
+    Command("a row read under locks", under_locks(locked_read)),
     Command("append", on("shop.orders", lambda t: t.append({"id": [3], "price": [30]}))),
     Command("update", on("shop.orders", lambda t: t.update({"price": "0"}, "id = 1"))),
     Command("statements", statements),
@@ -181,9 +235,9 @@ class Place(Disk):
         try:
             yield
         finally:
-            Place.active = place
             if place:
                 Place.of_others = files(Path(place.root)) - there
+            Place.active = place
 
     def _operate(self, kind: str, path: str | None, *work: Any) -> Any:
         if Place.active is not self:
@@ -301,8 +355,9 @@ class CatalogTrials:
     @property
     def catalog(self) -> dn.Catalog:
         """The catalog, as somebody sees it who has read no table yet."""
-        self._watcher.delta = DeltaTables(self._watcher.store, self._watcher.warehouse)
-        return self._watcher
+        watcher = self._watcher
+        watcher.delta = DeltaTables(watcher.store, watcher.warehouse, watcher)
+        return watcher
 
     def put_back(self) -> None:
         """Have folder and database as commands find them."""

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import deltanb as dn
 from deltanb.commands.define.row_tracking import backfill
 from deltanb.commands.merge.by_key import apply_changes
+from deltanb.locks import LockManager
 from deltanb.log.compaction import write_compaction
 
 Work = Callable[[Path], Any]
@@ -49,6 +50,55 @@ def statements(made: Any) -> None:
         txn.append(rows(7, 8))
         txn.update({"amount": "0"}, "id IN (1, 7)")
         txn.delete("id = 8")
+
+
+def locked(work: Callable[[Any, Any], object]) -> Callable[[Any], None]:
+    """Work of a transaction under locks on a table, and its commit."""
+
+    def run(made: Any) -> None:
+        with LockManager().new_transaction() as txn:
+            work(txn, made)
+            txn.commit()
+
+    return run
+
+
+def locked_statements(txn: Any, made: Any) -> None:
+    """Statements, and a scope of them that is taken back."""
+    mine = txn.table(made)
+    mine.append(rows(7, 8))
+    with txn.scope():
+        mine.update({"amount": "0"}, "part = 'p1' AND id IN (1, 7)")
+    with txn.scope():
+        mine.append(rows(9))
+        mine.delete("part = 'p0'")
+        txn.rollback()
+    mine.delete("id = 8")
+
+
+def locked_rows(txn: Any, made: Any) -> None:
+    """Rows that a cursor changes, deletes and adds, one of them in a scope that is taken back."""
+    cursor = txn.cursor(made, key=["id"])
+    cursor.first()
+    cursor.store({"amount": 0})
+    cursor.find(2)
+    cursor.delete()
+    with txn.scope():
+        cursor.find(4)
+        cursor.delete()
+        txn.rollback()
+    cursor.find(9)
+    cursor.commit({"part": "p1", "text": "new", "amount": 1})
+
+
+def locked_both(txn: Any, made: Any) -> None:
+    """Rows that a cursor has stored, and statements that see them."""
+    cursor = txn.cursor(made, key=["id"])
+    cursor.find(3)
+    cursor.store({"amount": -1})
+    txn.table(made).delete("amount < 0")
+    cursor.find(5)
+    cursor.store({"amount": 5})
 
 
 # -- the tables that commands find -------------------------------------------------------------------
@@ -251,6 +301,12 @@ COMMANDS = [
     Command("sync identity", "identity", on(lambda t: t.sync_identity("id"))),
     Command("statements as one", "plain", on(statements)),
     Command("statements as one, with feed and vectors", "feed and vectors", on(statements)),
+    Command("statements under locks", "plain", on(locked(locked_statements))),
+    Command("statements under locks, with feed and vectors", "feed and vectors",
+            on(locked(locked_statements))),
+    Command("rows under locks", "plain", on(locked(locked_rows))),
+    Command("rows under locks, with feed and vectors", "feed and vectors", on(locked(locked_rows))),
+    Command("rows and statements under locks", "flat", on(locked(locked_both))),
     Command("checkpoint", "plain", on(lambda t: t.log.checkpoint())),
     Command("checkpoint V2", "V2 checkpoints", on(lambda t: t.log.checkpoint())),
     Command("compact log", "plain", on(lambda t: write_compaction(t.log, 0, t.version))),
