@@ -225,9 +225,9 @@ class Part(StagedTable):
         self._num_read = len(self.staged.begun)
         if self.rows is None:
             return
-        self.rows.verify()
         with self._flushing():
             self.staged.locks_parts = False
+            self.rows.verify()
             self.flushed = self.rows.flush()
 
     @contextmanager

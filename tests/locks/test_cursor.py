@@ -346,6 +346,28 @@ def test_another_process_that_commits_as_rows_are_written_costs_nothing_but_time
     assert coins(table) == {1: 11, 2: 20, 3: 30, 4: 41, 5: 51} and table.version == 3
 
 
+def test_another_process_that_commits_as_reads_are_held_against_the_newest_version(
+    manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltanb.locks.tables import LockedTransaction
+
+    txn = manager.new_transaction()
+    cursor = txn.cursor(table, key=["id"])
+    cursor.find(2)
+    cursor.find(1)
+    cursor.store({"coins": 11})
+    real, rivals = LockedTransaction.filter_files, [3, 4, 5]
+
+    def filter_files(*args: Any) -> Any:
+        if rivals:
+            table.update({"coins": "coins + 1"}, where=f"id = {rivals.pop()}")
+        return real(*args)
+
+    monkeypatch.setattr(LockedTransaction, "filter_files", filter_files)
+    txn.commit()
+    assert coins(table) == {1: 11, 2: 20, 3: 31, 4: 41, 5: 51} and table.version == 4
+
+
 # -- keys ----------------------------------------------------------------------------------------------
 
 
