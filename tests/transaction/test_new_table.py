@@ -97,14 +97,19 @@ def test_create_and_convert_are_new_tables(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("given", [
-    3, ["delta.appendOnly"], {"delta.appendOnly": "perhaps"}, {"delta.appendonlyy": "true"}, {3: True},
-    {"": "x"}, {"delta.checkpointInterval": None},
+    3, ["delta.appendOnly"], {"delta.appendOnly": "perhaps"}, {3: True}, {"": "x"},
+    {"delta.checkpointInterval": None},
 ])
 def test_defaults_are_properties(given: Any) -> None:
     with pytest.raises(errors.InvalidArgument):
         set_options(default_table_properties=given)
     with pytest.raises(errors.InvalidArgument):
         dn.create(MemoryStore(), {"id": [1]}, properties=given if isinstance(given, dict) else {3: given})
+
+
+def test_a_default_that_nobody_knows_is_warned_of() -> None:
+    with pytest.warns(errors.UnknownPropertyWarning, match="did you mean delta.appendOnly"):
+        set_options(default_table_properties={"delta.appendonlyy": "true"})
 
 
 def test_the_option_is_a_copy() -> None:
