@@ -142,12 +142,23 @@ class FileAction(Action):
         ``tightBounds`` (PROTOCOL.md, "Per-file Statistics")."""
         return self._statistic("tightBounds") is not False
 
-    def _statistic(self, name: str) -> Any:
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """The statistics as a dict: ``numRecords``, and by column ``minValues``, ``maxValues`` and
+        ``nullCount``; empty where there are none, or none that can be read.
+
+        >>> AddFile("a", {}, 5, 0, stats='{"numRecords":3,"minValues":{"day":1}}').statistics["minValues"]
+        {'day': 1}
+        """
         stats = getattr(self, "stats", None)
         try:
-            return json.loads(stats).get(name) if stats else None
-        except (ValueError, AttributeError, RecursionError):
-            return None
+            found = json.loads(stats) if stats else None
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _statistic(self, name: str) -> Any:
+        return self.statistics.get(name)
 
 
 @action

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from deltanb.commands.read.feed import ChangeFeed
     from deltanb.log.skipping.explain import ScanExplanation
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
@@ -195,12 +196,15 @@ class ReadableTable(Displayable):
     def changes(
         self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
         columns: Sequence[str] | None = None, where: Where | None = None,
-    ) -> pa.Table:
-        """The change data feed of some versions, as :func:`deltanb.commands.read.changes.changes` has it."""
+    ) -> ChangeFeed:
+        """The change data feed of some versions, as :func:`deltanb.commands.read.changes.changes` has it: an
+        Arrow table that shows updated rows as before → after."""
         from deltanb.commands.read.changes import changes
+        from deltanb.commands.read.feed import ChangeFeed
 
         at = active.read_elsewhere(self.log, self._pinned) or self.snapshot
-        return changes(self.log, start, end, columns=columns, where=where, newest=at)
+        found = changes(self.log, start, end, columns=columns, where=where, newest=at)
+        return ChangeFeed(found, at.metadata.name or self.log.path, at.partition_columns)
 
     def changes_df(
         self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
@@ -211,7 +215,7 @@ class ReadableTable(Displayable):
         from deltanb.spark.session import spark as start_session
 
         session = start_session() if spark is None else spark
-        return arrow_frame(session, self.changes(start, end, columns, where))
+        return arrow_frame(session, self.changes(start, end, columns, where).to_arrow())
 
     # -- how ---------------------------------------------------------------------------------------
 

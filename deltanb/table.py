@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from deltanb.commands.result import CommandResult
     from deltanb.commands.upkeep.vacuum import VacuumResult
     from deltanb.log.diff import TableDiff
-    from deltanb.log.history import History
+    from deltanb.log.history import History, HistoryEntry
     from deltanb.log.snapshot import Snapshot
     from deltanb.log.verification import ChecksumVerification
     from deltanb.observe.availability import Versions
@@ -179,6 +179,21 @@ class DeltaTable(ReadableTable):
         if self._version is None:
             return self.log.history(limit)
         return self.log.history().up_to(self._version, limit)
+
+    def commit(self, version: int) -> HistoryEntry:
+        """One commit with all that is in it: its actions, its files with their statistics, its lines in the
+        log; :func:`deltanb.log.history.commit` says more.
+
+        Raises:
+            VersionNotFound: there is no such commit, or the log no longer has it.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("pond", {"name": ["Donald", "Daisy"]})
+        >>> [action.key for action in table.commit(0).actions]
+        ['commitInfo', 'metaData', 'protocol', 'add']
+        """
+        from deltanb.log.history import commit
+        return commit(self.log, version, self._version)
 
     def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:
         """Who committed what upon which version, and who lost, as a chart with a text beside it:

@@ -148,7 +148,7 @@ class TableTransaction(StagedTable):
         elif not self.end:
             self.commit()
 
-    def commit(self) -> int | None:
+    def commit(self) -> int | None:  # type: ignore[override]  # here it ends the transaction
         """Commit what was done as one version; the block does it at its end.
 
         Returns:

@@ -88,6 +88,14 @@ def test_what_is_no_version_is_refused(version: Any) -> None:
         commit(ducks().log, version)
 
 
+def test_a_table_gives_its_commits_and_one_of_the_past_those_of_its_past() -> None:
+    table = ducks()
+    assert [action.key for action in table.commit(2).actions] == ["commitInfo", "remove", "add"]
+    assert table.as_of(1).commit(1).operation == "WRITE"
+    with pytest.raises(VersionNotFound, match="those in the log are 0 to 1"):
+        table.as_of(1).commit(2)
+
+
 def test_without_a_table_there_is_no_commit() -> None:
     with pytest.raises(TableNotFound):
         commit(DeltaLog.for_table(MemoryStore()), 0)

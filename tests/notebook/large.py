@@ -18,6 +18,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile
 from deltanb.catalog import progress
+from deltanb.commands.read.feed import ChangeFeed
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
 from deltanb.locks import Cycle, LockManager, Transaction, Wait
@@ -117,6 +118,18 @@ def many_locks(manager: LockManager) -> Transaction:
     return txn
 
 
+def feed() -> Any:
+    """Changes of a million rows in a hundred commits, with forty columns."""
+    rows = pa.array(range(1_000_000), pa.int64())
+    versions = pc.divide(rows, 10_000)
+    kinds = pa.array(["update_preimage", "update_postimage", "insert", "delete"]).take(
+        pc.bit_wise_and(rows, 3))
+    times = pa.repeat(pa.scalar(TIME, pa.timestamp("ms", "UTC")), len(rows))
+    columns = {f"column_{at}": rows for at in range(40)}
+    return ChangeFeed(pa.table({**columns, "_change_type": kinds, "_commit_version": versions,
+                                "_commit_timestamp": times}), "orders")
+
+
 def most_files(table: DeltaTable) -> Any:
     """The commit of the winner: all of its files are read."""
     found = [commit(table.log, entry.version) for entry in table.history()]
@@ -128,8 +141,8 @@ def most_files(table: DeltaTable) -> Any:
 KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
-    "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "ScanExplanation", "TableDiff",
-    "TimeTravel", "TimeFrame", "Versions", "VacuumResult", "CommandResult", "ChecksumVerification",
+    "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
+    "ChangeFeed", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult", "CommandResult", "ChecksumVerification",
     "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
@@ -230,6 +243,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Replay": lambda: table.history().replay(isolation="WriteSerializable"),
         "Explanation": lambda: dn.explain_conflict(reader),
         "ScanExplanation": lambda: scanned,
+        "ChangeFeed": feed,
         "TableDiff": lambda: snapshot - table.as_of(0).snapshot,
         "TimeTravel": lambda: travel, "TimeFrame": lambda: travel.frame, "Versions": table.versions,
         "VacuumResult": lambda: VacuumResult("orders", vacuumed, TIME, 9, 3),

@@ -63,6 +63,16 @@ def test_actions_are_counted_and_grouped() -> None:
     assert re.search(r"^Change data +Δ 1 file  ", text, re.M)
 
 
+def test_files_that_only_hold_rows_of_before_say_so() -> None:
+    table = dn.create(MemoryStore(), {"id": [1]})
+    table.append({"id": [2]})
+    table.optimize()
+    text = repr(table.commit(2))
+    assert re.search(r"^Added .*  data unchanged$", text, re.M)
+    assert re.search(r"^Removed .*  data unchanged$", text, re.M)
+    assert "data unchanged" not in repr(table.commit(1))
+
+
 def test_statistics_of_a_file_unfold_from_its_row() -> None:
     rich = html_of(commit(ducks().log, 0))
     [_, second] = re.findall(r"<tr><td><code>part-.*?</details></td></tr>", rich)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from deltanb.errors import InvalidArgument
 from deltanb.log.diff import RowDiff, paired_fields
-from deltanb.schema.types import PrimitiveType, StructField, StructType, arrow_type
+from deltanb.schema.types import PrimitiveType, StructType, arrow_type
 
 KEY_TYPES = frozenset({"byte", "short", "integer", "long", "string"})
 """Types of columns that are tried as a key: what people number and name things with."""
@@ -167,8 +167,8 @@ def _inferred(
               if f.name in sides.codes and f.name not in fixed
               and isinstance(f.type, PrimitiveType) and f.type.name in KEY_TYPES]
     unmatched = None
-    for field in sorted(fields, key=_is_unlikely):
-        if unmatched and _is_unlikely(field):
+    for field in sorted(fields, key=lambda field: is_unlikely_key(field.name)):
+        if unmatched and is_unlikely_key(field.name):
             break
         if sides.before[field.name].null_count or sides.after[field.name].null_count:
             continue
@@ -176,13 +176,18 @@ def _inferred(
         if len(np.unique(one)) == len(one) and len(np.unique(two)) == len(two):
             if np.isin(one[gone], two[come]).any():
                 return field.name
-            if not _is_unlikely(field):
+            if not is_unlikely_key(field.name):
                 unmatched = unmatched or field.name
     return unmatched
 
 
-def _is_unlikely(field: StructField) -> bool:
-    name = field.name.lower()
+def is_unlikely_key(name: str) -> bool:
+    """Whether a column is not called like a key.
+
+    >>> is_unlikely_key("flight_id"), is_unlikely_key("delay")
+    (False, True)
+    """
+    name = name.lower()
     return not (name in KEY_NAMES or name.endswith(tuple(f"_{word}" for word in KEY_NAMES)))
 
 

@@ -69,11 +69,13 @@ def _files(content: CommitContent) -> Iterable[Section]:
                           for file in files[: options.max_rows])
             table = Table(FILE_COLUMNS, rows, len(files), "file", TEXT_COLUMNS, unfolded=inner)
             is_open = kind != "change data" and files is (content.added or content.removed)
-            yield Section(heading, _summed(sign, tone, content.sums[kind]), table, is_open=is_open,
-                          text_rows=kind != "change data")
+            summary = _summed(sign, tone, content.sums[kind])
+            if kind != "change data" and not any(file.data_change for file in files):
+                summary.append(muted("  data unchanged"))
+            yield Section(heading, summary, table, is_open=is_open, text_rows=kind != "change data")
 
 
-def _summed(sign: str, tone: str, found: FileSum) -> Inline:
+def _summed(sign: str, tone: str, found: FileSum) -> list[Span | str]:
     about = [] if found.rows is None else [units.count(found.rows, "row")]
     about += [] if found.size is None else [units.size(found.size)]
     return [Span(f"{sign} {units.count(found.files, 'file')}", tone), "".join(f"  {part}" for part in about)]

@@ -175,7 +175,7 @@ def row_cells(rows: Any, names: Sequence[str]) -> Iterable[tuple[Inline, ...]]:
     old = rows.before.slice(0, taken["changed"]).to_pylist()
     new = rows.after.slice(0, taken["changed"]).to_pylist()
     for one, two in zip(old, new, strict=True):
-        yield (CHANGED, *(_cell(one[name], two[name]) for name in names))
+        yield (CHANGED, *(cell(one[name], two[name]) for name in names))
     for mark, table in ((ADDED, rows.added), (REMOVED, rows.removed)):
         for row in table.slice(0, taken[mark.text[2:]]).to_pylist():
             yield (mark, *(shown(row[name]) for name in names))
@@ -197,7 +197,8 @@ def shares(counts: dict[str, int], limit: int) -> dict[str, int]:
     return taken
 
 
-def _cell(before: Any, after: Any) -> Inline:
+def cell(before: Any, after: Any) -> Inline:
+    """A value that may have changed: what it was → what it is."""
     if same(before, after):
         return shown(after)
     return Span(f"{shown(before).text} → {shown(after).text}", "changed")

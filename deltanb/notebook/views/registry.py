@@ -23,6 +23,7 @@ from deltanb.notebook.drawing import stepper as stepper_forms
 from deltanb.notebook.views import (
     actions,
     catalog,
+    changes,
     checksum,
     commit,
     conflict,
@@ -130,6 +131,7 @@ _ENTRIES: dict[str, Entry] = {
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),
     "ScanExplanation": Entry(scan.view, html=scan_forms.to_html),
+    "ChangeFeed": Entry(changes.view),
     "TableDiff": Entry(diff.view),
     "TimeFrame": Entry(time_travel_view.frame),
     "TimeTravel": Entry(time_travel_view.travel, widget="deltanb.notebook.widgets.time_travel"),

@@ -1,0 +1,187 @@
+"""The change data feed as people hold it: an Arrow table that can be looked at, before beside after.
+
+What lives here: :class:`ChangeFeed`, its counts by commit, and which two of its rows are one updated row.
+What it does not know: where the changes are read (``changes``), how they are drawn.
+
+The feed has an updated row twice, as it was and as it is, and does not say which two belong together. A
+column tells it whose values are unique among those that were and among those that are; without one, the
+order in which they were written does, which writers keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.commands.read.changes import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_COLUMNS
+from deltanb.commands.read.diff_rows import codes_of, is_unlikely_key
+from deltanb.commands.rows.change_files import CHANGE_TYPE
+from deltanb.display import Displayable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BEFORE, AFTER = "update_preimage", "update_postimage"
+MAX_PAIRED = 1_000
+"""Rows of one commit of which it is found out which two belong together; a picture shows far fewer."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Updated rows of one commit, as they were and as they are, row by row.
+
+    ``key`` is the column that told which belong together; empty where it was their order.
+    """
+
+    before: pa.Table
+    after: pa.Table
+    key: str = ""
+
+
+class ChangeFeed(Displayable):
+    """The changes of some versions, as an Arrow table that shows updated rows as before → after.
+
+    Everything that an Arrow table has is here as well (``num_rows``, ``filter``, ``to_pylist``,
+    ``feed["id"]``); :meth:`to_arrow` gives the table itself, and what takes Arrow's streams takes the feed.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"id": [1], "n": [1]}, properties={"delta.enableChangeDataFeed": "true"})
+    >>> _ = table.update({"n": "2"})
+    >>> feed = table.changes(1)
+    >>> feed.num_rows, feed["n"].to_pylist(), [pairs.key for pairs in [feed.updated(1)]]
+    (2, [1, 2], ['id'])
+    """
+
+    def __init__(
+        self, rows: pa.Table, table: str = "", partition_columns: Sequence[str] = (),
+    ) -> None:
+        self._rows = rows
+        self._pairs: dict[int, Pairs | None] = {}
+        self.table = table
+        """The table's name or path."""
+        self.partition_columns = tuple(partition_columns)
+
+    def to_arrow(self) -> pa.Table:
+        """The changes as an Arrow table."""
+        return self._rows
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """The changes as a pandas DataFrame; options are those of Arrow's ``to_pandas``."""
+        return self._rows.to_pandas(**options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._rows, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._rows[key]
+
+    def __len__(self) -> int:
+        return int(self._rows.num_rows)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._rows == (other.to_arrow() if isinstance(other, ChangeFeed) else other))
+
+    __hash__ = None  # type: ignore[assignment]  # as Arrow's tables, which have none
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._rows.__arrow_c_stream__(requested_schema)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for name in dir(self._rows) if name[0] != "_")})
+
+    @property
+    def columns_of_table(self) -> list[str]:
+        """The names of the table's own columns, without those of the feed."""
+        return [name for name in self._rows.column_names if name not in FEED_COLUMNS]
+
+    @cached_property
+    def commits(self) -> list[dict[str, Any]]:
+        """By version: its time, and how many rows of each kind; without commits that changed none."""
+        found: dict[int, dict[str, Any]] = {}
+        for (version, kind), places in self._places.items():
+            time = self._rows[COMMIT_TIMESTAMP][int(places[0])].as_py()
+            found.setdefault(version, {"version": version, "time": time})[kind] = len(places)
+        return [found[version] for version in sorted(found)]
+
+    def of(self, version: int, kind: str, limit: int | None = None) -> pa.Table:
+        """Rows of one kind of one commit, in the table's columns."""
+        at = self._places.get((version, kind), np.zeros(0, np.int64))[:limit]
+        return self._rows.select(self.columns_of_table).take(pa.array(at, pa.int64()))
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, str], np.ndarray]:
+        """Where the rows of each commit and kind are."""
+        if not self._rows.num_rows:
+            return {}
+        kinds = pc.dictionary_encode(self._rows[CHANGE_TYPE]).unify_dictionaries()
+        names = kinds.chunk(0).dictionary.to_pylist()
+        codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in kinds.chunks])
+        numbers = self._rows[COMMIT_VERSION].to_numpy() * len(names) + codes
+        small = numbers - numbers.min()  # numbers of 16 bits are sorted in a fraction of the time
+        order = np.argsort(small.astype(np.uint16) if small.max() < 1 << 16 else small, kind="stable")
+        ends: np.ndarray = np.flatnonzero(np.diff(numbers[order])) + 1
+        parts = np.split(order, ends)
+        return {(int(numbers[part[0]]) // len(names), names[int(numbers[part[0]]) % len(names)]): part
+                for part in parts}
+
+    def updated(self, version: int) -> Pairs | None:
+        """The first updated rows of one commit in pairs; None where nothing tells which belong together."""
+        if version not in self._pairs:
+            self._pairs[version] = self._paired(version)
+        return self._pairs[version]
+
+    def _paired(self, version: int) -> Pairs | None:
+        before = self.of(version, BEFORE, MAX_PAIRED)
+        after = self.of(version, AFTER, MAX_PAIRED)
+        for name in self._key_columns():
+            if before.num_rows == 1 and is_unlikely_key(name):
+                break  # a single row is unique by any column
+            found = _by_key(before[name], after[name])
+            if found is not None:
+                return Pairs(before.take(found[0]), after.take(found[1]), name)
+        if before.num_rows != after.num_rows or not _have_something_in_common(before, after):
+            return None
+        return Pairs(before, after)
+
+    def _key_columns(self) -> Iterator[str]:
+        """Columns that may tell rows apart, those first that are called like a key."""
+        fields = [field for field in self._rows.schema if field.name not in FEED_COLUMNS
+                  and field.name not in self.partition_columns
+                  and (pa.types.is_integer(field.type) or pa.types.is_string(field.type))]
+        return (field.name for field in sorted(fields, key=lambda field: is_unlikely_key(field.name)))
+
+
+def _by_key(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[pa.Array, pa.Array] | None:
+    """Where the same values are in both; None where they are not unique, or not all the same."""
+    if not len(before) or len(before) != len(after) or before.null_count or after.null_count:
+        return None
+    codes = codes_of([before, after])
+    one, two = codes[: len(before)], codes[len(before) :]
+    values, first = np.unique(one, return_index=True)
+    others, second = np.unique(two, return_index=True)
+    if len(values) != len(one) or not np.array_equal(values, others):
+        return None
+    order = np.argsort(first, kind="stable")
+    return pa.array(first[order]), pa.array(second[order])
+
+
+def _have_something_in_common(before: pa.Table, after: pa.Table) -> bool:
+    """Whether each row has a value that is the same in its pair: else they belong to others. Of one column
+    alone all values may have changed."""
+    if before.num_columns == 1:
+        return True
+    common = np.zeros(before.num_rows, bool)
+    for name in before.column_names:
+        codes = codes_of([before[name], after[name]])
+        common |= codes[: len(common)] == codes[len(common) :]
+        if common.all():
+            return True
+    return not before.num_columns
