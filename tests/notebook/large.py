@@ -142,8 +142,8 @@ KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
     "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
-    "ChangeFeed", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult", "CommandResult", "ChecksumVerification",
-    "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
+    "ChangeFeed", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult", "CommandResult",
+    "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
 )
