@@ -95,10 +95,14 @@ class LockedRows:
             return LockResult.UNOWNED, self._row(key)
         height = len(self.txn._locker.entries)
         result = self._lock(key, mode)
-        row = self._row(key)
         if not self.txn.lock_mode.is_repeatable:
-            self.txn.manager.give_back_tree(self.txn._locker, height)
-            return (LockResult.UNOWNED if result.is_acquired else result), row
+            try:
+                return (LockResult.UNOWNED if result.is_acquired else result), self._row(key)
+            finally:
+                self.txn.manager.give_back_tree(self.txn._locker, height)
+        row = self._row(key)
+        if result is LockResult.ACQUIRED:  # what it has read before, it has unlocked since
+            self.reads.pop(key, None)
         self._remember(key)
         return result, row
 

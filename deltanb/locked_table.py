@@ -24,8 +24,9 @@ from deltanb.errors import DeltaConcurrentModificationException, IllegalStateErr
 from deltanb.formatting import count
 from deltanb.locked_rows import LockedRows, Undo
 from deltanb.locks import keys
+from deltanb.locks.commit import committing
 from deltanb.locks.cursor import Key, Row, TableCursor
-from deltanb.locks.modes import DurabilityMode, LockMode
+from deltanb.locks.modes import EXCLUSIVE, IX, NONE, DurabilityMode, LockMode
 from deltanb.locks.tables import NO_REDO, LockedLog, index_of
 from deltanb.options import options, set_options
 from deltanb.safe_text import last_part, shown
@@ -105,21 +106,46 @@ def _calls(name: str, reads: bool) -> Callable[..., Any]:
     def call(self: LockedTable, *args: Any, **settings: Any) -> Any:
         txn = self._tables.txn
         with txn.operation(), self._tables.durability():
-            height = len(txn._locker.entries)
-            try:
+            if txn.lock_mode is LockMode.UNSAFE and not reads:
                 return method(self, *args, **settings)
+            # What cursors have stored becomes a statement, whose locks stay.
+            self._tables.part(self._below).begins()
+            staged, height = self.staged, len(txn._locker.entries)
+            begun = staged.has_begun
+            is_kept = not reads or txn.lock_mode.is_repeatable
+            try:
+                staged.lock_before(_wanted(name, settings, staged))
+                if any(hasattr(each, "__next__") for each in args):  # rows that can be read but once
+                    return method(self, *args, **settings)
+                return staged.again(lambda: method(self, *args, **settings))
+            except BaseException:
+                is_kept = is_kept and not staged.has_nothing(begun)
+                raise
             finally:
-                if reads and not txn.lock_mode.is_repeatable:
+                if not is_kept:
                     txn.manager.give_back_tree(txn._locker, height)
 
     return call
 
 
+def _wanted(name: str, settings: Mapping[str, Any], log: LockedLog) -> int:
+    """What a statement locks the table with in any case: that comes first, so that it begins with the version
+    that its lock keeps."""
+    is_whole = settings.get("where") is None and settings.get("partition_overwrite") != "dynamic"
+    if name in DEFINES or settings.get("merge_schema") or settings.get("overwrite_schema") or (
+            name == "overwrite" and is_whole):
+        return EXCLUSIVE
+    if name == "append":
+        return EXCLUSIVE if log.counts_rows else IX
+    return NONE
+
+
 READS = ("to_arrow", "to_batches", "to_pandas", "head", "count", "to_df", "changes", "changes_df", "diff",
          "__arrow_c_stream__")
-WRITES = ("append", "overwrite", "delete", "update", "merge", "analyze", "add_columns", "rename_column",
-          "drop_columns", "change_column", "set_properties", "unset_properties", "set_description",
-          "set_name", "add_constraint", "drop_constraint", "cluster_by")
+DEFINES = ("add_columns", "rename_column", "drop_columns", "change_column", "set_properties",
+           "unset_properties", "set_description", "set_name", "add_constraint", "drop_constraint",
+           "cluster_by")
+WRITES = ("append", "overwrite", "delete", "update", "merge", "analyze", *DEFINES)
 for _name in READS + WRITES:
     setattr(LockedTable, _name, _calls(_name, _name in READS))
 
@@ -148,6 +174,8 @@ class Part(StagedTable):
         self.flushed: Mapping[Key, Row | None] = {}
         """The rows that the commit has made a statement of."""
         self.is_flushing = False
+        self.is_over = False
+        """Whether the transaction goes on without it, so that nothing more can be done here."""
         self._num_read = 0
         """How many statements and reads had begun before the commit."""
 
@@ -165,7 +193,13 @@ class Part(StagedTable):
             IllegalStateError: the transaction has ended.
         """
         self.check_open("statement")
-        if self.is_flushing or self.rows is None or not self.rows.writes:
+        if self.is_flushing:
+            return
+        if self.is_over:
+            raise IllegalStateError(
+                f"statement: what the transaction did to table {self.name} has ended, and this was begun "
+                f"before; begin it anew: txn.table(table)")
+        if self.rows is None or not self.rows.writes:
             return
         with self._flushing():
             rows, writes = self.rows, self.rows.flush()
@@ -226,7 +260,7 @@ class Part(StagedTable):
         if self.rows is None:
             return
         with self._flushing():
-            self.staged.locks_parts = False
+            self.staged.locks_parts = False  # from here on nothing is read but the version it is at now
             self.rows.verify()
             self.flushed = self.rows.flush()
 
@@ -242,6 +276,7 @@ class Part(StagedTable):
         """Itself before its commit, which has failed: with what it had read, and the rows to be stored."""
         self.staged.forget(self._num_read)
         part = Part(self.work, self.below, self.staged)
+        part.is_over = self.is_over
         if self.rows is not None:
             part.rows = self.rows
             part.rows.log = part.staged
@@ -327,6 +362,7 @@ class Work:
                 for part in self.parts.values():
                     _sync(part.staged)
             stack.enter_context(self._one_at_a_time())
+            stack.callback(committing.reset, committing.set(self.txn.manager))
             can_do_again = all(part.is_by_rows for part in self.parts.values())
             for attempt in itertools.count():
                 self._flush()
@@ -437,6 +473,8 @@ class LockedTables:
 
     def ended(self) -> None:
         """The transaction has ended, and begins anew; a commit that was put off goes on with its work."""
+        for part in self.work.parts.values() if self.work is not None else ():
+            part.is_over = True
         self.work = None
 
 

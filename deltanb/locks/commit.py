@@ -8,6 +8,7 @@ What it does not know: locks (``manager``), when a scope ends (``transaction``),
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,10 +18,15 @@ from deltanb.locks.modes import DurabilityMode
 from deltanb.safe_text import get_logger
 
 if TYPE_CHECKING:
+    from deltanb.locks.manager import LockManager
     from deltanb.locks.stack import Locker
     from deltanb.locks.transaction import Transaction
 
 _log = get_logger("deltanb.locks")
+
+
+committing: ContextVar[LockManager | None] = ContextVar("committing", default=None)
+"""Under whose locks tables are being committed."""
 
 
 class Participant(Protocol):

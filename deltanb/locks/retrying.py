@@ -11,6 +11,7 @@ reads until it has committed. Then the others wait with their commits, and lose 
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from deltanb.errors import (
     require,
 )
 from deltanb.locks import keys
+from deltanb.locks.commit import committing
 from deltanb.locks.manager import LockManager
 from deltanb.locks.modes import EXCLUSIVE, IX
 from deltanb.safe_text import get_logger, shown
@@ -41,8 +43,8 @@ ATTEMPTS: Final = 10
 PAUSE: Final = 0.1
 """Seconds that the first pause takes at most: some commits to a local table."""
 
-_shared: Final[list[LockManager]] = []
-"""The manager of all who retry and name none."""
+_shared: Final[dict[int, LockManager]] = {}
+"""The manager of all who retry and name none, by process: a forked one needs its own."""
 
 
 def retry(
@@ -70,7 +72,8 @@ def retry(
             processes are not kept away.
         after: conflicts before that.
         manager: the locks to use, to be kept apart from its transactions on tables as well; unless given, one
-            that all calls of this process share.
+            that all calls of this process share. Where the work itself is a transaction of this manager,
+            its own locks are what keeps others away.
         pause: seconds that the first pause takes at most; 0 for none.
         sleep, jitter: how to pause, and a number from 0 to 1.
 
@@ -131,7 +134,8 @@ class _Keeper:
                     self._lock(locks, index_id, EXCLUSIVE)
 
             def watch(txn: Any, step: Step) -> None:
-                for log in _logs_of(txn):
+                has_locks = committing.get() is self.manager  # its own, which ours would stand in the way of
+                for log in () if has_locks else _logs_of(txn):
                     index_id = index_of(self.manager, log)
                     self.met[index_id] = None
                     self._lock(locks, index_id, IX)
@@ -157,6 +161,5 @@ def _logs_of(txn: Any) -> list[DeltaLog]:
 
 
 def _manager() -> LockManager:
-    if not _shared or _shared[0]._is_foreign:
-        _shared[:] = [LockManager(lock_timeout=None)]
-    return _shared[0]
+    """The one of this process; it is put there in one step, so threads that come first together agree."""
+    return _shared.get(os.getpid()) or _shared.setdefault(os.getpid(), LockManager(lock_timeout=None))

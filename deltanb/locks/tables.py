@@ -21,7 +21,11 @@ rows added        intention to write  with the intention to write below: who add
                                       from adding, but from reading what was there
 metadata, and     the whole table,
 what is told      exclusive
-of the protocol
+of the protocol;
+rows changed or
+added where there
+are identity
+columns
 ================  ==================  ==============================================================
 
 After each lock the table is looked at again: the locks keep what was read as it is, so its newest version is
@@ -34,14 +38,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from deltanb import actions as delta
 from deltanb.actions import Action, AddFile, Metadata, RemoveFile
-from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.errors import DeltaConcurrentModificationException, IllegalStateError, InvalidArgument
 from deltanb.locks import keys
 from deltanb.locks.modes import (
     ANNOUNCED,
@@ -55,10 +59,11 @@ from deltanb.locks.modes import (
     base_of,
 )
 from deltanb.log.skipping import partitions
+from deltanb.schema.columns import START
 from deltanb.schema.types import StructType
 from deltanb.sql import expressions as ex
 from deltanb.transaction.delta_log import identity_of
-from deltanb.transaction.reads import FileScan, Scan, scan_for
+from deltanb.transaction.reads import FileScan, Reads, Scan, scan_for
 from deltanb.transaction.staging import StagedLog, StagedTransaction
 
 if TYPE_CHECKING:
@@ -74,6 +79,9 @@ if TYPE_CHECKING:
 MAX_PARTS = 256
 """Partitions that one scan locks one by one; where there are more the table is locked as a whole."""
 
+MAX_WAITS = 8
+"""How often a command begins anew because what it waited for has changed the table; more than it waits."""
+
 MAX_PINNED = 64
 """Partitions that ``IN`` lists may name before the table is looked at instead."""
 
@@ -84,6 +92,8 @@ NO_REDO = (
 READ_MODES = {LockMode.UPGRADABLE_READ: UPGRADABLE, LockMode.REPEATABLE_READ: SHARED,
               LockMode.READ_COMMITTED: SHARED}
 """What a read locks a part with, by the transaction's lock mode; the others lock nothing."""
+
+T = TypeVar("T")
 
 Part = tuple[str | None, ...]
 """A partition by its values as texts, in the order of the table's partition columns; not that of a file, in
@@ -242,7 +252,7 @@ class LockedTransaction(StagedTransaction):
         """Lock parts and go to the newest version, until that one has no more of them."""
         locked: set[bytes] = set()
         while True:
-            parts = wanted()
+            parts = None if self.log.counts_rows and self.mode == EXCLUSIVE else wanted()
             new = {key_of(part) for part in parts} if parts else {keys.table_key()}
             if new <= locked:
                 return
@@ -251,6 +261,19 @@ class LockedTransaction(StagedTransaction):
             locked |= new
             self.log.follow()
             self.snapshot = self.log.snapshot
+
+    def update_metadata(self, metadata: Metadata, *, ignore_default_properties: bool = False) -> None:
+        """As of any transaction, once the table is locked and has no newer metadata."""
+        self._must_be_open()
+        self._lock(lambda: None)
+        super().update_metadata(metadata, ignore_default_properties=ignore_default_properties)
+
+    def write_files(self, data: Any, **settings: Any) -> list[AddFile]:
+        """As of any transaction; where the table counts its rows, nobody else does so meanwhile."""
+        if self.log.counts_rows and self.mode is not None:
+            self._must_be_open()
+            self._lock(lambda: None)
+        return super().write_files(data, **settings)
 
     def prepare(
         self, actions: Iterable[Action] = (), operation: Operation | str | None = None,
@@ -321,7 +344,8 @@ class LockedLog(StagedLog):
                 be made permanent.
         """
         self._owner.begins()
-        self.check_durability()
+        if self.locks_parts:  # else it is of a commit, which knows its own
+            self.check_durability()
         self.follow()
         self.begun.append(LockedTransaction(self, snapshot, clock))
         return self.begun[-1]
@@ -329,6 +353,43 @@ class LockedLog(StagedLog):
     def follow(self) -> bool:
         """As of any staged log, unless rows are being written: what comes then is the commit's affair."""
         return self.locks_parts and super().follow()
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether rows are given numbers, the last of which is kept in the metadata."""
+        return START in (self.snapshot.metadata.schema_string or "")
+
+    def lock_before(self, mode: int) -> None:
+        """Lock the table before a statement begins, which then sees what the lock keeps as it is."""
+        if mode:
+            self.lock([keys.table_key()], mode)
+            self.follow()
+
+    @property
+    def has_begun(self) -> tuple[int, int]:
+        """How many reads and statements have begun, and how many statements are staged."""
+        return len(self.begun), len(self.statements)
+
+    def has_nothing(self, since: tuple[int, int]) -> bool:
+        """Whether what has begun since then has read nothing, and none of it is staged."""
+        begun, statements = since
+        return len(self.statements) == statements and all(txn.reads == Reads() for txn in self.begun[begun:])
+
+    def again(self, work: Callable[[], T]) -> T:
+        """Do some work; and where it had read and written nothing when it was told, under its first locks,
+        that the table is another one by now, do it on that one."""
+        for _ in range(MAX_WAITS):
+            since = self.has_begun
+            try:
+                return work()
+            except DeltaConcurrentModificationException:
+                new = self.begun[since[0]:]
+                if not new or not self.has_nothing(since) or any(txn.has_written for txn in new):
+                    raise
+            del self.begun[since[0]:]
+            self._reader = None
+            self.follow()
+        return work()
 
     def forget(self, begun: int) -> None:
         """Take back all statements, and what was read since so many of them and of the reads had begun."""

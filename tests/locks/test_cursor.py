@@ -501,3 +501,93 @@ def test_tables_with_features(manager: LockManager, tmp_path: Path, properties: 
     if "delta.enableChangeDataFeed" in properties:
         assert sorted(table.changes(2, 2)["_change_type"].to_pylist()) == [
             "insert", "update_postimage", "update_preimage"]
+
+
+# -- locks that were let go, and others' commits ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["READ_COMMITTED", "READ_UNCOMMITTED"])
+def test_a_read_that_keeps_no_locks_keeps_those_of_rows_that_were_stored(
+    manager: LockManager, table: DeltaTable, mode: str
+) -> None:
+    txn, other = manager.new_transaction(), manager.new_transaction()
+    txn.lock_mode = mode
+    cursor = txn.cursor(table, key=["id"])
+    cursor.find(1)
+    cursor.store({"coins": 11})
+    assert coins(txn.table(table))[1] == 11
+    with pytest.raises(errors.LockTimeoutError):
+        other.table(table).update({"coins": "0"}, where="id = 1")
+    txn.commit()
+    assert coins(table)[1] == 11
+
+
+@pytest.mark.parametrize("let_go", ["unlock", "scope"])
+def test_a_row_that_is_read_again_counts_as_it_was_then(
+    manager: LockManager, table: DeltaTable, let_go: str
+) -> None:
+    txn, other = manager.new_transaction(), manager.new_transaction()
+    txn.enter()
+    cursor = txn.cursor(table, key=["id"])
+    cursor.find(2)
+    if let_go == "unlock":
+        txn.unlock()
+    else:
+        txn.rollback()
+    theirs = other.cursor(table, key=["id"])
+    theirs.find(2)
+    theirs.store({"coins": 7})
+    other.commit()
+    cursor.find(2)
+    cursor.store({"coins": cursor.value()["coins"] + 1})
+    txn.commit_all()
+    assert coins(table)[2] == 8
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_no_row_is_overwritten_that_another_process_changes_while_rows_are_held_against_the_table(
+    manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    from deltanb.locks import tables
+
+    real, rivals = tables.LockedTransaction.filter_files, iter((0, 1, 2))
+
+    def filter_files(self: Any, *predicates: Any) -> Any:
+        if next(rivals, None) == at:
+            table.update({"coins": "coins + 100"}, where="id = 2")
+        return real(self, *predicates)
+
+    txn = manager.new_transaction()
+    cursor = txn.cursor(table, key=["id"])
+    cursor.find(1)
+    cursor.find(2)
+    cursor.store({"coins": cursor.value()["coins"] + 1})
+    monkeypatch.setattr(tables.LockedTransaction, "filter_files", filter_files)
+    with pytest.raises(errors.DeltaConcurrentModificationException):
+        txn.commit()
+    assert coins(table)[2] == 120
+
+
+def test_rows_that_were_put_off_need_no_mode_of_what_the_transaction_does_now(
+    manager: LockManager, table: DeltaTable
+) -> None:
+    txn = manager.new_transaction()
+    txn.durability_mode = "NO_FLUSH"
+    cursor = txn.cursor(table, key=["id"])
+    cursor.find(1)
+    cursor.store({"coins": 11})
+    txn.commit()
+    txn.durability_mode = "NO_REDO"
+    manager.flush()
+    assert coins(table)[1] == 11
+
+
+def test_a_row_that_cannot_be_read_keeps_no_lock_where_reads_keep_none(
+    manager: LockManager, tmp_path: Path
+) -> None:
+    table = dn.create(tmp_path / "twice", {"id": [1, 1], "coins": [1, 2]})
+    txn = manager.new_transaction()
+    txn.lock_mode = "READ_COMMITTED"
+    with pytest.raises(errors.InvalidArgument, match="2 rows"):
+        txn.cursor(table, key=["id"]).find(1)
+    assert manager.num_locks_held == 0

@@ -334,9 +334,9 @@ def test_transactions_of_the_same_manager_are_kept_apart_from_it(table: dn.Delta
 
 def test_all_calls_share_a_manager_and_a_forked_process_has_its_own(table: dn.DeltaTable) -> None:
     dn.retry(lambda: increased(table), keep_locks=True)
-    (shared,) = retrying._shared
+    shared = retrying._manager()
     dn.retry(lambda: increased(table), keep_locks=True)
-    assert retrying._shared == [shared] and shared.num_locks_held == 0
+    assert retrying._manager() is shared and shared.num_locks_held == 0
     if not hasattr(os, "fork"):
         pytest.skip("no fork here")
     child = os.fork()
@@ -344,8 +344,41 @@ def test_all_calls_share_a_manager_and_a_forked_process_has_its_own(table: dn.De
         code = 1
         try:
             dn.retry(Loses(table, 4), keep_locks=True, after=1, pause=0)
-            code = 0 if retrying._shared[0] is not shared else 2
+            code = 0 if retrying._manager() is not shared else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert number(table) == 106 and retrying._shared == [shared]
+    assert number(table) == 106 and retrying._manager() is shared
+
+
+def elsewhere(work: object) -> None:
+    """Do some work as another process would: without locks."""
+    thread = threading.Thread(target=work)  # type: ignore[arg-type]
+    thread.start()
+    thread.join()
+
+
+def test_transactions_of_the_same_manager_do_not_wait_for_their_keeper(tmp_path: Path) -> None:
+    """Before so many conflicts as ``after`` says, and after them."""
+    manager, rivals = LockManager(lock_timeout=0), iter(range(3))
+    table = dn.create(tmp_path / "ducks", {"coins": [1]})
+
+    def work() -> None:
+        with manager.new_transaction() as txn:
+            txn.table(table).update({"coins": "coins + 1"})
+            if next(rivals, None) is not None:
+                elsewhere(lambda: table.update({"coins": "coins + 10"}))
+            txn.commit()
+
+    dn.retry(work, keep_locks=True, after=1, manager=manager, pause=0)
+    assert table.to_arrow()["coins"].to_pylist() == [32] and manager.num_locks_held == 0
+
+
+def test_threads_that_come_first_together_share_one_manager() -> None:
+    found: list[LockManager] = []
+    threads = [threading.Thread(target=lambda: found.append(retrying._manager())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(manager) for manager in found}) == 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import deltanb as dn
@@ -425,3 +427,94 @@ def test_a_statement_that_outlives_its_transaction_is_refused(
     with pytest.raises(errors.IllegalStateError, match="was committed"):
         merge.execute()
     assert table.version == 1
+
+
+# -- transactions that wait for each other never meet a conflict -----------------------------------------
+
+
+def waiting(
+    manager: LockManager, work: Callable[[], object], then: Callable[[], object]
+) -> list[BaseException]:
+    """Do some work in another thread, and the rest here as soon as that waits; what the work raised."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while not manager.num_waiting and thread.is_alive():
+        pass
+    assert manager.num_waiting == 1
+    then()
+    thread.join(30)
+    assert not thread.is_alive()
+    return raised
+
+
+@pytest.mark.parametrize("work", [
+    lambda table: table.to_arrow(),
+    lambda table: table.append({"day": [9], "n": [9]}),
+    lambda table: table.update({"n": "0"}, where="day = 1"),
+    lambda table: table.set_properties({"x.b": "2"}),
+    lambda table: table.append({"day": [9], "n": [9], "m": [1]}, merge_schema=True),
+], ids=["read", "append", "update", "properties", "evolution"])
+def test_who_waits_for_new_metadata_goes_on_with_it(table: DeltaTable, work: Callable[[Any], object]) -> None:
+    manager = LockManager(lock_timeout=30)
+    one, other = manager.new_transaction(), manager.new_transaction()
+    one.table(table).set_properties({"x.a": "1"})
+
+    def late() -> None:
+        work(other.table(table))
+        other.commit()
+
+    assert waiting(manager, late, one.commit) == []
+    assert table.properties["x.a"] == "1" and manager.num_locks_held == 0
+
+
+@pytest.mark.parametrize("work", [
+    lambda table: table.append({"v": ["b"]}),
+    lambda table: table.merge({"v": ["b"]}, "target.v = source.v").when_not_matched_insert_all().execute(),
+], ids=["append", "merge"])
+def test_no_two_rows_get_one_number(tmp_path: Path, work: Callable[[Any], object]) -> None:
+    manager = LockManager(lock_timeout=30)
+    table = dn.create(tmp_path / "numbered", "id BIGINT GENERATED ALWAYS AS IDENTITY, v STRING")
+    one, other = manager.new_transaction(), manager.new_transaction()
+    one.table(table).append({"v": ["a"]})
+
+    def late() -> None:
+        work(other.table(table))
+        other.commit()
+
+    assert waiting(manager, late, one.commit) == []
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_a_statement_begun_in_an_ended_transaction_is_refused_in_the_next(
+    manager: LockManager, table: DeltaTable
+) -> None:
+    txn = manager.new_transaction()
+    for end in (txn.rollback, txn.commit):
+        merge = txn.table(table).merge({"day": [1]}, "target.day = source.day").when_matched_delete()
+        end()
+        with pytest.raises(errors.IllegalStateError, match="has ended, and this was begun before"):
+            merge.execute()
+        assert manager.num_locks_held == 0
+    assert table.version == 0
+
+
+def test_two_that_overwrite_the_table_wait_and_are_no_deadlock(table: DeltaTable) -> None:
+    manager = LockManager(lock_timeout=30)
+    one, other = manager.new_transaction(), manager.new_transaction()
+    one.table(table).overwrite({"day": [1], "n": [1]})
+
+    def late() -> None:
+        rows_once = pa.table({"day": pa.array([2]), "n": pa.array([2])}).to_reader()
+        other.table(table).overwrite(rows_once)
+        other.commit()
+
+    assert waiting(manager, late, one.commit) == []
+    assert rows(table) == [(2, 2)]
