@@ -192,8 +192,6 @@ def parents(key: bytes) -> list[bytes]:
 def in_words(key: bytes, columns: Sequence[str] = ()) -> str | None:
     """A key of a table as people read it, empty for the table itself; None for other bytes.
 
-    Rows that are locked by their keys lie in no partition, and what they lie in reads "rows".
-
     >>> in_words(partition_key(["1", None]), ["month", "day"]), in_words(partition_key(["1"]))
     ('month=1 day=null', '1')
     >>> in_words(row_key((), (17, "a"))), in_words(file_key(["1"], "a.parquet"), ["month"])
@@ -202,7 +200,7 @@ def in_words(key: bytes, columns: Sequence[str] = ()) -> str | None:
     found = values_of(key)
     if found is None or tuple(map(type, found)) not in _LEVELS:
         return None
-    parts = ["rows"] if found == ((),) else []
+    parts: list[str] = []
     if found:
         texts = ["null" if value is None else _plain(value) for value in found[0]]
         names = columns if len(columns) == len(texts) else ()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -69,7 +70,7 @@ def retry(
         attempts: how often at most, 1 or more.
         keep_locks: whether to work under locks after so many conflicts as ``after`` says: then nobody else
             in this process who retries with ``keep_locks`` commits to the tables that it commits to. Other
-            processes are not kept away.
+            processes are not kept away, and commits of threads that the work starts are not its own.
         after: conflicts before that.
         manager: the locks to use, to be kept apart from its transactions on tables as well; unless given, one
             that all calls of this process share. Where the work itself is a transaction of this manager,
@@ -133,9 +134,13 @@ class _Keeper:
                 for index_id in sorted(self.met, reverse=True):  # the first table that was met comes first
                     self._lock(locks, index_id, EXCLUSIVE)
 
+            home = threading.get_ident()
+
             def watch(txn: Any, step: Step) -> None:
-                has_locks = committing.get() is self.manager  # its own, which ours would stand in the way of
-                for log in () if has_locks else _logs_of(txn):
+                # A commit of this manager has locks of its own, which ours would stand in the way of. A
+                # thread that was started with this context may be another's, and outlive the attempt.
+                is_ours = threading.get_ident() == home and committing.get() is not self.manager
+                for log in _logs_of(txn) if is_ours else ():
                     index_id = index_of(self.manager, log)
                     self.met[index_id] = None
                     self._lock(locks, index_id, IX)

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
 
@@ -382,3 +383,13 @@ def test_threads_that_come_first_together_share_one_manager() -> None:
     for thread in threads:
         thread.join()
     assert len({id(manager) for manager in found}) == 1
+
+
+def test_a_thread_with_the_context_of_the_work_leaves_no_lock_behind(table: dn.DeltaTable) -> None:
+    manager = LockManager()
+    contexts: list[Context] = []
+    dn.retry(lambda: contexts.append(copy_context()), keep_locks=True, manager=manager)
+    late = threading.Thread(target=contexts[0].run, args=(increased, table))
+    late.start()
+    late.join(PATIENCE)
+    assert number(table) == 1 and manager.num_locks_held == 0
