@@ -54,7 +54,7 @@ class DeltaTable(ReadableTable):
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
     >>> table.append({"name": ["Scrooge"], "nephews": [1]})
-    1
+    <CommandResult WRITE, ✓ committed v1, in the process>
     >>> table.to_arrow(columns=["name"], where="nephews > 1").to_pylist()
     [{'name': 'Donald'}]
     >>> table.as_of(0).to_arrow().num_rows
@@ -263,8 +263,8 @@ class DeltaTable(ReadableTable):
     def append(
         self, data: Any, *, merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
-    ) -> int | None:
-        """Add rows; the version committed, or None where nothing had to be.
+    ) -> CommandResult:
+        """Add rows; the result has the version, or None where nothing had to be committed.
 
         Args:
             data: another table; Arrow, pandas, polars (a LazyFrame, too), a relation of DuckDB, a stream of
@@ -287,7 +287,7 @@ class DeltaTable(ReadableTable):
         overwrite_schema: bool = False, partition_by: Sequence[str] | None = None,
         merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
-    ) -> int | None:
+    ) -> CommandResult:
         """Replace all rows, those of a condition, or those of some partitions.
 
         Args:
@@ -465,7 +465,7 @@ class DeltaTable(ReadableTable):
         return merge(self._writable("merge"), source, on, target_alias=target_alias,
                      source_alias=source_alias)
 
-    def sync_identity(self, column: str) -> int | None:
+    def sync_identity(self, column: str) -> CommandResult:
         """Move an identity column's mark on: :func:`deltanb.commands.define.identity.sync_identity`."""
         from deltanb.commands.define.identity import sync_identity
         return sync_identity(self._writable("sync_identity"), column)
@@ -482,17 +482,17 @@ class DeltaTable(ReadableTable):
 
     # -- the table itself ------------------------------------------------------------------------
 
-    def add_columns(self, columns: Any) -> int:
+    def add_columns(self, columns: Any) -> CommandResult:
         """Add columns; as :func:`deltanb.commands.define.alter_columns.add_columns`."""
         from deltanb.commands.define.alter_columns import add_columns
         return add_columns(self._writable("add_columns"), columns)
 
-    def rename_column(self, name: str | Sequence[str], new_name: str) -> int:
+    def rename_column(self, name: str | Sequence[str], new_name: str) -> CommandResult:
         """Rename a column; as :func:`deltanb.commands.define.alter_columns.rename_column`."""
         from deltanb.commands.define.alter_columns import rename_column
         return rename_column(self._writable("rename_column"), name, new_name)
 
-    def drop_columns(self, names: str | Sequence[str], if_exists: bool = False) -> int | None:
+    def drop_columns(self, names: str | Sequence[str], if_exists: bool = False) -> CommandResult:
         """Drop columns; as :func:`deltanb.commands.define.alter_columns.drop_columns`."""
         from deltanb.commands.define.alter_columns import drop_columns
         return drop_columns(self._writable("drop_columns"), names, if_exists)
@@ -501,7 +501,7 @@ class DeltaTable(ReadableTable):
         self, name: str | Sequence[str], *, type: Any = None, comment: str | None = None,
         nullable: bool | None = None, position: str | None = None, default: str | None = None,
         drop_default: bool = False,
-    ) -> int:
+    ) -> CommandResult:
         """Change a column or a nested field; details and errors:
         :func:`deltanb.commands.define.alter_columns.change_column`."""
         from deltanb.commands.define.alter_columns import change_column
@@ -509,52 +509,52 @@ class DeltaTable(ReadableTable):
             self._writable("change_column"), name, type=type, comment=comment, nullable=nullable,
             position=position, default=default, drop_default=drop_default)
 
-    def set_properties(self, values: Mapping[str, Any]) -> int:
+    def set_properties(self, values: Mapping[str, Any]) -> CommandResult:
         """Set table properties; as :func:`deltanb.commands.define.alter_properties.set_properties`."""
         from deltanb.commands.define.alter_properties import set_properties
         return set_properties(self._writable("set_properties"), values)
 
-    def unset_properties(self, names: str | Sequence[str], if_exists: bool = False) -> int:
+    def unset_properties(self, names: str | Sequence[str], if_exists: bool = False) -> CommandResult:
         """Take properties away; as :func:`deltanb.commands.define.alter_properties.unset_properties`."""
         from deltanb.commands.define.alter_properties import unset_properties
         return unset_properties(self._writable("unset_properties"), names, if_exists)
 
-    def set_description(self, description: str | None) -> int:
+    def set_description(self, description: str | None) -> CommandResult:
         """Say what the table is; as :func:`deltanb.commands.define.alter_properties.set_description`."""
         from deltanb.commands.define.alter_properties import set_description
         return set_description(self._writable("set_description"), description)
 
-    def set_name(self, name: str | None) -> int:
+    def set_name(self, name: str | None) -> CommandResult:
         """Name the table; as :func:`deltanb.commands.define.alter_properties.set_name`."""
         from deltanb.commands.define.alter_properties import set_name
         return set_name(self._writable("set_name"), name)
 
-    def add_constraint(self, name: str, expression: str, engine: str | None = None) -> int:
+    def add_constraint(self, name: str, expression: str, engine: str | None = None) -> CommandResult:
         """Add a CHECK; as :func:`deltanb.commands.define.alter_constraints.add_constraint`."""
         from deltanb.commands.define.alter_constraints import add_constraint
         return add_constraint(self._writable("add_constraint"), name, expression, engine)
 
-    def drop_constraint(self, name: str, if_exists: bool = False) -> int:
+    def drop_constraint(self, name: str, if_exists: bool = False) -> CommandResult:
         """Drop a CHECK; as :func:`deltanb.commands.define.alter_constraints.drop_constraint`."""
         from deltanb.commands.define.alter_constraints import drop_constraint
         return drop_constraint(self._writable("drop_constraint"), name, if_exists)
 
-    def add_feature(self, names: str | Sequence[str]) -> int | None:
+    def add_feature(self, names: str | Sequence[str]) -> CommandResult:
         """Add table features; as :func:`deltanb.commands.define.alter_features.add_feature`."""
         from deltanb.commands.define.alter_features import add_feature
         return add_feature(self._writable("add_feature"), names)
 
-    def drop_feature(self, name: str, truncate_history: bool = False) -> int:
+    def drop_feature(self, name: str, truncate_history: bool = False) -> CommandResult:
         """Drop a table feature; as :func:`deltanb.commands.define.drop_feature.drop_feature`."""
         from deltanb.commands.define.drop_feature import drop_feature
         return drop_feature(self._writable("drop_feature"), name, truncate_history)
 
-    def upgrade_protocol(self, reader_version: int, writer_version: int) -> int | None:
+    def upgrade_protocol(self, reader_version: int, writer_version: int) -> CommandResult:
         """Raise the protocol; as :func:`deltanb.commands.define.alter_features.upgrade_protocol`."""
         from deltanb.commands.define.alter_features import upgrade_protocol
         return upgrade_protocol(self._writable("upgrade_protocol"), reader_version, writer_version)
 
-    def cluster_by(self, columns: str | Sequence[str] | None) -> int | None:
+    def cluster_by(self, columns: str | Sequence[str] | None) -> CommandResult:
         """Set the clustering columns; as :func:`deltanb.commands.define.alter_clustering.cluster_by`."""
         from deltanb.commands.define.alter_clustering import cluster_by
         return cluster_by(self._writable("cluster_by"), columns)

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 
 from deltanb.display import Displayable
 from deltanb.options import options
-from deltanb.transaction.operations import CHANGES_DATA
+from deltanb.transaction.operations import CHANGES_DATA, Operation
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CommandResult(Displayable):
-    """What a command did.
+    """What a command did; every command that commits to a table answers with one.
 
-    ``version`` is the version committed, None where no row matched and so nothing was committed.
+    ``version`` is the version committed, None where there was nothing to do and so nothing was committed.
+    Where a version is wanted, the result stands for it: ``table.as_of(result)``, ``result == 3``.
     ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, or ``log`` where the log alone
     decided. ``metrics`` are the commit's, under Delta's names, as integers (bytes, milliseconds, rows).
 
@@ -34,6 +35,25 @@ class CommandResult(Displayable):
     version: int | None
     engine: str
     metrics: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, operation: Operation, version: int | None, engine: str = "log") -> CommandResult:
+        """The result of an operation that was committed as a version, or was not."""
+        metrics = {name: int(value) for name, value in operation.metrics.items() if value is not None}
+        return cls(operation.name, version, engine, metrics)
+
+    def __index__(self) -> int:
+        if self.version is None:
+            raise TypeError(f"{self.operation} committed nothing, so there is no version of it")
+        return self.version
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, CommandResult):
+            return vars(self) == vars(other)
+        return self.version == other if other is None or isinstance(other, int) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.version)
 
     @property
     def changes_data(self) -> bool:

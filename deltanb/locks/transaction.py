@@ -432,7 +432,7 @@ class Transaction(Displayable):
         >>> import deltanb as dn
         >>> txn = dn.locks.LockManager().new_transaction()
         >>> txn.table(dn.create("coins", {"owner": ["Scrooge"]})).append({"owner": ["Donald"]})
-        1
+        <CommandResult WRITE, ✓ committed v1, in the process>
         >>> txn.commit()
 
         Args:

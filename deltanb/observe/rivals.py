@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -131,9 +132,7 @@ def _rows_of(rows: pa.Table) -> str:
 
 
 def _append(txn: OptimisticTransaction, rows: pa.Table) -> int:
-    version = append(txn.log, rows)
-    assert version is not None
-    return version
+    return index(append(txn.log, rows))
 
 
 def _delete(txn: OptimisticTransaction) -> tuple[str, int]:
@@ -164,7 +163,7 @@ def _add_file(snapshot: Snapshot, at: int) -> AddFile:
 def _change_metadata(txn: OptimisticTransaction) -> tuple[str, int]:
     before = txn.log.update().properties.get(PROPERTY, "0")
     after = int(before) + 1 if before.isdigit() else 1
-    version = set_properties(txn.log, {PROPERTY: after})
+    version = index(set_properties(txn.log, {PROPERTY: after}))
     return f"set the property {PROPERTY} = {after}", version
 
 

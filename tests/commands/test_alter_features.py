@@ -53,7 +53,7 @@ def test_a_feature_is_added_with_those_it_requires(tmp_path: Path) -> None:
     table.add_feature(["rowTracking", "delta.feature.deletionVectors"])
     assert {"rowTracking", "domainMetadata", "deletionVectors"} <= set(
         table.protocol.writer_features or ())
-    assert table.add_feature("rowTracking") is None and table.version == 2
+    assert table.add_feature("rowTracking").version is None and table.version == 2
     table.append({"id": [2]})
     assert table.to_arrow().num_rows == 2
 
@@ -74,7 +74,7 @@ def test_the_protocol_is_upgraded_by_version() -> None:
     table = table_of({"id": [1]})
     assert table.upgrade_protocol(1, 4) == 1
     assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, 4)
-    assert table.upgrade_protocol(1, 4) is None
+    assert table.upgrade_protocol(1, 4).version is None
     table.upgrade_protocol(3, 7)
     assert table.protocol.reader_features == ()
     assert set(table.protocol.writer_features or ()) == {
@@ -160,7 +160,7 @@ def test_a_dropped_reader_feature_is_fenced_off_by_checkpoints() -> None:
     refuses(table, InvalidArgument, r"1 file has a deletion vector.*purge\(\)",
             "drop_feature", "deletionVectors")
     table.overwrite(table.to_arrow())
-    version = table.drop_feature("deletionVectors")
+    version = int(table.drop_feature("deletionVectors"))
     assert operations(table, 6) == [
         "DROP FEATURE", "Empty Commit", "Empty Commit", "Empty Commit", "UNSET TBLPROPERTIES", "WRITE"]
     assert table.properties == {"delta.requireCheckpointProtectionBeforeVersion": str(version)}
@@ -327,7 +327,7 @@ def test_clustering_columns_are_kept_under_physical_names() -> None:
 
 def test_no_clustering_where_there_is_none() -> None:
     table = table_of({"id": [1]})
-    assert table.cluster_by(None) is None and table.version == 0
+    assert table.cluster_by(None).version is None and table.version == 0
 
 
 @pytest.mark.parametrize(("columns", "error", "match"), [

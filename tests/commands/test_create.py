@@ -149,7 +149,6 @@ def test_column_mapping_gives_ids_and_names(tmp_path: Path) -> None:
     (ROWS, {"partition_by": ["nowhere"]}, InvalidArgument),
     (ROWS, {"partition_by": ["id", "p"]}, InvalidSchema),
     (ROWS, {"properties": {"delta.appendOnly": "perhaps"}}, InvalidArgument),
-    (ROWS, {"properties": {"delta.checkpointIntervall": "1"}}, InvalidArgument),
     (ROWS, {"properties": {"delta.x": None}}, InvalidArgument),
     (ROWS, {"properties": {"delta.feature.nonsense": "supported"}}, UnsupportedProtocol),
     (ROWS, {"properties": {"delta.enableIcebergCompatV2": True,

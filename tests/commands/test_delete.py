@@ -13,6 +13,7 @@ import pytest
 
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile
 from deltanb.commands import engine as engines
+from deltanb.commands.result import CommandResult
 from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
@@ -375,7 +376,7 @@ def test_a_delete_beside_a_blind_append_to_where_it_reads() -> None:
     table = six_rows(store)
     done = side_by_side(store, lambda: table.delete("p = 'a'"),
                         lambda: table.append({"id": [7], "p": ["a"], "x": [7.0]}))
-    assert isinstance(done[1], int)
+    assert isinstance(done[1], CommandResult)
     if isinstance(done[0], Exception):
         assert isinstance(done[0], ConcurrentAppendException) and ids(table) == [1, 2, 3, 4, 5, 6, 7]
     else:

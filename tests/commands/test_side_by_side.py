@@ -85,5 +85,5 @@ def test_one_batch_of_two_writers_is_written_once() -> None:
     done = side_by_side(store, write, write)
     lost = [result for result in done if isinstance(result, Exception)]
     assert len(lost) == 1 and isinstance(lost[0], ConcurrentTransactionException)
-    assert write() is None, "the one that lost finds the batch written and skips it"
+    assert write().version is None, "the one that lost finds the batch written and skips it"
     assert [row[0] for row in values(table)].count(7) == 1

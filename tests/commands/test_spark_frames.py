@@ -25,7 +25,7 @@ def test_create_append_overwrite(tmp_path: Path, spark: Any) -> None:
     frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, p string")
     table = create(tmp_path / "t", frame, partition_by="p")
     assert table.append(frame, txn=("app", 1)) == 1
-    assert table.append(frame, txn=("app", 1)) is None
+    assert table.append(frame, txn=("app", 1)).version is None
     table.overwrite(spark.createDataFrame([(9, "a")], "id long, p string"), where="p = 'a'")
     assert rows(table) == [{"id": 2, "p": "b"}, {"id": 2, "p": "b"}, {"id": 9, "p": "a"}]
     schema_only = create(tmp_path / "s", frame.schema)

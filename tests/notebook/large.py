@@ -246,7 +246,8 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "ChangeFeed": feed,
         "TableDiff": lambda: snapshot - table.as_of(0).snapshot,
         "TimeTravel": lambda: travel, "TimeFrame": lambda: travel.frame, "Versions": table.versions,
-        "VacuumResult": lambda: VacuumResult("orders", vacuumed, TIME, 9, 3),
+        "VacuumResult": lambda: VacuumResult(
+            "VACUUM", 9, "arrow", table="orders", files=vacuumed, cutoff=TIME, num_folders=3),
         "CommandResult": lambda: CommandResult("OPTIMIZE", 7, "arrow", metrics),
         "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),
         "LockManager": lambda: manager, "Transaction": lambda: locked,

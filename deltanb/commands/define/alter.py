@@ -4,8 +4,8 @@ What lives here: :func:`commit_metadata` (with the check that the table can stil
 :func:`dependents`.
 What it does not know: any one of the commands (``alter_columns``, ``alter_properties``, …).
 
-An ALTER changes the log alone and reads no data file (ADD CONSTRAINT does); it returns the version that
-it committed. Two of them at once cannot both commit: the second raises ``MetadataChangedException``.
+An ALTER changes the log alone and reads no data file (ADD CONSTRAINT does). Two of them at once cannot both
+commit: the second raises ``MetadataChangedException``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from deltanb.actions import Action, Metadata, Protocol
+from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.schema.ddl import GENERATION_EXPRESSION, quoted
 from deltanb.schema.paths import walk
@@ -36,8 +37,8 @@ CHECK_PREFIX = "delta.constraints."
 def commit_metadata(
     txn: OptimisticTransaction, metadata: Metadata, operation: Operation,
     actions: Iterable[Action] = (),
-) -> int:
-    """Commit new metadata, with the protocol that it needs; returns the version.
+) -> CommandResult:
+    """Commit new metadata, with the protocol that it needs.
 
     Raises:
         InvalidSchema, InvalidArgument: not metadata a table may have.
@@ -46,7 +47,7 @@ def commit_metadata(
     """
     txn.update_metadata(metadata)
     refuse_unwritable(txn, txn.metadata, txn.protocol)
-    return txn.commit(actions, operation)
+    return CommandResult.of(operation, txn.commit(actions, operation))
 
 
 def refuse_unwritable(txn: OptimisticTransaction, metadata: Metadata, protocol: Protocol) -> None:

@@ -14,6 +14,7 @@ from deltanb.actions import DomainMetadata
 from deltanb.commands.begin import begin
 from deltanb.commands.define.alter import refuse_unwritable
 from deltanb.commands.define.clustering import logical_columns
+from deltanb.commands.result import CommandResult
 from deltanb.data.statistics import indexed_leaves
 from deltanb.errors import InvalidArgument
 from deltanb.schema.column_mapping import mode_of, physical_name
@@ -34,14 +35,14 @@ MAX_COLUMNS = 4  # Delta's limit: with more, no column is clustered well
 
 
 @active.command
-def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> int | None:
+def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> CommandResult:
     """Set the columns that OPTIMIZE clusters the table by; files are laid out anew by OPTIMIZE only.
 
     Args:
         columns: at most four paths (``a.b`` reaches into structs); None or empty for none.
 
     Returns:
-        The version committed; None where there was no clustering to end.
+        The version committed in its ``version``; None there if there was no clustering to end.
 
     Raises:
         InvalidArgument: the table is partitioned; a column that cannot be clustered by, or has no
@@ -50,7 +51,7 @@ def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> int | None
 
     >>> import deltanb as dn
     >>> table = dn.create("flights", {"month": [1, 2], "carrier": ["UA", "AA"]})
-    >>> table.cluster_by(["carrier"])
+    >>> table.cluster_by(["carrier"]).version
     1
     >>> table.snapshot.domain_metadata["delta.clustering"].configuration
     '{"clusteringColumns":[["carrier"]]}'
@@ -59,7 +60,7 @@ def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> int | None
     txn = begin(log)
     clustered = supports(txn.protocol, FEATURE)
     if not named and not clustered:
-        return None
+        return CommandResult("CLUSTER BY", None, "log")
     if txn.metadata.partition_columns:
         raise InvalidArgument(
             f"table {txn.table} is partitioned by {', '.join(txn.metadata.partition_columns)}; a table is "
@@ -83,9 +84,10 @@ def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> int | None
     before = logical_columns(txn.snapshot)
     domain = DomainMetadata(CLUSTERING_DOMAIN, json.dumps(
         {"clusteringColumns": [list(path) for path in physical]}, separators=(",", ":")))
-    return txn.commit([domain], Operation("CLUSTER BY", {
+    operation = Operation("CLUSTER BY", {
         "oldClusteringColumns": ",".join(quoted(path) for path in before),
-        "newClusteringColumns": ",".join(quoted(path) for path in paths)}))
+        "newClusteringColumns": ",".join(quoted(path) for path in paths)})
+    return CommandResult.of(operation, txn.commit([domain], operation))
 
 
 def _physical_path(txn: OptimisticTransaction, path: Sequence[str]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from deltanb.commands.begin import begin
 from deltanb.commands.define import evolution
 from deltanb.commands.define.alter import commit_metadata, refuse_dependents
 from deltanb.commands.define.clustering import logical_columns
+from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument, InvalidSchema
 from deltanb.schema import properties
 from deltanb.schema import widening as type_widening
@@ -52,7 +53,7 @@ _VALUES = (CURRENT_DEFAULT, GENERATION_EXPRESSION, "delta.identity.")
 
 
 @active.command
-def add_columns(log: DeltaLog, columns: Any) -> int:
+def add_columns(log: DeltaLog, columns: Any) -> CommandResult:
     """Add columns, or fields of structs; rows written before have NULL there.
 
     Args:
@@ -163,7 +164,7 @@ def _plain(field: StructField) -> StructField:
 # --- rename and drop ------------------------------------------------------------------------------
 
 @active.command
-def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> int:
+def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> CommandResult:
     """Rename a column or a nested field; the files keep the old name, which only the log knows then.
 
     Args:
@@ -203,7 +204,7 @@ def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> in
 @active.command
 def drop_columns(
     log: DeltaLog, names: str | Sequence[str], if_exists: bool = False
-) -> int | None:
+) -> CommandResult:
     """Drop columns or nested fields; older versions still show them, files are not rewritten.
 
     Args:
@@ -211,7 +212,7 @@ def drop_columns(
         if_exists: leave out those that are not there.
 
     Returns:
-        The version committed; None if ``if_exists`` left nothing to drop.
+        The version committed in its ``version``; None there if ``if_exists`` left nothing to drop.
 
     Raises:
         InvalidArgument: the table does not map columns; a partition or clustering column; a constraint
@@ -229,7 +230,7 @@ def drop_columns(
     if not paths:
         if not if_exists:
             raise InvalidArgument("drop_columns: no column is named")
-        return None
+        return CommandResult("DROP COLUMNS", None, "log")
     metadata = txn.metadata
     schema = metadata.schema
     clustered = logical_columns(txn.snapshot)
@@ -292,7 +293,7 @@ def change_column(
     position: str | None = None,
     default: str | None = None,
     drop_default: bool = False,
-) -> int:
+) -> CommandResult:
     """Change a column, a nested field, or the element, key or value of an array or map.
 
     Args:

@@ -12,6 +12,7 @@ from deltanb.actions import Metadata
 from deltanb.commands.begin import begin
 from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
 from deltanb.commands.engine import announce_spark, named, refuse_unknown_functions
+from deltanb.commands.result import CommandResult
 from deltanb.errors import (
     ConstraintViolation,
     InvalidArgument,
@@ -36,7 +37,7 @@ RESERVED = "__char_varchar_string_length_check__"
 @active.command
 def add_constraint(
     log: DeltaLog, name: str, expression: str, engine: str | None = None
-) -> int:
+) -> CommandResult:
     """Add a CHECK constraint after every row that is there was found to satisfy it.
 
     Only files that may hold a violating row are read: those that partition values or statistics clear
@@ -79,7 +80,7 @@ def add_constraint(
 
 
 @active.command
-def drop_constraint(log: DeltaLog, name: str, if_exists: bool = False) -> int:
+def drop_constraint(log: DeltaLog, name: str, if_exists: bool = False) -> CommandResult:
     """Take a CHECK constraint away.
 
     Args:

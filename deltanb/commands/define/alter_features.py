@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from deltanb.actions import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Metadata
 from deltanb.commands.begin import begin
 from deltanb.commands.define.row_tracking import commit_protocol
+from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.formatting import did_you_mean
 from deltanb.schema.features import FEATURES
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 
 
 @active.command
-def add_feature(log: DeltaLog, names: str | Sequence[str]) -> int | None:
+def add_feature(log: DeltaLog, names: str | Sequence[str]) -> CommandResult:
     """Add table features to the protocol, with those they require; properties switch some of them on.
 
     Args:
         names: e.g. ``"vacuumProtocolCheck"``, in any case.
 
     Returns:
-        The version committed; None where the table has them all.
+        The version committed in its ``version``; None there if the table has them all.
 
     Raises:
         UnsupportedProtocol: a feature that this library does not know, or cannot write with.
@@ -40,7 +41,7 @@ def add_feature(log: DeltaLog, names: str | Sequence[str]) -> int | None:
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"]})
-    >>> table.add_feature("domainMetadata")
+    >>> table.add_feature("domainMetadata").version
     1
     >>> table.protocol.writer_features
     ('appendOnly', 'invariants', 'domainMetadata')
@@ -56,12 +57,12 @@ def add_feature(log: DeltaLog, names: str | Sequence[str]) -> int | None:
         **txn.metadata.configuration,
         **{f"{FEATURE_PREFIX}{name}": "supported" for name in wanted}}))
     if raised is txn.protocol:
-        return None
+        return CommandResult("UPGRADE PROTOCOL", None, "log")
     return commit_protocol(txn, raised)
 
 
 @active.command
-def upgrade_protocol(log: DeltaLog, reader_version: int, writer_version: int) -> int | None:
+def upgrade_protocol(log: DeltaLog, reader_version: int, writer_version: int) -> CommandResult:
     """Raise the protocol's versions; at writer version 7 the features that older ones imply are listed.
 
     Args:
@@ -69,7 +70,7 @@ def upgrade_protocol(log: DeltaLog, reader_version: int, writer_version: int) ->
         writer_version: 1 to 7; 7 where the reader version is 3.
 
     Returns:
-        The version committed; None where the table has these versions.
+        The version committed in its ``version``; None there if the table has these versions.
 
     Raises:
         InvalidArgument: no such versions, or lower ones than the table has.
@@ -93,7 +94,7 @@ def upgrade_protocol(log: DeltaLog, reader_version: int, writer_version: int) ->
     raised = upgraded(old, Metadata(txn.metadata.id, txn.metadata.schema_string, configuration={
         READER_VERSION_KEY: str(reader_version), WRITER_VERSION_KEY: str(writer_version)}))
     if raised is old:
-        return None
+        return CommandResult("UPGRADE PROTOCOL", None, "log")
     return commit_protocol(txn, raised)
 
 

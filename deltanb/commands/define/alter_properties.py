@@ -15,6 +15,7 @@ from deltanb.actions import Metadata
 from deltanb.commands.begin import begin
 from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
 from deltanb.commands.define.row_tracking import backfill
+from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.paths import walk
@@ -47,7 +48,7 @@ _ELSEWHERE = {
 
 
 @active.command
-def set_properties(log: DeltaLog, values: Mapping[str, Any]) -> int:
+def set_properties(log: DeltaLog, values: Mapping[str, Any]) -> CommandResult:
     """Set table properties; ``delta.`` names in any case.
 
     The protocol is raised where a property needs it. ``delta.columnMapping.mode`` goes from none to name
@@ -59,7 +60,7 @@ def set_properties(log: DeltaLog, values: Mapping[str, Any]) -> int:
         values: name to value; values are text, numbers or bools.
 
     Returns:
-        The version that holds the properties.
+        With the version that holds the properties.
 
     Raises:
         InvalidArgument: a value that the property does not take, or a property that is not set this way.
@@ -67,7 +68,7 @@ def set_properties(log: DeltaLog, values: Mapping[str, Any]) -> int:
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"]})
-    >>> table.set_properties({"delta.checkpointInterval": 20, "comment": "all of them"})
+    >>> table.set_properties({"delta.checkpointInterval": 20, "comment": "all of them"}).version
     1
     >>> table.properties, table.metadata.description
     ({'delta.checkpointInterval': '20'}, 'all of them')
@@ -150,7 +151,7 @@ def _check_row_tracking(configuration: Mapping[str, str], table: str) -> None:
 @active.command
 def unset_properties(
     log: DeltaLog, names: str | Sequence[str], if_exists: bool = False
-) -> int:
+) -> CommandResult:
     """Take table properties away; their defaults hold again.
 
     Args:
@@ -189,16 +190,16 @@ def unset_properties(
 
 
 @active.command
-def set_description(log: DeltaLog, description: str | None) -> int:
-    """Say what the table is; None takes the description away. Returns the version committed."""
+def set_description(log: DeltaLog, description: str | None) -> CommandResult:
+    """Say what the table is; None takes the description away."""
     if description is None:
         return unset_properties(log, COMMENT, if_exists=True)
     return set_properties(log, {COMMENT: description})
 
 
 @active.command
-def set_name(log: DeltaLog, name: str | None) -> int:
-    """Name the table in its metadata; the path stays. Returns the version committed.
+def set_name(log: DeltaLog, name: str | None) -> CommandResult:
+    """Name the table in its metadata; the path stays.
 
     Raises:
         InvalidArgument: no text.

@@ -30,6 +30,7 @@ from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
 from deltanb.commands.define.alter_features import feature_name
 from deltanb.commands.define.alter_properties import set_properties, unset_properties
 from deltanb.commands.define.row_tracking import has_ids, unbackfill
+from deltanb.commands.result import CommandResult
 from deltanb.data.conform import Place, compile_conversion, find_field
 from deltanb.errors import FeatureDropConflict, IllegalStateError, InvalidArgument
 from deltanb.log import cleanup
@@ -64,7 +65,7 @@ _ROW_TRACKING = ("delta.enableRowTracking", "delta.rowTrackingSuspended")
 
 
 @active.command
-def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> int:
+def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> CommandResult:
     """Take a table feature out of the protocol, after its traces in the newest version.
 
     Properties that switch it on are unset first, in commits of their own. A feature that readers must know
@@ -90,7 +91,7 @@ def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> in
     >>> table = dn.create("ducks", {"name": ["Donald"]},
     ...     properties={"delta.feature.domainMetadata": "supported"})
     >>> table.drop_feature("domainMetadata")
-    1
+    <CommandResult DROP FEATURE, ✓ committed v1, in the log alone>
     >>> table.protocol.writer_features is None
     True
     """
@@ -119,15 +120,15 @@ def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> in
     elif protects:
         for _ in range(BARRIER_CHECKPOINTS):
             _checkpointed_commit(log)
-    version = _downgrade(log, feature, removable, truncate_history)
+    done = _downgrade(log, feature, removable, truncate_history)
     if protects and not truncate_history:
-        log.checkpoint(version)
-    return version
+        log.checkpoint(done.version)
+    return done
 
 
 def _downgrade(
     log: DeltaLog, feature: str, removable: _Removable, truncate_history: bool
-) -> int:
+) -> CommandResult:
     txn = begin(log)
     if not removable.is_clean(txn.snapshot):
         raise FeatureDropConflict(

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from deltanb.actions import AddFile, Metadata
 from deltanb.commands.begin import begin
 from deltanb.commands.define.alter import refuse_unwritable
+from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument, RowIdAssignmentWithoutStats
 from deltanb.schema.protocol import supports, upgraded
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL, Operation
@@ -96,7 +97,7 @@ def _lacks_ids(txn: OptimisticTransaction) -> bool:
     return any(ids[name].null_count for name in _COLUMNS)
 
 
-def commit_protocol(txn: OptimisticTransaction, protocol: Protocol) -> int:
+def commit_protocol(txn: OptimisticTransaction, protocol: Protocol) -> CommandResult:
     """Commit a raised protocol alone (UPGRADE PROTOCOL)."""
     refuse_unwritable(txn, txn.metadata, protocol)
     txn.update_protocol(protocol)
@@ -106,8 +107,9 @@ def commit_protocol(txn: OptimisticTransaction, protocol: Protocol) -> int:
         "readerFeatures": _listed(protocol.reader_features),
         "writerFeatures": _listed(protocol.writer_features),
     }
-    return txn.commit([], Operation("UPGRADE PROTOCOL", {
-        "newProtocol": {key: value for key, value in shown.items() if value is not None}}))
+    operation = Operation("UPGRADE PROTOCOL", {
+        "newProtocol": {key: value for key, value in shown.items() if value is not None}})
+    return CommandResult.of(operation, txn.commit([], operation))
 
 
 def _listed(names: tuple[str, ...] | None) -> list[str] | None:

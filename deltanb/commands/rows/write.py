@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.actions import Action, AddCDCFile, AddFile, RemoveFile, SetTransaction
 from deltanb.commands.begin import begin, refuse_append_only
 from deltanb.commands.define import evolution
+from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.data import inputs
 from deltanb.data.constraints import Check, Within
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 logger = get_logger(__name__)
+T = TypeVar("T")
 
 
 @active.command
@@ -45,7 +47,7 @@ def append(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
-) -> int | None:
+) -> CommandResult:
     """Add rows to a table.
 
     Args:
@@ -58,8 +60,8 @@ def append(
         target_file_size: bytes at which a data file is ended.
 
     Returns:
-        The version committed, or the one read where there was nothing to commit: no row, no new column, no
-        ``txn``. None if ``txn`` says that the write has been done.
+        What was written. Its ``version`` is None where nothing was committed: no row came and no new column,
+        or ``txn`` says that the write has been done.
 
     Raises:
         TableNotFound: there is no table.
@@ -84,7 +86,7 @@ def overwrite(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
-) -> int | None:
+) -> CommandResult:
     """Replace rows of a table: all of them, those of a condition, or those of some partitions.
 
     Args:
@@ -153,17 +155,17 @@ class _Plan:
         return self.partition_overwrite == "dynamic"
 
 
-def _run(log: DeltaLog, data: Any, plan: _Plan) -> int | None:
+def _run(log: DeltaLog, data: Any, plan: _Plan) -> CommandResult:
     txn = begin(log, None)  # the metadata may change first
     if plan.txn is not None and txn.txn_version(plan.txn[0]) >= plan.txn[1]:
         logger.info("Skipping write: application %s has written version %d to %s", *plan.txn, log.path)
-        return None
+        return CommandResult("WRITE", None, "log")
     if not inputs.is_spark(data):
         data = inputs.source(data)
     return commit_or_discard(txn, lambda: _write(txn, data, plan))
 
 
-def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], int]) -> int:
+def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], T]) -> T:
     """Run the writing part of a command; when it fails, its files are removed.
 
     Only where nobody knows whether the commit landed the files stay: they may belong to the table.
@@ -179,7 +181,7 @@ def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], int]) -> in
         raise
 
 
-def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
+def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> CommandResult:
     _evolve(txn, data, plan)
     check_writable(txn.protocol, txn.metadata, txn.table)
     refuse_explicit(_columns(data), txn.metadata, txn.protocol)
@@ -192,8 +194,9 @@ def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> int:
     actions: list[Action] = [*change.added, *change.removed, *marked, *change.changes]
     if plan.txn is not None:
         actions.insert(0, SetTransaction(*plan.txn, last_updated=options.clock()))
-    version = txn.commit_if_needed(actions, _operation(txn, plan, change))
-    return txn.read_version if version is None else version
+    operation = _operation(txn, plan, change)
+    version = txn.commit_if_needed(actions, operation)
+    return CommandResult.of(operation, version, "spark" if inputs.is_spark(data) else "arrow")
 
 
 def _columns(data: Any) -> list[str]:

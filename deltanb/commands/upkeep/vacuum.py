@@ -33,10 +33,10 @@ from deltanb.actions import (
     RemoveFile,
 )
 from deltanb.commands.begin import begin
+from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.leftovers import folders_of_leftovers, leftovers
 from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS
 from deltanb.data.deletion_vectors import relative_path
-from deltanb.display import Displayable
 from deltanb.errors import (
     DeltaConcurrentModificationException,
     IllegalStateError,
@@ -65,8 +65,8 @@ CHANGE_FOLDER = "_change_data"
 FILES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
 
 
-@dataclass(frozen=True, repr=False)
-class VacuumResult(Displayable):
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class VacuumResult(CommandResult):
     """What a vacuum deleted, or would delete.
 
     ``files`` has a row a file: its ``path`` below the table, ``size`` in bytes, ``modification_time`` in
@@ -77,7 +77,6 @@ class VacuumResult(Displayable):
     table: str
     files: pa.Table
     cutoff: int
-    version: int | None = None
     num_folders: int = 0
 
     @property
@@ -147,7 +146,7 @@ def vacuum(
         folders = folders_of_leftovers(log.store, cutoff)
     doomed = [status for status in found if status.name not in needed]
     if dry_run:
-        return VacuumResult(txn.table, _table(doomed), cutoff)
+        return VacuumResult("VACUUM", None, "arrow", table=txn.table, files=_table(doomed), cutoff=cutoff)
     folders += _old_folders(snapshot, needed)
     parameters = {"retentionCheckEnabled": check, "defaultRetentionMillis": kept}
     if retention_hours is not None:
@@ -173,7 +172,8 @@ def vacuum(
         note = {"latestCommitVersionOutsideOfRetentionWindow": needed.oldest_version}
         log.store.put(LAST_VACUUM, json.dumps(note, separators=(",", ":")).encode())
     version = _end(log, "COMPLETED", end)
-    return VacuumResult(txn.table, _table(doomed), cutoff, version, removed)
+    return VacuumResult("VACUUM", version, "arrow", end, table=txn.table, files=_table(doomed),
+                        cutoff=cutoff, num_folders=removed)
 
 
 def _end(log: DeltaLog, status: str, metrics: dict[str, int]) -> int:

@@ -13,7 +13,10 @@ from deltanb.notebook.views.model import Inline, Section, Span, Table, View, cod
 
 ENGINES = {"arrow": "in the process", "spark": "on Spark", "log": "in the log alone"}
 TIME = "TimeMs"  # how a metric of milliseconds ends
-NOTHING = {"RESTORE": "the table is like that already"}
+NOTHING = {
+    "RESTORE": "the table is like that already",
+    "WRITE": "no row came, or the table has this write already",
+}
 SIZES = ("Bytes", "Size", "sizeOf")  # what the name of a metric of bytes holds
 
 
@@ -31,7 +34,7 @@ def view(result: Any) -> View:
     counts = {name: value for name, value in result.metrics.items() if name not in times}
     some = {name: value for name, value in counts.items() if value}
     summary = muted(f"{len(some)} of {len(counts)} are not 0" if some else "nothing was counted")
-    sections = [Section("Metrics", summary, _table(some), is_open=True, text_rows=True)]
+    sections = [Section("Metrics", summary, _table(some), is_open=True, text_rows=True)] if counts else []
     if times:
         took = code(units.pairs((name, measure(name, ms)) for name, ms in times.items()))
         sections.append(Section("Took", took, _table(times), is_detail=True))
