@@ -88,3 +88,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*_OFFERED, *(name for name in globals() if name.startswith("__"))})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext deltanb``: queries in cells, by ``%%sql``."""
+    importlib.import_module("deltanb.notebook.magic").load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext deltanb``."""
+    importlib.import_module("deltanb.notebook.magic").unload(shell)

@@ -19,6 +19,7 @@
     │   ├── IdempotencyKeyReused          one key with two requests
     │   ├── InvalidAction                 JSON or value that is not an action
     │   ├── InvalidPredicate              syntax, or a column that is not there
+    │   ├── InvalidQuery                  a query of %%sql that is none, or that the engine refuses
     │   ├── UnsupportedPredicate          valid SQL outside the subset that runs in the process
     │   └── BadRequest                    a request to a catalog is malformed: which field
     ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
@@ -232,6 +233,10 @@ class InvalidAction(InvalidArgument):
 
 class InvalidPredicate(InvalidArgument):
     """A predicate cannot be parsed, or names a column the table does not have (``.predicate``)."""
+
+
+class InvalidQuery(InvalidArgument):
+    """A query cannot be understood, or its engine refuses it (``.query``)."""
 
 
 class UnsupportedPredicate(InvalidArgument):

@@ -103,7 +103,7 @@ class ReadableTable(Displayable):
         where, limit = self._condition(where), _row_limit(limit)
         snapshot, files = self._files(where)
         scan = self._run_here(lambda: plan(snapshot, columns, where))
-        batches = _lazily(lambda: stream(scan, files(), limit))
+        batches = lazily(lambda: stream(scan, files(), limit))
         return pa.RecordBatchReader.from_batches(scan.schema, batches)
 
     def to_pandas(
@@ -251,7 +251,7 @@ def _row_limit(limit: int | None) -> int | None:
     return index(limit)
 
 
-def _lazily(
+def lazily(
     begin: Callable[[], Generator[pa.RecordBatch, None, None]]
 ) -> Generator[pa.RecordBatch, None, None]:
     """A stream that begins when its first batch is asked for, under the settings of who asked for the stream:

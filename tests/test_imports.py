@@ -77,7 +77,7 @@ ROOMS = (
     ("commands",),
     ("reading", "table", "table_transaction", "entry", "locked_rows", "locked_table"),
     ("catalog",),
-    ("observe",),
+    ("observe", "query"),
     ("notebook",),
     ("cli", "examples", "testing", ""),
 )

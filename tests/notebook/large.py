@@ -25,6 +25,7 @@ from deltanb.locks import Cycle, LockManager, Transaction, Wait
 from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
+from deltanb.query.result import QueryResult
 from deltanb.table import DeltaTable
 from deltanb.testing import TableBuilder
 from deltanb.transaction.operations import Operation
@@ -142,7 +143,8 @@ KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
     "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
-    "ChangeFeed", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult", "CommandResult",
+    "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
+    "CommandResult",
     "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
@@ -228,6 +230,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     assert len(wide.column_names) == 1000
     scanned = explain(snapshot, "day < 15 AND id > 9 AND " + " AND ".join(
         f"qty NOT IN ({', '.join(map(str, range(at, at + 100)))})" for at in range(100)))
+    wide_rows = pa.table({f"c{at}": ["x" * 400] * 1000 for at in range(100)})
     grid = progress.begun("txn", {f"shop.t{at:06}": "WRITE" for at in range(1000)})
     made: dict[str, Callable[[], Any]] = {
         "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
@@ -244,6 +247,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Explanation": lambda: dn.explain_conflict(reader),
         "ScanExplanation": lambda: scanned,
         "ChangeFeed": feed,
+        "QueryResult": lambda: QueryResult("SELECT", wide_rows, (scanned,) * 100, ("part",) * 100),
         "TableDiff": lambda: snapshot - table.as_of(0).snapshot,
         "TimeTravel": lambda: travel, "TimeFrame": lambda: travel.frame, "Versions": table.versions,
         "VacuumResult": lambda: VacuumResult(

@@ -1,7 +1,7 @@
 """The files of a scan drawn: a bar for each step, as long as what it left, paler for what it spared.
 
-What lives here: the HTML of a view with :class:`~deltanb.notebook.views.scan.Bars` among its sections. As
-text it is drawn like any other view.
+What lives here: the HTML of a view that has counts (:class:`~deltanb.notebook.views.scan.Bars`) or scans to
+unfold (:class:`~deltanb.notebook.views.query.Scanned`) among its sections. As text it is drawn like others.
 What it does not know: what is said of a scan (``views/scan``).
 """
 
@@ -13,6 +13,7 @@ from deltanb import formatting as units
 from deltanb.notebook.drawing import html
 from deltanb.notebook.drawing.html import Markup, tag
 from deltanb.notebook.views.model import Section, View
+from deltanb.notebook.views.query import Scanned
 from deltanb.notebook.views.scan import Bar, Bars
 
 SHEET = "scan.css"
@@ -32,7 +33,16 @@ def body(view: View, share: float) -> Markup:
 
 def sections(found: Iterable[Section], share: float) -> Markup:
     """Sections one after the other, bars drawn where there are some."""
-    return html.join([_drawn(one) if isinstance(one, Bars) else html.sections([one], share) for one in found])
+    return html.join([_section(one, share) for one in found])
+
+
+def _section(section: Section, share: float) -> Markup:
+    if isinstance(section, Bars):
+        return _drawn(section)
+    if isinstance(section, Scanned) and share > 0:
+        title = tag("summary", tag("span", section.heading, cls="dnb-head"), html.inline(section.summary))
+        return html.part(tag("details", title, tag("div", sections(section.parts, share), cls="dnb-inner")))
+    return html.sections([section], share)
 
 
 def _drawn(section: Bars) -> Markup:

@@ -1,0 +1,137 @@
+"""``%sql`` and ``%%sql``: queries in a notebook's cells, over tables that are named by variables or paths.
+
+What lives here: :class:`SqlMagic`, its options, and what ``%load_ext deltanb`` does.
+What it does not know: how a query runs (``query/run``), how its result looks (``views/query``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from keyword import iskeyword
+from typing import Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+
+from deltanb.errors import InvalidArgument
+from deltanb.formatting import did_you_mean
+
+USAGE = "%%sql [--spark] [-o NAME] [-q] on the first line, below it one query"
+_GIVEN = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")
+_OPTION = re.compile(r"\s*(--?[A-Za-z][\w-]*)(?:=(\S*))?(?=\s|$)")
+_NAME = re.compile(r"\s*(\S+)")
+NAMES = {"-o": "output", "--output": "output", "-q": "quiet", "--quiet": "quiet", "--spark": "spark",
+         "--duckdb": "duckdb"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a cell asks for."""
+
+    sql: str
+    spark: bool = False
+    output: str | None = None
+    quiet: bool = False
+
+
+@magics_class
+class SqlMagic(Magics):
+    """The two magics of one name."""
+
+    @no_var_expand
+    @line_cell_magic
+    def sql(self, line: str, cell: str | None = None) -> Any:
+        """Ask Delta tables in SQL: `%sql SELECT …` on a line, `%%sql` for a cell.
+
+        A table is the name of a variable that holds one (`FROM flights`), or a path (`FROM 'lake/flights'`,
+        ``FROM delta.`lake/flights` ``). A past version is `FROM flights VERSION AS OF 3` or
+        `FROM flights TIMESTAMP AS OF '2026-03-01'`. Data frames and Arrow tables in variables can
+        be joined, and `$name` is the value of a variable (`:name` with Spark).
+
+        DuckDB runs the query. Files that cannot hold what WHERE asks of a table are not opened; the result
+        says how many, and why.
+
+            --spark           ask Spark; a local session is begun if there is none
+            -o, --output NAME keep the result in a variable, too; `NAME << SELECT …` does and shows nothing
+            -q, --quiet       show nothing
+
+        The result has `.to_pandas()`, `.to_arrow()`, `.scans`, and can be asked by a later query.
+        """
+        wanted = parse(line, cell)
+        result = _engine(wanted.spark)(wanted.sql, self.shell.user_ns)
+        if wanted.output is not None:
+            self.shell.user_ns[wanted.output] = result
+        return None if wanted.quiet else result
+
+
+def parse(line: str, cell: str | None = None) -> Wanted:
+    """The options at the beginning of a line, and the query behind them or below it.
+
+    >>> parse("--spark -o found", "SELECT 1")
+    Wanted(sql='SELECT 1', spark=True, output='found', quiet=False)
+    >>> parse("found << SELECT 1")
+    Wanted(sql='SELECT 1', spark=False, output='found', quiet=True)
+
+    Raises:
+        InvalidArgument: an option that there is not, or no query.
+    """
+    found: dict[str, Any] = {}
+    given = _GIVEN.match(line)
+    while given is None and (option := _OPTION.match(line)) is not None:
+        line = line[option.end():]
+        name, value = _known(option[1]), option[2]
+        if name == "output" and value is None:
+            word = _NAME.match(line)
+            value, line = (word[1], line[word.end():]) if word else ("", line)
+        elif name != "output" and value is not None:
+            raise InvalidArgument(f"{option[1]} takes no value, found {value!r}")
+        found[name] = _variable(value) if name == "output" else True
+        given = _GIVEN.match(line)
+    if given is not None:
+        found.update(output=_variable(given[1]), quiet=True)
+        line = line[given.end():]
+    if found.pop("duckdb", False) and found.get("spark"):
+        raise InvalidArgument("--spark or --duckdb, not both: one engine runs a query")
+    sql = "\n".join(part for part in (line, cell or "") if part.strip()).strip()
+    if not sql:
+        raise InvalidArgument(f"there is no query: {USAGE}")
+    return Wanted(sql, **found)
+
+
+def _known(option: str) -> str:
+    if option not in NAMES:
+        hint, _ = did_you_mean(option, NAMES, "options")
+        raise InvalidArgument(f"%%sql has no option {option}; {hint}")
+    return NAMES[option]
+
+
+def _variable(name: str) -> str:
+    if not name.isidentifier() or iskeyword(name):
+        raise InvalidArgument(f"-o takes the name of a variable, found {name!r}")
+    return name
+
+
+def _engine(spark: bool) -> Callable[[str, dict[str, Any]], Any]:
+    from deltanb.query.run import run
+
+    if spark:
+        from deltanb.query.on_spark import SPARK
+
+        return lambda sql, namespace: run(sql, namespace, SPARK)
+    from deltanb.query.duck import DUCKDB
+
+    return lambda sql, namespace: run(sql, namespace, DUCKDB)
+
+
+def load(shell: Any) -> None:
+    """Give a shell the magics: what ``%load_ext deltanb`` does."""
+    shell.register_magics(SqlMagic)
+
+
+def unload(shell: Any) -> None:
+    """Take them away again: what ``%unload_ext deltanb`` does."""
+    for kind in ("line", "cell"):
+        magics = shell.magics_manager.magics[kind]
+        if isinstance(getattr(magics.get("sql"), "__self__", None), SqlMagic):
+            del magics["sql"]

@@ -1,0 +1,72 @@
+"""The result of a query: its first rows, and for each table which files were opened and why not the others.
+
+What lives here: the view of ``QueryResult``, and :class:`Scanned`, a section that unfolds to a scan.
+What it does not know: engines, SQL; nothing is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deltanb import formatting as units
+from deltanb.notebook.views import scan
+from deltanb.notebook.views.diff import MAX_COLUMNS, MAX_TEXT_COLUMNS, fitting, shown
+from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok
+from deltanb.options import options
+
+MAX_SCANS = 20  # tables of a query that are told of
+MAX_TEXT_ROWS = 6  # rows in the text form: a word on the files has to stand below them
+
+
+@dataclass(frozen=True)
+class Scanned(Section):
+    """A line on a table, that unfolds to which files were opened of it."""
+
+    parts: tuple[Section, ...] = ()
+
+
+def view(result: Any) -> View:
+    """The view of a :class:`~deltanb.query.result.QueryResult`."""
+    marks: list[Inline] = [units.count(len(result), "row"), result.engine]
+    if result.scans:
+        marks.append(_opened(result.opened, result.num_files, "part" if "part" in result.reads else "whole"))
+    scans = list(zip(result.scans, result.reads, strict=True))[:MAX_SCANS]
+    sections = [_rows(result.rows), *(_scan(told, read) for told, read in scans)]
+    if len(result.scans) > MAX_SCANS:
+        more = units.count(len(result.scans) - MAX_SCANS, "more table")
+        sections.append(Section("…", muted(f"{more}, in .scans")))
+    return View("Query", marks=tuple(marks), sections=tuple(sections))
+
+
+def _opened(opened: int, total: int, read: str) -> Inline:
+    most = "at most " if read == "part" and opened else ""
+    words = f"opened {most}{units.number(opened)} of {units.count(total, 'file')}"
+    return ok(f"✓ {words}") if opened < total else words
+
+
+def _rows(rows: Any) -> Section:
+    names = rows.column_names
+    first = rows.slice(0, options.max_rows).select(list(range(min(len(names), MAX_COLUMNS))))
+    columns = [column.to_pylist() for column in first.columns]
+    cells = tuple(tuple(shown(value) for value in row) for row in zip(*columns, strict=True))
+    told: list[Inline] = [f"{units.count(rows.num_rows, 'row')}, {units.count(len(names), 'column')}"]
+    if not cells:
+        return Section("Rows", [*told, muted(f": {units.fit(', '.join(names), units.MAX_COLUMNS)}")])
+    in_text = tuple(names[:MAX_TEXT_COLUMNS])
+    table = fitting(Table(tuple(names[:MAX_COLUMNS]), cells, rows.num_rows, "row", in_text))
+    if hidden := len(names) - len(table.columns):
+        told.append(muted(f", {units.number(hidden)} not shown"))
+    return Section("Rows", told, table, is_open=True, text_rows=True)
+
+
+def _scan(told: Any, read: str) -> Section:
+    if read == "none":
+        return Section(told.table, [f"v{told.version}  ", _opened(0, told.num_files, read),
+                                    muted("; the engine asked for no row")])
+    line: list[Inline] = [f"v{told.version}  ", _opened(told.opened, told.num_files, read),
+                          muted(f"; {scan.spared_words(told)}")]
+    if idle := [condition for condition in told.conditions if condition.by is None]:
+        line += [muted("; not used: "), code(idle[0].sql)]
+        line += [muted(f" and {units.number(len(idle) - 1)} more")] if idle[1:] else []
+    return Scanned(told.table, line, parts=tuple(scan.sections(told)))

@@ -1,0 +1,64 @@
+"""Queries on Spark: tables are views over the files that may hold what is asked for.
+
+What lives here: :data:`SPARK`, the engine.
+What it does not know: which files may be left out (``pushed``), how Spark reads them (``spark/read``).
+
+The session is the running one, or a local one is begun. Its views are dropped when the rows are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from deltanb.errors import InvalidPredicate, InvalidQuery
+from deltanb.query.run import Answer, Engine, Source
+
+
+def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
+    """The rows of a query.
+
+    Raises:
+        MissingDependency: there is no PySpark or no Java.
+        InvalidQuery: Spark refuses the query; its reason is in the message.
+        DeltaError: a table cannot be read.
+    """
+    session = _session()
+    from deltanb.spark.refusals import refusals
+
+    try:
+        for source in sources:
+            _frame(session, source).createOrReplaceTempView(source.name)
+        with refusals("run the query", sql):
+            frame = session.sql(sql, args=dict(values)) if values else session.sql(sql)
+            return Answer(frame.toArrow())
+    except InvalidPredicate as reason:
+        raise InvalidQuery(reason.message, query=sql) from None
+    finally:
+        for source in sources:
+            session.catalog.dropTempView(source.name)
+
+
+def _frame(session: Any, source: Source) -> Any:
+    from deltanb.spark.columns import arrow_frame
+    from deltanb.spark.read import read_table
+
+    if source.snapshot is None:
+        return arrow_frame(session, pa.table(source.rows))
+    return read_table(source.snapshot, source.files, session, columns=source.columns)
+
+
+def _session() -> Any:
+    from deltanb.spark.session import spark
+
+    return spark()
+
+
+def _is_utc() -> bool:
+    zone = _session().conf.get("spark.sql.session.timeZone")
+    return zone in ("UTC", "Etc/UTC", "GMT", "Z")
+
+
+SPARK = Engine("Spark", "spark", run, is_utc=_is_utc)

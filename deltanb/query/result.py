@@ -1,0 +1,67 @@
+"""What a query gave: its rows, and which files it opened for them.
+
+What lives here: :class:`QueryResult`.
+What it does not know: how queries run, how results are drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltanb.display import Displayable
+
+Read = Literal["whole", "part", "none"]
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from deltanb.log.skipping.explain import ScanExplanation
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class QueryResult(Displayable):
+    """The rows of a query, and a word on every Delta table that it read.
+
+    A later query may name the variable that holds it; so may everything that takes a stream of Arrow's.
+    """
+
+    sql: str
+    """The query as it was written."""
+    rows: pa.Table
+    scans: tuple[ScanExplanation, ...] = ()
+    """Which files were opened of each table, in the order in which the query names them."""
+    reads: tuple[Read, ...] = ()
+    """For each of them, whether the engine read all files that were to be opened, had enough before the last
+    (as of a LIMIT), or asked for no row at all."""
+    engine: str = "DuckDB"
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.rows.column_names)
+
+    @property
+    def num_files(self) -> int:
+        """Files of all tables together, at the versions that were read."""
+        return sum(scan.num_files for scan in self.scans)
+
+    @property
+    def opened(self) -> int:
+        """Files of them that were opened; at most so many where one was read in part."""
+        return sum(scan.opened for scan, read in zip(self.scans, self.reads, strict=True) if read != "none")
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self.rows
+
+    def to_pandas(self, **settings: Any) -> pd.DataFrame:
+        """The rows as a pandas DataFrame; settings as of ``pyarrow.Table.to_pandas``."""
+        return self.rows.to_pandas(**settings)

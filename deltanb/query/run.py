@@ -1,0 +1,146 @@
+"""A query from its text to its result.
+
+What lives here: :func:`run`: names are resolved, files left out, an engine asked, and told what it opened.
+What it does not know: notebooks; how an engine runs (``duck``, ``on_spark``).
+
+All tables of a query are read at the versions that stand when it begins. In an active transaction what is
+read is recorded, as of ``table.to_arrow``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from deltanb.errors import InvalidQuery
+from deltanb.formatting import did_you_mean
+from deltanb.log.skipping.explain import Condition, ScanExplanation, explain
+from deltanb.query.names import resolve
+from deltanb.query.pushed import Pushed, pushed
+from deltanb.query.result import QueryResult, Read
+from deltanb.query.statement import Reference, Statement
+from deltanb.reading import ReadableTable
+from deltanb.transaction import active
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltanb.log.snapshot import Snapshot
+
+PREFIX = "__deltanb_"
+"""Begins the names by which engines know the tables of a query: no user's name begins so."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows of a query: of a Delta table, the files that may hold what is asked for."""
+
+    name: str
+    """What the engine calls it."""
+    rows: Any = None
+    """Rows that are no Delta table's: anything with an Arrow stream."""
+    snapshot: Snapshot | None = None
+    files: pa.Table | None = None
+    columns: tuple[str, ...] | None = None
+    """Columns that are asked for; None for all."""
+    where: str | None = None
+    """What every row that is asked for satisfies."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an engine gives."""
+
+    rows: pa.Table
+    reads: Mapping[str, Read] = field(default_factory=dict)
+    """How much it asked for of a source, by the source's name; of others all."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who runs a query."""
+
+    name: str
+    dialect: str
+    run: Callable[[str, list[Source], Mapping[str, Any]], Answer]
+    reads_files: bool = False
+    is_utc: Callable[[], bool] = lambda: True
+
+
+def run(sql: str, namespace: Mapping[str, Any], engine: Engine) -> QueryResult:
+    """Run a query over tables that are named by variables or paths.
+
+    Args:
+        sql: one query in the engine's SQL. ``$name`` (DuckDB) or ``:name`` (Spark) stands for the value of a
+            variable.
+        namespace: the variables, by name.
+        engine: who runs it.
+
+    Raises:
+        InvalidQuery: it is no query, or the engine refuses it.
+        TableNotFound: a name stands for nothing.
+        MissingDependency: the engine is not installed.
+    """
+    statement = Statement(sql, engine.dialect)
+    found = {one: resolve(one, namespace, files=engine.reads_files) for one in statement.references}
+    values = _values(statement, namespace)
+    tables = {one: rows for one, rows in found.items() if isinstance(rows, ReadableTable)}
+    schemas = {one: table.snapshot.schema for one, table in tables.items()}
+    said = pushed(statement, schemas, values, is_utc=engine.is_utc())
+    used = statement.names_used()
+    names = {one: f"{PREFIX}{at}" for at, one in enumerate(found) if found[one] is not None}
+    sources = []
+    scans = []
+    for one, name in names.items():
+        if one in tables:
+            source = _source(name, tables[one], said.get(one, Pushed()), used)
+            sources.append(source)
+            scans.append(_told(one, source, said.get(one, Pushed())))
+        else:
+            sources.append(Source(name, found[one]))
+    answer = engine.run(statement.with_names(names), sources, values)
+    reads = tuple(answer.reads.get(name, "whole") for one, name in names.items() if one in tables)
+    return QueryResult(statement.sql, answer.rows, tuple(scans), reads, engine.name)
+
+
+def _source(name: str, table: Any, said: Pushed, used: set[str] | None) -> Source:
+    snapshot, files = active.scan(table.log, table._pinned, said.where)
+    columns = None
+    if used is not None:
+        columns = tuple(field.name for field in snapshot.schema.fields if field.name.lower() in used)
+        if not columns:  # rows are counted: by what costs least to read
+            columns = (*snapshot.partition_columns, *snapshot.schema.names)[:1]
+    return Source(name, snapshot=snapshot, files=files, columns=columns, where=said.where)
+
+
+def _told(one: Reference, source: Source, said: Pushed) -> ScanExplanation:
+    """Which files are opened, in the words of the query."""
+    assert source.snapshot is not None
+    idle = [Condition(text, None, reason=reason) for text, reason in said.not_used]
+    told = explain(source.snapshot, source.where, name=one.text if len(one.parts) == 1 else one.parts[-1],
+                   not_used=idle)
+    texts = dict(said.conditions)
+    return replace(
+        told, where=" AND ".join(texts.values()) or None,
+        conditions=tuple(replace(c, sql=texts.get(c.sql, c.sql)) for c in told.conditions),
+        spared_files=tuple(replace(file, condition=texts.get(file.condition, file.condition))
+                           for file in told.spared_files))
+
+
+def _values(statement: Statement, namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the parameters that a query has."""
+    found = {}
+    for node in statement.tree.find_all(exp.Placeholder, exp.Parameter):
+        name = node.name
+        if not name.isidentifier():
+            form = "$name" if statement.dialect == "duckdb" else ":name"
+            raise InvalidQuery(f"a parameter has the name of a variable: write {form}", query=statement.sql)
+        if name not in namespace:
+            hint, _ = did_you_mean(name, [key for key in namespace if not key.startswith("_")], "variables")
+            raise InvalidQuery(f"there is no variable {name}, which the query asks for; {hint}",
+                               query=statement.sql)
+        found[name] = namespace[name]
+    return found

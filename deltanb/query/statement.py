@@ -1,0 +1,271 @@
+"""A query as text: which tables it names, at which version, and the same text with other names for them.
+
+What lives here: :class:`Statement`. The text is cut by sqlglot, and only names of tables and what stands for
+time travel are ever changed in it: everything else reaches the engine as it was written.
+What it does not know: what a name stands for (``names``), what conditions mean (``pushed``), any engine.
+
+``FROM flights VERSION AS OF 3`` and ``TIMESTAMP AS OF '2026-03-01'`` are Spark's, and no engine is asked
+about them: the clause is read here and cut out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from deltanb.errors import InvalidQuery
+
+_TRAVEL = re.compile(r"(?:FOR )?(SYSTEM_VERSION|VERSION|SYSTEM_TIME|TIMESTAMP) AS OF")
+_WORDS = 4  # of the longest such clause
+_TYPED = ("TIMESTAMP", "DATE")
+
+
+class _DuckDB(DuckDB):
+    """DuckDB's SQL with names in backticks besides, as Delta's users write paths."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        IDENTIFIERS = ['"', "`"]  # noqa: RUF012  # as sqlglot wants it
+
+
+DIALECTS: dict[str, Any] = {"duckdb": _DuckDB, "spark": sqlglot.Dialect.get_or_raise("spark")}
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A place where a query names a table."""
+
+    node: exp.Table
+    parts: tuple[str, ...]
+    """The name, part by part."""
+    start: int
+    end: int
+    """Where it stands in the text, time travel included; both are within."""
+    moment: int | str | None = None
+    """The version or time it is to be read at."""
+
+    @property
+    def text(self) -> str:
+        """The name as a person says it."""
+        return ".".join(self.parts)
+
+    @property
+    def alias(self) -> str:
+        """What columns of it are qualified by."""
+        return str(self.node.alias or self.parts[-1])
+
+
+class Statement:
+    """One query, understood as far as its tables.
+
+    >>> sql = "SELECT * FROM flights VERSION AS OF 3 f JOIN delta.`lake/planes` USING (id)"
+    >>> found = Statement(sql, "duckdb")
+    >>> [(one.parts, one.alias, one.moment) for one in found.references]
+    [(('flights',), 'f', 3), (('delta', 'lake/planes'), 'lake/planes', None)]
+    >>> found.with_names({found.references[0]: "t0", found.references[1]: "t1"})
+    'SELECT * FROM "t0" f JOIN "t1" AS "lake/planes" USING (id)'
+
+    Raises:
+        InvalidQuery: no SQL, several statements, or one that is no query.
+    """
+
+    def __init__(self, sql: str, dialect: str) -> None:
+        self.sql = sql.strip().rstrip(";").rstrip()
+        self.dialect = dialect
+        self._parser = DIALECTS[dialect]() if isinstance(DIALECTS[dialect], type) else DIALECTS[dialect]
+        if self.sql[:7].upper() == "EXPLAIN":
+            raise InvalidQuery("the plan of a query is not shown; its card says which files it opens, and "
+                               "table.explain(where) says it of a condition", query=self.sql)
+        self.tokens = self._tokens(self.sql)
+        travels = list(_travels(self.tokens))
+        self.tree = self._tree(travels)
+        self.references = tuple(self._references(travels))
+
+    def _tokens(self, sql: str) -> list[Token]:
+        try:
+            return list(self._parser.tokenize(sql))
+        except SqlglotError as error:
+            raise _refused(sql, error) from None
+
+    def _tree(self, travels: Sequence[_Travel]) -> exp.Expression:
+        text = self.sql
+        for travel in travels:  # blanks in its place: all else keeps its position
+            text = text[:travel.start] + " " * (travel.end + 1 - travel.start) + text[travel.end + 1:]
+        try:
+            parsed = self._parser.parser().parse(self._tokens(text), text)
+        except (SqlglotError, RecursionError) as error:
+            raise _refused(self.sql, error) from None
+        trees = [tree for tree in parsed if tree is not None]
+        if len(trees) != 1:
+            what = "there is no query" if not trees else f"these are {len(trees)} statements"
+            raise InvalidQuery(f"{what}; write one SELECT", query=self.sql)
+        _check_kind(trees[0], self.sql)
+        return trees[0]
+
+    def _references(self, travels: Sequence[_Travel]) -> Iterator[Reference]:
+        left = list(travels)
+        for node in self.tree.find_all(exp.Table):
+            if not isinstance(node.this, exp.Identifier) or _is_of_with(node):
+                continue  # a function, such as range(3), or a name that the query gives itself
+            if node.args.get("version") is not None:
+                raise InvalidQuery(
+                    f"{node.name}: VERSION AS OF takes a number and TIMESTAMP AS OF a text, such as "
+                    "'2026-03-01 12:00:00'", query=self.sql)
+            spans = [part.meta for part in node.parts]
+            start, end = min(one["start"] for one in spans), max(one["end"] for one in spans)
+            behind = (one for one in left if one.start > end and not self.sql[end + 1:one.start].strip())
+            travel = next(behind, None)
+            if travel is not None:
+                left.remove(travel)
+            yield Reference(node, tuple(part.name for part in node.parts), start,
+                            end if travel is None else travel.end, None if travel is None else travel.moment)
+        if left:
+            raise InvalidQuery(
+                f"{self.sql[left[0].start:left[0].end + 1]} stands directly after the name of a table, "
+                "before its alias", query=self.sql)
+
+    def with_names(self, names: dict[Reference, str]) -> str:
+        """The text with other names for its tables; columns can be qualified as before."""
+        edits = [(one.start, one.end, self._named(one, name)) for one, name in names.items()]
+        taken = [(start, end) for start, end, _ in edits]
+        if self.dialect == "duckdb":
+            edits += [(token.start, token.end, _quoted(token.text, '"')) for token in self.tokens
+                      if token.token_type == TokenType.IDENTIFIER and self.sql[token.start] == "`"
+                      and not any(start <= token.start <= end for start, end in taken)]
+        text = self.sql
+        for start, end, new in sorted(edits, reverse=True):
+            text = text[:start] + new + text[end + 1:]
+        return text
+
+    def _named(self, one: Reference, name: str) -> str:
+        quote = '"' if self.dialect == "duckdb" else "`"
+        stands_alone = not isinstance(one.node.parent, (exp.From, exp.Join))  # as in SUMMARIZE flights
+        alias = "" if one.node.alias or stands_alone else f" AS {_quoted(one.alias, quote)}"
+        return _quoted(name, quote) + alias
+
+    def names_used(self) -> set[str] | None:
+        """Every name in the text, in lower case: no other column is asked for. None if all columns may be."""
+        for node in self.tree.walk():
+            if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+                return None
+            if isinstance(node, (exp.Pivot, exp.Describe)) or type(node).__name__ in ("Columns", "Summarize"):
+                return None
+            if isinstance(node, exp.Join) and str(node.args.get("method") or "").upper() == "NATURAL":
+                return None
+        aliases = {one.alias.lower() for one in self.references}
+        columns = {node.name.lower() for node in self.tree.find_all(exp.Column)}
+        if aliases & columns:  # SELECT t FROM t: the whole row
+            return None
+        return {node.name.lower() for node in self.tree.find_all(exp.Identifier)}
+
+
+@dataclass(frozen=True)
+class _Travel:
+    start: int
+    end: int
+    moment: int | str
+
+
+def _travels(tokens: Sequence[Token]) -> Iterator[_Travel]:
+    """``VERSION AS OF 3`` and its like, wherever they stand; some versions of sqlglot cut them into words."""
+    at = 0
+    while at < len(tokens):
+        found = _travel(tokens, at)
+        if found is None:
+            at += 1
+            continue
+        at, travel = found
+        yield travel
+
+
+def _travel(tokens: Sequence[Token], at: int) -> tuple[int, _Travel] | None:
+    words = ""
+    for last in range(at, min(at + _WORDS, len(tokens))):
+        if tokens[last].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            return None
+        words = f"{words} {tokens[last].text.upper()}".strip()
+        kind = _TRAVEL.fullmatch(words)
+        if kind is not None:
+            return _moment(tokens, at, last + 1, "VERSION" in kind[1])
+    return None
+
+
+def _moment(tokens: Sequence[Token], start: int, at: int, is_version: bool) -> tuple[int, _Travel] | None:
+    """The literal after the words; without one they are no time travel: an alias may be ``of``."""
+    if at < len(tokens) and not is_version and tokens[at].text.upper() in _TYPED:
+        at += 1
+    if at == len(tokens):
+        return None
+    token = tokens[at]
+    if token.token_type == TokenType.NUMBER or token.token_type == TokenType.STRING:
+        moment: int | str = token.text
+        if is_version and re.fullmatch(r"\d{1,18}", token.text):
+            moment = int(token.text)
+        elif is_version or token.token_type == TokenType.NUMBER:
+            return None
+        return at + 1, _Travel(tokens[start].start, token.end, moment)
+    return None
+
+
+def _check_kind(tree: exp.Expression, sql: str) -> None:
+    inner = tree
+    while isinstance(inner, exp.Subquery):
+        inner = inner.this
+    if isinstance(inner, (exp.Query, exp.Describe, exp.Pivot)) or type(inner).__name__ == "Summarize":
+        return
+    word = sql.split(None, 1)[0].upper()
+    raise InvalidQuery(
+        f"{word} is no query, and a query changes nothing: write SELECT, and change tables by their methods "
+        "(table.append(…), table.update(…), table.delete(…), table.merge(…))", query=sql)
+
+
+def _is_of_with(node: exp.Table) -> bool:
+    """Whether the name is one that WITH gives in a query around it."""
+    name = node.name.lower()
+    if len(node.parts) > 1:
+        return False
+    child: Any = node
+    parent: Any = node.parent
+    while parent is not None:
+        if isinstance(parent, exp.With):
+            given = parent.expressions
+            if not parent.args.get("recursive"):  # a part of WITH sees those before it
+                given = given[:next(at for at, one in enumerate(given) if one is child)]
+            if name in _aliases(given):
+                return True
+            child, parent = parent.parent, parent.parent.parent
+            continue
+        within = parent.args.get("with_") or parent.args.get("with")
+        if within is not None and within is not child and name in _aliases(within.expressions):
+            return True
+        child, parent = parent, parent.parent
+    return False
+
+
+def _aliases(given: Sequence[Any]) -> set[str]:
+    return {one.alias.lower() for one in given}
+
+
+def _quoted(name: str, quote: str) -> str:
+    return quote + name.replace(quote, quote * 2) + quote
+
+
+def _refused(sql: str, error: Exception) -> InvalidQuery:
+    details: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
+    if not details:
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        return InvalidQuery(f"the query is not valid SQL: {first}", query=sql)
+    near = f", near {details['highlight']!r}" if details.get("highlight") else ""
+    description = str(details.get("description", "syntax error")).rstrip(".")
+    if description.startswith("Required keyword"):
+        description = "a part of it is missing"
+    return InvalidQuery(
+        f"the query is not valid SQL: {description} at line {details.get('line')}, column "
+        f"{details.get('col')}{near}", query=sql, line=details.get("line"), position=details.get("col"))
