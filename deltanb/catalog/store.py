@@ -312,4 +312,6 @@ def _landed(connection: sa.Connection, txn_id: str) -> Ratified | None:
 
 
 def _no_delta_table(table_id: str) -> TableNotFound:
-    return TableNotFound(f"the catalog has no Delta table {table_id}", path=table_id)
+    return TableNotFound(
+        f"the catalog has no Delta table of the id {table_id}: it was dropped after it was opened; "
+        "catalog.list_tables(namespace) has those that are there", path=table_id)

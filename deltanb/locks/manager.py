@@ -51,7 +51,7 @@ from deltanb.locks.modes import (
     word,
 )
 from deltanb.locks.refusals import Refusal, seconds
-from deltanb.locks.stack import Call, Locker
+from deltanb.locks.stack import Call, Keeper, Locker
 from deltanb.locks.states import LockState, states_of
 from deltanb.locks.waits import Park, Waits, here, holders_of, park
 from deltanb.options import options
@@ -483,10 +483,10 @@ class LockManager(Displayable):
 
     # -- calls of a transaction ----------------------------------------------------------------
 
-    def new_locker(self) -> Locker:
+    def new_locker(self, kind: type[Locker] = Locker) -> Locker:
         """A holder of locks with a fresh id; the mutex is held."""
         self._ids += 1
-        return Locker(self._ids, self._clock())
+        return kind(self._ids, self._clock())
 
     def end(self, locker: Locker) -> None:
         """Release all that a transaction holds; it begins anew, with a fresh id."""
@@ -555,7 +555,7 @@ class LockManager(Displayable):
         attachment = locker.attachment
         callback = attachment if isinstance(attachment, CommitCallback) else None
         with self._mutex:
-            keeper = self.new_locker()
+            keeper = self.new_locker(Keeper)
             keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, here.token
             for lock, _ in locker.cut(0):
                 self._table.keep(locker, lock, keeper)

@@ -279,7 +279,7 @@ def named(index_id: Any, key: Any) -> Name:
     """
     if type(index_id) not in (int, IndexId) or not ~MAX_ID <= index_id <= MAX_ID:
         raise InvalidArgument(f"an index id is an integer of 64 bits, found {type(index_id).__name__}: "
-                              f"{shown(index_id)}")
+                              f"{shown(index_id)}; the index comes first, then the key: (1, b'key')")
     if type(key) is bytes:
         return index_id, key
     if isinstance(key, bytes | bytearray | memoryview):

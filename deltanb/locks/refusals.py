@@ -39,6 +39,8 @@ class Refusal:
     items: tuple[DeadlockItem, ...] = ()
     holders: tuple[tuple[int, str], ...] = ()
     is_closed: bool = False
+    is_put_off: bool = False
+    """Whether a commit that waits to be flushed holds the lock."""
 
     def answer(self, index_id: int, key: bytes, wanted: int, is_try: bool) -> LockResult:
         """The result, for a call that only tries.
@@ -58,14 +60,17 @@ class Refusal:
         if self.result is LockResult.ILLEGAL:
             return IllegalUpgradeError(
                 f"the shared lock on {label((index_id, key))} cannot become {mode} under this "
-                f"upgrade rule{self._held()}; take an upgradable lock before the row is read", **place)
+                f"upgrade rule{self._held()}; take an upgradable lock before "
+                "the row is read (lock_mode UPGRADABLE_READ)", **place)
         if self.result is LockResult.INTERRUPTED:
-            why = "the lock manager is closed" if self.is_closed else "the wait was interrupted"
+            why = ("the lock manager is closed; make another one" if self.is_closed else
+                   "the wait was interrupted")
             return LockInterruptedError(f"{what} was not granted: {why}", **place)
         place |= {"timeout": self.timeout, "owner_attachment": self.attachment}
         said = f"; owner attachment: {attached(self.attachment)}" if self.attachment is not None else ""
         if self.cycle is None:
-            way = "wait longer (lock_timeout), or find out who holds it: print(manager)"
+            way = ("a commit that was put off keeps it until manager.flush()" if self.is_put_off else
+                   "wait longer (lock_timeout), or find out who holds it: print(manager)")
             why = f"{waited(self.timeout)}{self._held()}{said}"
             return LockTimeoutError(f"{what} was not granted: {why}; {way}", **place)
         blame = "caller helped cause the deadlock" if self.cycle.is_on_it else "caller might be innocent"
@@ -89,7 +94,7 @@ def waited(timeout: float) -> str:
     """
     if timeout < 0:
         return "infinite wait"
-    return f"waited {timeout:g} s" if timeout else "never waited"
+    return f"waited {round(timeout, 3) or timeout:g} s" if timeout else "never waited"
 
 
 def in_words(cycle: Cycle) -> str:

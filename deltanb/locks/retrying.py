@@ -95,6 +95,7 @@ def retry(
             raise InvalidArgument(f"{name}={shown(value)} is not a whole number, {least} or more")
     if isinstance(pause, bool) or not isinstance(pause, int | float) or not pause >= 0:
         raise InvalidArgument(f"pause={shown(pause)} is not a number of seconds, 0 or more")
+    require(keep_locks, bool, "keep_locks", "True or False")
     if manager is not None:
         require(manager, LockManager, "retry", "a lock manager: dn.locks.LockManager()")
     keeper = _Keeper(_manager() if manager is None else manager) if keep_locks else None

@@ -183,6 +183,12 @@ class Locker:
             yield group
 
 
+class Keeper(Locker):
+    """Who keeps the locks of a commit that was put off."""
+
+    __slots__ = ()
+
+
 class Call:
     """A block in which a thread has a transaction for itself."""
 

@@ -7,7 +7,10 @@ What it does not know: who gets a lock (``core``, ``granules``), what a statemen
 
 What is locked is what the conflict rules would look at: the partitions that the conditions over partition
 columns leave, or the whole table where there are none, or too many. So two transactions of this process that
-keep to locks never meet a conflict at their commits. Another process knows nothing of these locks: the check
+keep to locks never meet a conflict at their commits, but for what is not there yet: a condition as
+``month > 7`` locks the partitions that there are, and a cursor the row of a key. Where another transaction
+adds a partition that meets the condition, or a statement of it a row of that key, the next statement or the
+commit says so, as it does of another process. Another process knows nothing of these locks: the check
 at the commit keeps it apart, as it does every other writer.
 
 ================  ==================  ==============================================================

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from deltanb.display import Displayable, above
 from deltanb.errors import IllegalStateError, InvalidArgument, InvalidTransactionError
-from deltanb.locks.commit import Changes, Participant, publish, undo
+from deltanb.locks.commit import Changes, CommitCallback, Participant, publish, undo
 from deltanb.locks.modes import (
     EXCLUSIVE,
     MODE_NAMES,
@@ -169,6 +169,8 @@ class Transaction(Displayable):
         A :class:`~deltanb.locks.commit.CommitCallback` is also told of commits that are put off. It stays
         attached after commits and resets. Its ``repr`` is called in other threads.
         """
+        if isinstance(value, type) and issubclass(value, CommitCallback):
+            raise InvalidArgument(f"attach takes a callback, found a class; write attach({value.__name__}())")
         self._locker.attachment = value
 
     def check(self) -> None:
@@ -577,11 +579,9 @@ class _Bogus(Transaction):
     lock_timeout = property(lambda self: self._lock_timeout, _refuse)
     durability_mode = property(lambda self: self._durability, _refuse)
     manager = property(_nothing)
-    id = property(lambda self: 0)
-    is_bogus = property(lambda self: True)
-    is_valid = property(lambda self: True)
+    id = last_locked_index = property(lambda self: 0)
+    is_bogus = is_valid = property(lambda self: True)
     waiting = attachment = last_locked_key = property(_nothing)
-    last_locked_index = property(lambda self: 0)
     commit = commit_all = exit = close = rollback = flush = _nothing
     reset = _nothing  # type: ignore[assignment]
     enter = check = attach = scope = _refuse

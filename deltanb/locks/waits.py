@@ -17,7 +17,7 @@ from deltanb.locks.core import AnyLock, LockTable, Waiter
 from deltanb.locks.deadlock import Cycle, DeadlockItem
 from deltanb.locks.modes import MODE_NAMES, LockResult
 from deltanb.locks.refusals import Refusal
-from deltanb.locks.stack import Locker
+from deltanb.locks.stack import Keeper, Locker
 
 Park = Callable[[Waiter, "float | None"], bool]
 """How a thread waits: for ``waiter.signal``, so many seconds or for ever; whether it came."""
@@ -148,7 +148,8 @@ class Waits:
     def _timed_out(self, waiter: Waiter, timeout: float, result: LockResult = TIMED_OUT,
                    cycle: Cycle | None = None, items: tuple[DeadlockItem, ...] = ()) -> Refusal:
         attachment = deadlock.attachment_of(waiter.lock, waiter.locker, waiter.wanted)
-        return Refusal(result, timeout, attachment, cycle, items, holders_of(waiter.lock))
+        return Refusal(result, timeout, attachment, cycle, items, holders_of(waiter.lock),
+                       is_put_off=any(isinstance(locker, Keeper) for locker, _ in waiter.lock.holders()))
 
 
 def holders_of(lock: AnyLock) -> tuple[tuple[int, str], ...]:

@@ -518,3 +518,18 @@ def test_two_that_overwrite_the_table_wait_and_are_no_deadlock(table: DeltaTable
 
     assert waiting(manager, late, one.commit) == []
     assert rows(table) == [(2, 2)]
+
+
+def test_a_partition_that_comes_new_into_a_condition_is_a_conflict(
+    manager: LockManager, table: DeltaTable
+) -> None:
+    """What is not there cannot be locked; it is not overlooked either."""
+    txn, other = manager.new_transaction(), manager.new_transaction()
+    assert txn.table(table).to_arrow(where="day > 2").num_rows == 1
+    other.table(table).append({"day": [9], "n": [9]})
+    other.commit()
+    with pytest.raises(errors.ConcurrentAppendException, match="day=9"):
+        txn.table(table).update({"n": "0"}, where="day > 2")
+    assert data_files(Path(table.path)) == {
+        action.path for version in (0, 1) for action in table.log.read_commit(version)
+        if hasattr(action, "path")}

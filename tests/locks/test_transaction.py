@@ -592,3 +592,20 @@ def test_results_and_modes_are_their_names() -> None:
 def test_settings_of_a_manager_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         LockManager(**settings)
+
+
+def test_who_waits_for_a_commit_that_was_put_off_is_told_what_ends_that(manager: LockManager) -> None:
+    index, txn = MemoryIndex(1), manager.new_transaction()
+    txn.durability_mode = "NO_FLUSH"
+    index.store(txn, b"k", b"1")
+    txn.commit()
+    with pytest.raises(LockTimeoutError, match=r"put off keeps it until manager\.flush\(\)"):
+        txn.lock_shared(1, b"k", 0.001)
+    manager.flush()
+    assert txn.lock_shared(1, b"k", 0.001) == "ACQUIRED"
+
+
+def test_the_class_of_a_callback_is_not_attached(txn: Transaction) -> None:
+    with pytest.raises(InvalidArgument, match=r"attach\(CommitCallback\(\)\)"):
+        txn.attach(CommitCallback)
+    assert txn.attachment is None
