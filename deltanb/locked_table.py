@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from weakref import WeakKeyDictionary
 
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.display import above
@@ -166,10 +167,10 @@ class Part(StagedTable):
 
     staged: LockedLog
 
-    def __init__(self, work: Work, below: DeltaLog, staged: LockedLog | None = None) -> None:
+    def __init__(self, work: Work, below: DeltaLog, staged: LockedLog) -> None:
         self.work, self.below = work, below
-        super().__init__(LockedLog(below, work.txn, self) if staged is None else staged)
-        self.staged._owner = self
+        super().__init__(staged)
+        staged.owner = self
         self.rows: LockedRows | None = None
         self.flushed: Mapping[Key, Row | None] = {}
         """The rows that the commit has made a statement of."""
@@ -255,10 +256,10 @@ class Part(StagedTable):
 
     def flush(self) -> None:
         """Make a statement of what cursors stored, under the locks of the rows, for the commit."""
-        self.staged.follow()
         self._num_read = len(self.staged.begun)
         if self.rows is None:
-            return
+            return  # what was committed meanwhile is looked at where the next version is put
+        self.staged.follow()
         with self._flushing():
             self.staged.locks_parts = False  # from here on nothing is read but the version it is at now
             self.rows.verify()
@@ -322,7 +323,7 @@ class Work:
             for other in self.parts.values():
                 if other.below.catalog is None or other.below.catalog is not below.catalog:
                     _refuse_together(other.below, below)
-            self.parts[index_id] = Part(self, below)
+            self.parts[index_id] = Part(self, below, LockedLog(below, self.txn, index_id))
         return self.parts[index_id]
 
     def undo(self, change: Done) -> None:
@@ -401,6 +402,9 @@ class Work:
         names = [(COMMITS, keys.encode((index_id,))) for index_id, part in self.parts.items()
                  if part.rows is not None and part.rows.writes]
         self.txn.manager.name_index(COMMITS, "commit of rows")
+        if not names:
+            yield
+            return
         with self.txn.manager.new_transaction() as turn:
             turn.lock_many(names, timeout=-1)
             yield
@@ -413,6 +417,7 @@ class LockedTables:
         self.txn = txn
         self.work: Work | None = None
         self._handles: dict[int, LockedTable] = {}
+        self._index_ids: WeakKeyDictionary[DeltaLog, int] = WeakKeyDictionary()
 
     def table(self, target: Any) -> LockedTable:
         """A table under the locks of the transaction.
@@ -425,7 +430,7 @@ class LockedTables:
                 with those the transaction has.
         """
         below = _log_of(target)
-        index_id = index_of(self.txn.manager, below)
+        index_id = self._index_of(below)
         if index_id not in self._handles:
             self._handles[index_id] = LockedTable(self, below)
         self.part(below)
@@ -443,7 +448,14 @@ class LockedTables:
         self.txn.check()
         if self.work is None:
             self.work = Work(self.txn)
-        return self.work.part(index_of(self.txn.manager, below), below)
+        return self.work.part(self._index_of(below), below)
+
+    def _index_of(self, below: DeltaLog) -> int:
+        """The index id of a table; found out once for each log."""
+        found = self._index_ids.get(below)
+        if found is None:
+            found = self._index_ids[below] = index_of(self.txn.manager, below)
+        return found
 
     @contextmanager
     def durability(self) -> Iterator[None]:

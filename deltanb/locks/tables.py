@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -67,7 +67,8 @@ from deltanb.schema.types import StructType
 from deltanb.sql import expressions as ex
 from deltanb.transaction.delta_log import identity_of
 from deltanb.transaction.reads import FileScan, Reads, Scan, scan_for
-from deltanb.transaction.staging import StagedLog, StagedTransaction
+from deltanb.transaction.staging import StagedCommits, StagedLog, StagedTransaction
+from deltanb.transaction.steps import Committed
 
 if TYPE_CHECKING:
     from deltanb.locks.manager import LockManager
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.current import CurrentTransaction
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.operations import Operation
+    from deltanb.transaction.steps import Step
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MAX_PARTS = 256
@@ -303,12 +305,23 @@ class LockedTransaction(StagedTransaction):
     def _key_of(self, action: AddFile | RemoveFile) -> bytes:
         return key_of(part_of(action.partition_values, self.snapshot))
 
+    def _steps(self, current: CurrentTransaction, check: bool) -> Generator[Step, Any, Committed]:
+        """One step: behind the statements of a transaction nobody else is first."""
+        self._must_be_open()
+        done = Committed(current.read_version + 1, 1, current.lines, current.isolation,
+                         current.is_blind_append, current)
+        self._note(done)
+        yield done
+        return done
+
     def run_post_commit_hooks(self) -> None:
         """Stage the statement, and have the transaction undo it if need be."""
+        assert self._current is not None and isinstance(self.log.commits, StagedCommits)
         before = len(self.log.statements)
         try:
+            self.log.commits.stage(self._current.read_version + 1, self._current.body)
             super().run_post_commit_hooks()
-            self.log._owner.staged_one(before)
+            self.log.owner.staged_one(before)
         except BaseException:  # a Ctrl-C between the two
             self.log.rollback_to(before)
             raise
@@ -328,11 +341,12 @@ class LockedLog(StagedLog):
     """A table's log at a version, and the statements of a transaction that are staged behind it, each under
     the locks of what it reads and writes."""
 
-    def __init__(self, log: DeltaLog, txn: Transaction, owner: Owner) -> None:
+    owner: Owner
+    """Whose it is, who says so."""
+
+    def __init__(self, log: DeltaLog, txn: Transaction, index_id: int) -> None:
         super().__init__(log)
-        self.txn = txn
-        self.index_id = index_of(txn.manager, log)
-        self._owner = owner
+        self.txn, self.index_id = txn, index_id
         self.locks_parts = True
         """Whether statements lock parts; False while rows are written whose keys are locked, into the version
         that they were held against."""
@@ -346,7 +360,7 @@ class LockedLog(StagedLog):
             IllegalStateError: the transaction has ended; or it logs nothing, so that nothing of a table can
                 be made permanent.
         """
-        self._owner.begins()
+        self.owner.begins()
         if self.locks_parts:  # else it is of a commit, which knows its own
             self.check_durability()
         self.follow()
@@ -413,7 +427,7 @@ class LockedLog(StagedLog):
     def reader(self) -> OptimisticTransaction:
         """Who remembers what is read between statements, as the lock mode says: what is not repeatable is
         not remembered, since nothing keeps it as it was."""
-        self._owner.begins()
+        self.owner.begins()
         now, lock_mode = self.snapshot, self.txn.lock_mode
         mode = READ_MODES.get(lock_mode)
         reader = self._reader

@@ -67,13 +67,13 @@ class StagedCommits:
     def __init__(self, below: Commits, base: int) -> None:
         self.below, self.base = below, base
         self.is_managed = below.is_managed
-        self.bodies: list[bytes] = []
+        self.bodies: list[_Body] = []
 
-    def stage(self, version: int, body: bytes) -> bool:
-        """Take a commit in, if it is the next one."""
+    def stage(self, version: int, body: bytes | Callable[[], bytes]) -> bool:
+        """Take a commit in, if it is the next one: its lines, or what gives them once somebody reads them."""
         if version != self.newest() + 1:
             return False
-        self.bodies.append(body)
+        self.bodies.append(_Body(body))
         return True
 
     def newest(self) -> int:
@@ -101,8 +101,10 @@ class StagedCommits:
         return self._status(version) if version <= self.newest() else None
 
     def identity(self, version: int) -> object:
-        """Of the other log's commit, or the staged one's status."""
-        return self.below.identity(version) if version <= self.base else self.status(version)
+        """Of the other log's commit, or what was staged."""
+        if version <= self.base:
+            return self.below.identity(version)
+        return self.bodies[version - self.base - 1] if version <= self.newest() else None
 
     def read(self, version: int) -> bytes:
         """The other log's commit, or the staged one."""
@@ -110,7 +112,7 @@ class StagedCommits:
             return self.below.read(version)
         if version > self.newest():
             raise FileNotFoundError(self._name(version))
-        return self.bodies[version - self.base - 1]
+        return self.bodies[version - self.base - 1].lines
 
     def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
         """The other log's, then the staged ones."""
@@ -126,7 +128,21 @@ class StagedCommits:
         return f"statement {version - self.base} of the transaction"
 
     def _status(self, version: int) -> FileStatus:
-        return FileStatus(self._name(version), len(self.bodies[version - self.base - 1]), 0)
+        return FileStatus(self._name(version), len(self.read(version)), 0)
+
+
+class _Body:
+    """A commit that is staged."""
+
+    def __init__(self, given: bytes | Callable[[], bytes]) -> None:
+        self._given = given
+
+    @property
+    def lines(self) -> bytes:
+        """Its lines; most are never read."""
+        if callable(self._given):
+            self._given = self._given()
+        return self._given
 
 
 class StagingCommitter(FolderCommitter):
@@ -285,7 +301,7 @@ class StagedLog(DeltaLog):
         self._install(self.base._state, replacing=self._held)
         for statement in self.statements:
             current = statement.transaction
-            self.commits.stage(statement.version, current.body())
+            self.commits.stage(statement.version, current.body)
             self.advance(statement.version, current.lines, statement.written)
 
     def together(self) -> tuple[OptimisticTransaction, list[Action], Operation]:

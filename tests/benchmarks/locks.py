@@ -3,7 +3,8 @@
     python tests/benchmarks/locks.py [--quick] [--only TEXT]
 
 Each line is measured in the same run as acquire and release of a bare lock (a hand-over: as that of a
-``threading.Condition``), the best of several rounds; the table shows the time, the ratio and the goal.
+``threading.Condition``; a commit of a table: as an append without locks), the best of several rounds. The
+table shows the time, the ratio and the goal.
 ``--quick`` shows that everything runs; its ratios say little.
 
 pytest never collects this file: a benchmark is read by people, on a machine that does nothing else.
@@ -12,11 +13,14 @@ pytest never collects this file: a benchmark is read by people, on a machine tha
 from __future__ import annotations
 
 import argparse
+import statistics
+import tempfile
 import threading
 import time
 import tracemalloc
 from collections.abc import Callable
 
+import deltanb as dn
 from deltanb.locks import LockManager
 from deltanb.locks.core import LockTable, Waiter
 from deltanb.locks.deadlock import cycle_of
@@ -196,6 +200,29 @@ def bytes_a_lock(locks: int, index_id: int = 1) -> float:
     return used / locks
 
 
+# -- tables --------------------------------------------------------------------------------------
+
+
+def scoped_and_optimistic(times: int, durability: str) -> tuple[float, float]:
+    """Appends of a row in a scope of a transaction, with its commit, and those that lock nothing: seconds of
+    one, the median. They take turns, each on a table of its own."""
+    with tempfile.TemporaryDirectory() as folder, dn.set_options(durability=durability):
+        mine, other = (dn.create(f"{folder}/{name}", {"n": [0]}) for name in ("mine", "other"))
+        txn = LockManager().new_transaction()
+        table = txn.table(mine)
+
+        def scoped() -> None:
+            with txn.scope():
+                table.append({"n": [1]})
+            txn.commit()
+
+        def optimistic() -> None:
+            other.append({"n": [1]})
+
+        turns = [(best(scoped, 1, 1), best(optimistic, 1, 1)) for _ in range(times)]
+        return statistics.median(a for a, _ in turns), statistics.median(b for _, b in turns)
+
+
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -219,6 +246,10 @@ def main() -> None:
     if args.only in "deadlock search":
         found = best(search(), 5 if args.quick else 200, rounds)
         print(f"{f'deadlock search, {WAITING} waiting':36} {found * 1e6:10.0f} µs  {'':8}  goal 1000 µs")
+    for durability in ("sync", "none"):
+        if args.only in (name := f"scoped commit of a table, {durability}"):
+            found, base = scoped_and_optimistic(10 if args.quick else 300, durability)
+            print(f"{name:36} {found * 1e6:10.0f} µs  {found / base:6.2f} ×  goal 1.1 × of an append")
     if args.only in "memory":
         for name, index_id in (("memory of a held lock", 1), ("memory of a held lock of a table", -1)):
             print(f"{name:36} {bytes_a_lock(locks, index_id):10.0f} B   {'':8}  goal 400 B")
