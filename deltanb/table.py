@@ -207,7 +207,7 @@ class DeltaTable(ReadableTable):
             InvalidArgument: neither a version nor a time.
 
         >>> import deltanb as dn
-        >>> table = dn.create("pond", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
+        >>> table = dn.create("lake", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
         >>> _ = table.delete("nephews = 0")
         >>> [(commit.version, commit.operation) for commit in table.timeline(start=1).commits]
         [(1, 'DELETE')]
