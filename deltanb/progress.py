@@ -1,11 +1,12 @@
-"""Progress of long work: one line that appears after a second and is gone when the work ends.
+"""Progress of long work: one line that appears after two seconds and is gone when the work ends.
 
 What lives here: :func:`progress`, and the two places the line can be in: a terminal's error stream, and
 a notebook's cell (a widget, closed at the end, so that nothing of it stays in the stored output).
 What it does not know: what is worked on.
 
 Nothing is shown where nobody watches: pipes, continuous integration, notebooks that pytest or another
-program runs.
+program runs. Work within work that is shown (a job of Spark's within a command) has no line of its own: it
+is said behind the outer one's.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from time import monotonic
 from typing import Any, Protocol
 
-PATIENCE = 1.0
+from deltanb.formatting import duration
+
+PATIENCE = 2.0
 """Seconds before anything is shown: shorter work is over before one has read it."""
 MIN_INTERVAL = 0.2  # seconds between two drawings; more often only flickers
+TICK = 1.0  # seconds after which the time is drawn anew while nothing else is told
 
 
 class Surface(Protocol):
@@ -35,8 +41,10 @@ class Surface(Protocol):
 @contextmanager
 def progress(
     what: str, total: int | None = None, surface: Surface | None = None, patience: float = PATIENCE
-) -> Iterator[Callable[[], None]]:
-    """Show ``what`` while the block runs; the function it gives counts one of ``total`` as done.
+) -> Iterator[Line]:
+    """Show ``what``, and how long it has taken, while the block runs.
+
+    What it gives is called for each one of ``total`` that is done.
 
     Args:
         surface: where to draw; found out unless given.
@@ -45,62 +53,110 @@ def progress(
     >>> with progress("looking for rows", total=2) as done:
     ...     done()
     """
-    line = _Line(what, total, surface if surface is not None else _surface())
-    timer = threading.Timer(patience, line.begin)
-    timer.daemon = True
-    if line.surface is not None:
-        timer.start()
+    outer = _current.get() if surface is None else None
+    if outer is not None and outer.is_over:
+        outer = None
+    watched = None if outer is not None else surface if surface is not None else _surface()
+    line = Line(what, total, watched, patience, outer=outer)
+    token = _current.set(line)
+    if watched is not None:
+        threading.Thread(target=line.watch, name="deltanb progress", daemon=True).start()
     try:
-        yield line.step
+        yield line
     finally:
-        timer.cancel()
+        with suppress(ValueError):  # a block that is left in another context: in another cell
+            _current.reset(token)
         line.end()
 
 
-class _Line:
-    """The line: its count, and whether it is drawn yet. A timer and the work may call at a time."""
+class Line:
+    """The line: what is counted, and whether it is drawn yet. The watching thread and the work may call at a
+    time.
+    """
 
-    def __init__(self, what: str, total: int | None, surface: Surface | None) -> None:
-        self.what, self.total, self.surface = what, total, surface
+    def __init__(
+        self, what: str, total: int | None = None, surface: Surface | None = None, patience: float = PATIENCE,
+        clock: Callable[[], float] = monotonic, outer: Line | None = None,
+    ) -> None:
+        self.what, self.total, self.surface, self.patience = what, total, surface, patience
         self.done = 0
-        self._state = "waiting"
-        self._drawn_at = 0.0
+        self.unit = ""
+        self.is_over = False
+        self._clock, self._outer = clock, outer
+        self._inner: Line | None = None
+        self._begun = clock()
+        self._drawn_at: float | None = None
         self._lock = threading.Lock()
+        self._ended = threading.Event()
+        if outer is not None:
+            outer._inner = self
 
     @property
     def text(self) -> str:
         """What is drawn."""
-        return self.what if self.total is None else f"{self.what}: {self.done:,} of {self.total:,}"
+        parts = [self.said]
+        if self._inner is not None:
+            parts.append(self._inner.said)
+        seconds = int(self._clock() - self._begun)
+        if seconds:
+            parts.append(f"{seconds} s" if seconds < 60 else duration(seconds * 1000))
+        return ", ".join(parts)
 
-    def begin(self) -> None:
-        """Patience is over."""
-        with self._lock:
-            if self._state == "waiting":
-                self._state = "shown"
-                self._draw()
+    @property
+    def said(self) -> str:
+        """What is done, and how much of it."""
+        if self.total is None:
+            return self.what
+        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}".rstrip()
 
-    def step(self) -> None:
+    def __call__(self) -> None:
         """One more is done."""
-        from time import monotonic
-
         with self._lock:
             self.done += 1
-            if self._state == "shown" and monotonic() - self._drawn_at >= MIN_INTERVAL:
-                self._drawn_at = monotonic()
-                self._draw()
+        self.tell()
+
+    def at(self, done: int, total: int, unit: str = "") -> None:
+        """So many of so many are done by now."""
+        with self._lock:
+            self.done, self.total, self.unit = done, total, unit
+        self.tell()
+
+    def tell(self, least: float = MIN_INTERVAL) -> None:
+        """Draw the line, if it is time: its patience is over, and the last drawing ``least`` seconds ago."""
+        if self._outer is not None:
+            self._outer.tell(least)
+            return
+        with self._lock:
+            now = self._clock()
+            early = now - self._begun < self.patience
+            recent = self._drawn_at is not None and now - self._drawn_at < least
+            if self.surface is None or self.is_over or early or recent:
+                return
+            self._drawn_at = now
+            with suppress(Exception):  # a closed terminal must not end the work
+                self.surface.show(self.text)
+
+    def watch(self) -> None:
+        """Draw the line when its patience is over, and its time every second, until the work ends."""
+        wait = self.patience
+        while not self._ended.wait(wait):
+            self.tell()
+            wait = TICK
 
     def end(self) -> None:
         """The work is over."""
+        self._ended.set()
+        if self._outer is not None and self._outer._inner is self:
+            self._outer._inner = None
         with self._lock:
-            if self._state == "shown" and self.surface is not None:
+            self.is_over = True
+            if self._drawn_at is not None and self.surface is not None:
                 with suppress(Exception):
                     self.surface.clear()
-            self._state = "ended"
 
-    def _draw(self) -> None:
-        if self.surface is not None:
-            with suppress(Exception):  # a closed terminal must not end the work
-                self.surface.show(self.text)
+
+_current: ContextVar[Line | None] = ContextVar("deltanb.progress", default=None)
+"""The line of the work that goes on in this context."""
 
 
 class Terminal:

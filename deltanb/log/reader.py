@@ -11,7 +11,7 @@ import datetime as dt
 import gc
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from operator import index
@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile
 from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
+from deltanb.formatting import name_of
 from deltanb.log import segment as segments
 from deltanb.log.commits import LOG_FOLDER, Commits, FolderCommits, commit_name
 from deltanb.log.lines import parse_commit
 from deltanb.log.replay import Delta, feed, feed_actions
 from deltanb.log.segment import MAX_VERSION, LogSegment
 from deltanb.log.snapshot import EMPTY, Snapshot, State
+from deltanb.progress import progress
 from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
 from deltanb.store.guard import guarded
@@ -342,20 +344,24 @@ class LogReader:
         delta, files = Delta(), found.files
         compactions = [at for at, (first, last, _) in enumerate(files) if first != last]
         done = 0
-        with _gc_paused():
+        with _gc_paused(), progress(f"{name_of(self.path)}: commits read", len(files)) as seen:
             for at in compactions:
-                self._replay_commits(delta, files[done:at])
+                self._replay_commits(delta, files[done:at], seen)
                 self._replay_compaction(delta, found, *files[at])
+                seen()
                 done = at + 1
-            self._replay_commits(delta, files[done:])
+            self._replay_commits(delta, files[done:], seen)
         return base.after(delta, found.version)
 
-    def _replay_commits(self, delta: Delta, files: Sequence[tuple[int, int, str]]) -> None:
+    def _replay_commits(
+        self, delta: Delta, files: Sequence[tuple[int, int, str]], seen: Callable[[], None]
+    ) -> None:
         root, names = self.path, {version: name for version, _, name in files}
         for name, data in zip(names.values(), self.commits.read_many(names), strict=True):
             if data is None:
                 raise FileNotFoundError(name)
             feed(delta, data, name, root)
+            seen()
 
     def _replay_compaction(
         self, delta: Delta, found: LogSegment, first: int, last: int, name: str

@@ -17,6 +17,7 @@ from deltanb.data.rewriter import Rewriter
 from deltanb.data.row_ids import tracked_in
 from deltanb.data.touched import deleted_rows, live_count, table_of, table_of_rows
 from deltanb.engine import TouchedFile
+from deltanb.spark.jobs import followed
 from deltanb.spark.read import read_table
 from deltanb.spark.refusals import refusals
 from deltanb.spark.rewrite import write_together
@@ -55,7 +56,8 @@ class SparkEngine:
     ) -> dict[str, Any] | None:
         """Any of them."""
         frame = read_table(txn.snapshot, files.table, None)
-        with refusals(f"evaluate {said!r}", said, ". Correct the condition, nothing was changed"):
+        with refusals(f"evaluate {said!r}", said, ". Correct the condition, nothing was changed"), \
+                followed(frame.sparkSession, "Spark reads"):
             rows = frame.where(where).limit(1).collect()
         return rows[0].asDict(recursive=True) if rows else None
 

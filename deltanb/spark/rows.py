@@ -32,6 +32,7 @@ from deltanb.errors import InvalidPredicate, InvalidTable, UnsupportedPredicate
 from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructType, arrow_type
 from deltanb.spark.checks import refused, schema_of
 from deltanb.spark.columns import column, converted, loses, shape
+from deltanb.spark.jobs import followed
 from deltanb.spark.read import PATH, ROW, read_positions, read_table
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import settings
@@ -104,7 +105,8 @@ def _collected(frame: DataFrame, where: str) -> list[tuple[str, int, bytes]]:
         PATH, F.shiftright(column(ROW), CHUNK_BITS).alias("chunk"),
         column(ROW).bitwiseAND(F.lit((1 << CHUNK_BITS) - 1)).alias("place"),
     ).groupBy(PATH, "chunk").agg(F.bitmap_construct_agg("place").alias("bits"))
-    with refusals(f"evaluate {where!r}", where):  # a server analyses the query when it runs
+    # A server analyses the query when it runs.
+    with refusals(f"evaluate {where!r}", where), followed(frame.sparkSession, "Spark reads"):
         found = chunks.toArrow()
     return list(zip(*(found.column(place).to_pylist() for place in range(3)), strict=True))
 

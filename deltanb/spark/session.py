@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency
+from deltanb.progress import progress
 from deltanb.spark.start import ANNOUNCED, given_up_whole
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def spark(
     _silence_errors_told_twice()
     worker = os.environ.get("PYSPARK_PYTHON", sys.executable)
     with given_up_whole() as variables, _environment(
-            JAVA_HOME=str(java_home()), PYSPARK_PYTHON=worker, **variables):
+            JAVA_HOME=str(java_home()), PYSPARK_PYTHON=worker, **variables), progress("Spark starts"):
         return builder.getOrCreate()
 
 

@@ -39,6 +39,7 @@ from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, St
 from deltanb.spark.checks import checked, translated
 from deltanb.spark.columns import column, renamed, spark_schema
 from deltanb.spark.fill import filled, moved
+from deltanb.spark.jobs import followed
 from deltanb.spark.session import settings
 from deltanb.store.base import LogStore
 from deltanb.store.local import raise_unlistable, sync_path
@@ -182,7 +183,7 @@ class _Write:
         writer = self._in_file_form(rows).write.mode("error").partitionBy(*self.keys)
         per_file = max(1, target_file_size // _row_bytes(self.kept))
         writer = writer.option("maxRecordsPerFile", per_file).options(**self.form.for_spark)
-        with settings(rows.sparkSession, _WRITER_SETTINGS):
+        with settings(rows.sparkSession, _WRITER_SETTINGS), followed(rows.sparkSession, "Spark writes"):
             writer.parquet("file:" + self.path)
         if not os.path.isdir(self.path):
             raise InvalidArgument(

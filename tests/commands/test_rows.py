@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import threading
-
 import pyarrow as pa
 import pytest
 
@@ -15,7 +12,6 @@ from deltanb.data.engine import PROCESS
 from deltanb.data.touched import bitmap, marked_rows, rows_of
 from deltanb.entry import create
 from deltanb.options import StepClock, set_options
-from deltanb.progress import Terminal, progress
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 
@@ -84,57 +80,3 @@ def test_a_result_shows_itself_without_times() -> None:
         "metric          value",
         "numUpdatedRows  2",
     ]
-
-
-# --- progress -------------------------------------------------------------------------------------
-
-class Surface:
-    """Remembers what was drawn, and says when the first drawing came."""
-
-    def __init__(self) -> None:
-        self.drawn: list[str] = []
-        self.first = threading.Event()
-
-    def show(self, text: str) -> None:
-        self.drawn.append(text)
-        self.first.set()
-
-    def clear(self) -> None:
-        self.drawn.append("")
-
-
-def test_long_work_shows_a_line_that_goes() -> None:
-    surface = Surface()
-    with progress("looking", total=2, surface=surface, patience=0) as done:
-        assert surface.first.wait(30)
-        done()
-    assert surface.drawn[0] == "looking: 0 of 2" and surface.drawn[-1] == ""
-
-
-def test_short_work_shows_nothing() -> None:
-    surface = Surface()
-    with progress("looking", surface=surface, patience=3600) as done:
-        done()
-    assert surface.drawn == []
-
-
-def test_the_line_goes_when_the_work_fails() -> None:
-    surface = Surface()
-    with pytest.raises(ZeroDivisionError), progress("looking", surface=surface, patience=0):
-        assert surface.first.wait(30)
-        raise ZeroDivisionError
-    assert surface.drawn == ["looking", ""]
-
-
-def test_a_terminal_is_left_as_it_was() -> None:
-    stream = io.StringIO()
-    terminal = Terminal(stream)
-    terminal.show("looking")
-    terminal.clear()
-    assert stream.getvalue() == "\rlooking\r       \r"
-
-
-def test_nobody_watches_a_test(capfd: pytest.CaptureFixture[str]) -> None:
-    with progress("looking", patience=0):
-        pass
-    assert capfd.readouterr() == ("", "")

@@ -43,6 +43,7 @@ from deltanb.schema.types import StructField, StructType, to_arrow
 from deltanb.spark.checks import refused
 from deltanb.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
 from deltanb.spark.engine import SPARK
+from deltanb.spark.jobs import followed
 from deltanb.spark.read import PATH, ROW, read_rows
 from deltanb.spark.refusals import refusals
 from deltanb.spark.rows import rules, stored
@@ -160,8 +161,9 @@ class SparkMerge:
             F.max(column(_CLAUSE)).alias(_CLAUSE), F.count(column(_NUMBER)).alias(_MATCHES))
         changed: dict[int, SparkChanged] = {}
         matched = set()
-        parts = self._run(lambda: per_row.select(PATH, ROW, _CLAUSE, _MATCHES)
-                          .mapInArrow(_folding(), _FOLDED).toArrow().to_pylist())
+        with followed(self.session, "Spark joins"):
+            parts = self._run(lambda: per_row.select(PATH, ROW, _CLAUSE, _MATCHES)
+                              .mapInArrow(_folding(), _FOLDED).toArrow().to_pylist())
         for part in parts:
             place = places.get(part["path"])
             if place is None:

@@ -12,7 +12,7 @@ checkpoint will do is the caller's decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from deltanb.log.checkpoint.names import sidecar_name
 from deltanb.log.checkpoint.part import Job, JsonPart, ParquetPart, Part, concat, run_all
 from deltanb.log.file_set import within
 from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA
+from deltanb.progress import progress
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
@@ -98,7 +99,8 @@ class CheckpointParts:
 
         Raises InvalidTable, naming the file, if a page cannot be read.
         """
-        return self._whole(concat(run_all(self._jobs(lambda part: columns, rows)), columns), rows)
+        jobs = self._jobs(lambda part: columns, rows)
+        return self._whole(concat(self._run(jobs), columns), rows)
 
     def read_stats(
         self, leaves: Sequence[str], rows: pa.Array | None, convert: Callable[[pa.Table], pa.Table]
@@ -110,7 +112,12 @@ class CheckpointParts:
         """
         jobs = self._jobs(
             lambda part: leaves if part.holds("add.stats_parsed") else ["stats"], rows, convert)
-        return self._whole(pa.concat_tables(run_all(jobs)), rows)
+        return self._whole(pa.concat_tables(self._run(jobs)), rows)
+
+    def _run(self, jobs: list[Job]) -> list[pa.Table]:
+        """The tables that the jobs give, in their order."""
+        with progress("checkpoint: row groups read", len(jobs)) as seen:
+            return run_all([partial(_counted, job, seen) for job in jobs])
 
     def _whole(self, found: pa.Table, rows: pa.Array | None) -> pa.Table:
         """What was read, if it has as many rows as the footers say."""
@@ -138,6 +145,12 @@ class CheckpointParts:
         columns = TOMBSTONES_SCHEMA.names
         parts = [part.read("remove", columns, TOMBSTONES_SCHEMA) for part in self._parts]
         return concat(parts, columns)
+
+
+def _counted(job: Job, seen: Callable[[], None]) -> pa.Table:
+    found = job()
+    seen()
+    return found
 
 
 def open_checkpoint(store: LogStore, files: Sequence[Any]) -> CheckpointParts:
