@@ -232,17 +232,20 @@ class DeltaTable(ReadableTable):
 
     def time_travel(
         self, version: int | str | dt.datetime | None = None, keys: str | Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
     ) -> TimeTravel:
         """A slider over the versions that can be read, two handles to compare, and the rows there:
         :class:`~deltanb.observe.time_travel.TimeTravel`, at the newest version or a given one.
-        ``keys`` are columns that tell which row is which where two versions are compared."""
+        ``keys`` are columns that tell which row is which where two versions are compared, ``columns`` those
+        to show."""
         from deltanb.observe.time_travel import TimeTravel
-        return TimeTravel(self, version, keys)
+        return TimeTravel(self, version, keys, columns)
 
     def diff(
         self, start: int | str | dt.datetime | DeltaTable,
         end: int | str | dt.datetime | DeltaTable | None = None,
         keys: str | Sequence[str] | None = None, max_rows: int = MAX_DIFF_ROWS,
+        columns: str | Sequence[str] | None = None,
     ) -> TableDiff:
         """How two versions differ: schema, properties, protocol, files and rows.
 
@@ -250,13 +253,14 @@ class DeltaTable(ReadableTable):
             start, end: versions, times or tables that stand at one; ``end`` is the newest unless given.
             keys: columns that identify a row, to tell changed rows from removed and added ones.
             max_rows: rows that are read at most, of both versions together.
+            columns: those to show of each row, in this order; rows are compared in all.
 
         Details and errors: :func:`deltanb.commands.read.diff.diff`.
         """
         from deltanb.commands.read.diff import diff
 
         at = active.read_elsewhere(self.log, self._pinned)
-        return diff(self.log, start, end, keys=keys, max_rows=max_rows, newest=at)
+        return diff(self.log, start, end, keys=keys, max_rows=max_rows, columns=columns, newest=at)
 
     # -- rows in ---------------------------------------------------------------------------------
 

@@ -142,6 +142,8 @@ class TableDiff(Displayable):
     commits: tuple[HistoryEntry, ...]
     num_commits: int
     rows: RowDiff | None = None
+    columns: tuple[str, ...] | None = None
+    """The columns that are shown of rows; None leaves it to what differs."""
 
 
 def compare(before: Snapshot, after: Snapshot) -> TableDiff:

@@ -18,6 +18,7 @@ from deltanb import formatting as units
 from deltanb.display import Displayable
 from deltanb.errors import DataFileNotFound, DeltaError, InvalidTable, VersionNotFound
 from deltanb.observe.availability import spans
+from deltanb.observe.next_step import NextStep, next_step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +55,13 @@ class TimeFrame(Displayable):
     note: str = ""
     start: int | None = None
     diff: TableDiff | None = None
+    parameters: Any = None
+    """What the commit says of its operation, its conditions among them."""
+    next_step: NextStep | None = None
+    """What the next version that can be read does to the rows of the preview."""
+    keys: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    """The columns to show, where somebody asked for some."""
 
 
 class TimeTravel(Displayable):
@@ -61,11 +69,12 @@ class TimeTravel(Displayable):
 
     In a notebook it is shown with a slider over the versions that can be read and a box for a version or
     a time; elsewhere as the frame alone. In code it moves by :meth:`at` and :meth:`compare`.
-    ``keys`` are columns that tell which row is which when two versions are compared, as of
-    :func:`deltanb.commands.read.diff.diff`.
+    Rows that the next version changes or removes are marked. ``keys`` are columns that tell which row is
+    which when two versions are compared, as of :func:`deltanb.commands.read.diff.diff`; ``columns`` are those
+    to show. Unless given, keys, columns that differ and those that the commit's condition names come first.
 
     Raises:
-        InvalidArgument: ``keys`` that are not names of columns, or a moment as of :meth:`at`.
+        InvalidArgument: ``keys`` or ``columns`` that are not names of columns, or a moment as of :meth:`at`.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"id": [1], "name": ["Donald"]})
@@ -79,11 +88,13 @@ class TimeTravel(Displayable):
 
     def __init__(
         self, table: DeltaTable, moment: Moment | None = None, keys: str | Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
     ) -> None:
         from deltanb.commands.read.diff import key_names
 
         self._table = table
         self.keys = None if keys is None else key_names(keys)
+        self.columns = None if columns is None else key_names(columns, "columns")
         self._listeners: list[Callable[[], None]] = []
         self.panel: Any = None
         """Its slider, once a notebook has shown it."""
@@ -99,6 +110,8 @@ class TimeTravel(Displayable):
 
     def at(self, moment: Moment) -> TimeFrame:
         """Go to a version (an integer) or a time (ISO 8601 text, a datetime), and show its first rows.
+
+        A day without a time, like ``"2026-11-20"``, means its end: the table as that day left it.
 
         Raises:
             VersionNotFound, DataFileNotFound, InvalidTable: it cannot be read; the message says why.
@@ -116,7 +129,7 @@ class TimeTravel(Displayable):
         from deltanb.commands.read.diff import diff as compared
 
         before, after = self._snapshot(start), self._snapshot(end)
-        found = compared(self._table.log, before, after, keys=self.keys)
+        found = compared(self._table.log, before, after, keys=self.keys, columns=self.columns)
         return self._show(self._frame(after, before.version, found))
 
     @property
@@ -146,6 +159,8 @@ class TimeTravel(Displayable):
 
     def _snapshot(self, moment: Moment) -> Snapshot:
         snapshot = None
+        if isinstance(moment, str) and (day := _day_of(moment)) is not None:
+            moment = self._end_of(day)
         if isinstance(moment, str | dt.datetime):
             snapshot = self._table.as_of(moment).snapshot
             moment = snapshot.version
@@ -154,6 +169,13 @@ class TimeTravel(Displayable):
                 self._look_again()
             self._check(moment)
         return snapshot or self._table.as_of(moment).snapshot
+
+    def _end_of(self, day: dt.date) -> int | dt.datetime:
+        """The end of a day; of the day of the newest commit, that commit."""
+        end = dt.datetime.combine(day, dt.time.max, dt.timezone.utc)
+        newest = self._table.snapshot
+        last = dt.datetime.fromtimestamp(newest.timestamp / 1000, dt.timezone.utc)
+        return newest.version if last.date() == day else end
 
     def _check(self, version: int) -> None:
         reason = self.versions.reason(version)
@@ -169,9 +191,14 @@ class TimeTravel(Displayable):
     def _frame(
         self, snapshot: Snapshot, start: int | None = None, found: TableDiff | None = None
     ) -> TimeFrame:
-        note = ""
+        from deltanb.commands.read.diff import known_columns
+
+        note, step = "", None
+        columns = None if self.columns is None else known_columns(self.columns, snapshot)
         try:
-            preview = _preview(snapshot)
+            preview, paths = _preview(snapshot)
+            if found is None:
+                step = self._next_step(snapshot, preview, paths)
         except DeltaError as error:
             import pyarrow as pa
 
@@ -179,17 +206,45 @@ class TimeTravel(Displayable):
 
             words = in_short(error, snapshot.log.path)
             preview, note = pa.table({}), f"{type(error).__name__}: {words}"
-        columns = len(snapshot.schema.fields)
+        if columns is not None and not note:
+            preview = preview.select(list(columns))
+        width = len(snapshot.schema.fields)
         state = "  ".join([units.count(snapshot.num_files, "file"), units.size(snapshot.size_in_bytes),
-                           units.count(columns, "column")])
+                           units.count(width, "column")])
+        commit, parameters = _commit(snapshot)
         return TimeFrame(
             self._table.log.path if snapshot.metadata.name is None else snapshot.metadata.name,
             self.versions, snapshot.version, snapshot.timestamp,
-            _commit(snapshot), state, preview, note, start, found)
+            commit, state, preview, note, start, found, parameters, step, self.keys or (), columns)
+
+    def _next_step(self, snapshot: Snapshot, preview: pa.Table, paths: Sequence[str]) -> NextStep | None:
+        """What the next version that can be read does to the rows; None where there is none, or no rows."""
+        later = [run for run in self.versions.runs if run[-1] > snapshot.version]
+        if not later or not preview.num_rows:
+            return None
+        version = max(snapshot.version + 1, min(later, key=lambda run: run[0])[0])
+        try:
+            after = self._table.as_of(version).snapshot
+        except DeltaError:  # it went meanwhile; whoever goes there is told
+            return None
+        return next_step(snapshot, after, preview, paths, self.keys)
 
 
-def _commit(snapshot: Snapshot) -> str:
-    """What the version's commit says of itself; of one that a checkpoint stands for it is looked up."""
+def _day_of(text: str) -> dt.date | None:
+    """The day that a text means, without a time; None for all else.
+
+    >>> _day_of(" 2026-11-20 "), _day_of("2026-11-20T10:00:00Z")
+    (datetime.date(2026, 11, 20), None)
+    """
+    try:
+        return dt.date.fromisoformat(text.strip())
+    except ValueError:
+        return None
+
+
+def _commit(snapshot: Snapshot) -> tuple[str, Any]:
+    """What the version's commit says of itself, and the parameters of its operation; of one that a checkpoint
+    stands for it is looked up."""
     from deltanb.log import history
 
     info = snapshot.last_commit_info
@@ -198,23 +253,40 @@ def _commit(snapshot: Snapshot) -> str:
             found = history.between(snapshot.log, snapshot.version, snapshot.version)
         except DeltaError:
             found = []
-        info = {"operation": found[0].operation, "userName": found[0].user_name} if found else {}
+        info = {"operation": found[0].operation, "userName": found[0].user_name,
+                "operationParameters": found[0].operation_parameters} if found else {}
     by = f" by {info['userName']}" if info.get("userName") else ""
-    return f"{info.get('operation') or 'operation not recorded'}{by}"
+    return f"{info.get('operation') or 'operation not recorded'}{by}", info.get("operationParameters")
 
 
-def _preview(snapshot: Snapshot) -> pa.Table:
-    """The first rows, from as few files as it takes."""
+def _preview(snapshot: Snapshot) -> tuple[pa.Table, list[str]]:
+    """The first rows, from as few files as it takes, and the paths of the files they may be from."""
     import pyarrow as pa
 
     from deltanb.data.read import head
 
     total = min(snapshot.num_files, MAX_FILES)
     rows: pa.Table = snapshot.schema.to_arrow().empty_table()
+    paths: list[str] = []
     for start in range(0, total, FILES_AT_A_TIME):
         at = pa.array(range(start, min(start + FILES_AT_A_TIME, total)), pa.int64())
-        files = snapshot.select_files(["path", "partition_values", "size", "deletion_vector"], at)
+        files = snapshot.select_files(["path", "partition_values", "size", "deletion_vector", "stats"], at)
+        paths += _opened(files, PREVIEW_ROWS - rows.num_rows)
         rows = pa.concat_tables([rows, head(snapshot, files, PREVIEW_ROWS - rows.num_rows)])
         if rows.num_rows >= PREVIEW_ROWS:
             break
-    return rows
+    return rows, paths
+
+
+def _opened(files: pa.Table, rows: int) -> list[str]:
+    """The first files that have so many rows, as their statistics tell: all of them where these do not."""
+    from deltanb.actions import AddFile
+    from deltanb.log.commit_content import live_rows
+
+    paths = []
+    for row in files.to_pylist(maps_as_pydicts="lossy"):
+        if rows <= 0:
+            break
+        paths.append(row["path"])
+        rows -= live_rows(AddFile.from_row(row)) or 0
+    return paths

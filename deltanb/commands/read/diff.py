@@ -49,6 +49,7 @@ def diff(
     *,
     keys: str | Sequence[str] | None = None,
     max_rows: int = MAX_ROWS,
+    columns: str | Sequence[str] | None = None,
     newest: Snapshot | None = None,
 ) -> TableDiff:
     """What is otherwise at ``end`` than at ``start``: schema, properties, protocol, files and rows.
@@ -62,6 +63,8 @@ def diff(
             versions (the diff names it). An empty list: rows are only added and removed.
         max_rows: rows that are read at most, both versions together (and files of 256 MiB). Beyond that
             rows are counted by the log and not compared; the diff says so.
+        columns: those that are shown, in this order; rows are compared in all. Unless given: keys, columns
+            that differ, those that conditions of the commits between name, then the others.
 
     Returns:
         The diff; looking at it reads nothing any more. Rows are compared in the columns of ``end``: one
@@ -89,8 +92,9 @@ def diff(
     after = (newest or log.update()) if end is None else _snapshot(log, end)
     before = _snapshot(log, start)
     found = compare(before, after)
-    wanted = None if keys is None else _known(keys, before, after)
-    return replace(found, rows=_rows(before, after, found.files, wanted, max_rows))
+    wanted = None if keys is None else known_columns(keys, after, "keys")
+    shown = None if columns is None else known_columns(columns, after)
+    return replace(found, rows=rows_of(before, after, found.files, wanted, max_rows), columns=shown)
 
 
 def in_short(error: BaseException, root: str) -> str:
@@ -122,8 +126,8 @@ def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | Snapshot | Any) -
     return log.snapshot_at(index(moment))  # type: ignore[arg-type]
 
 
-def key_names(keys: str | Iterable[str]) -> tuple[str, ...]:
-    """The names in ``keys``; whether there are such columns depends on the version.
+def key_names(keys: str | Iterable[str], what: str = "keys") -> tuple[str, ...]:
+    """The names in ``keys``, or in another argument; whether there are such columns depends on the version.
 
     Raises:
         InvalidArgument: neither a name nor a list of names.
@@ -133,19 +137,23 @@ def key_names(keys: str | Iterable[str]) -> tuple[str, ...]:
     """
     names = (keys,) if isinstance(keys, str) else tuple(keys) if isinstance(keys, Iterable) else (keys,)
     if not all(isinstance(name, str) for name in names):
-        raise InvalidArgument(f"keys={keys!r} is neither a column's name nor a list of them")
+        raise InvalidArgument(f"{what}={keys!r} is neither a column's name nor a list of them")
     return names
 
 
-def _known(keys: str | Sequence[str], before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """The columns by the names they have in the version after."""
+def known_columns(wanted: str | Sequence[str], at: Snapshot, what: str = "columns") -> tuple[str, ...]:
+    """The columns by the names they have in a version.
+
+    Raises:
+        InvalidArgument: there is no such column; ``what`` is the argument that asks for it.
+    """
     names = []
-    for key in key_names(keys):
-        field = after.schema.get(key)
+    for key in key_names(wanted, what):
+        field = at.schema.get(key)
         if field is None:
             raise InvalidArgument(
-                f"keys: version {after.version} has no column {key!r}; "
-                f"{did_you_mean(key, after.schema.names)[0]}", column=key)
+                f"{what}: version {at.version} has no column {key!r}; "
+                f"{did_you_mean(key, at.schema.names)[0]}", column=key)
         names.append(field.name)
     return tuple(names)
 
@@ -161,9 +169,10 @@ class _Reading:
     only: BitMap64 | None = None
 
 
-def _rows(
-    before: Snapshot, after: Snapshot, files: FileDiff, keys: tuple[str, ...] | None, max_rows: int
+def rows_of(
+    before: Snapshot, after: Snapshot, files: FileDiff, keys: Sequence[str] | None, max_rows: int
 ) -> RowDiff:
+    """Which rows of the files came, went and changed; of more than ``max_rows`` what the log says."""
     if files.is_empty:
         return _estimated(after, files)
     try:
@@ -184,7 +193,7 @@ def _rows(
     old, not_compared = conformed(read[0], before.schema, after.schema)
     sides = Sides(old, read[1], after.schema, not_compared, ids)
     fixed = frozenset(after.partition_columns) | {name for name, _ in _absent(before, after)}
-    return match(sides, keys, fixed, (before.version, after.version))
+    return match(sides, None if keys is None else tuple(keys), fixed, (before.version, after.version))
 
 
 def _absent(before: Snapshot, after: Snapshot) -> list[tuple[str, Any]]:

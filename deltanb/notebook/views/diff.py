@@ -14,6 +14,7 @@ from typing import Any
 
 from deltanb import formatting as units
 from deltanb.notebook.drawing.text import places
+from deltanb.notebook.views import first_columns
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, plain, warn
 from deltanb.options import options
 
@@ -60,11 +61,12 @@ def _rows(diff: Any) -> Section:
         return Section("Rows", [ok("✓ "), words, *_silent(rows)])
     summary += _how(rows)
     total = rows.num_added + rows.num_removed + rows.num_changed
-    names = _first_columns(rows)
+    names = _first_columns(diff)
     in_text = ("change", *_text_columns(rows, names))
-    table = fitting(Table(("change", *names), tuple(row_cells(rows, names)), total, "row", in_text))
+    table = Table(("change", *names), tuple(row_cells(rows, names)), total, "row", in_text)
+    table = fitting(table) if diff.columns is None else table
     cells = table.rows
-    if hidden := len(rows.after.schema) + 1 - len(table.columns):
+    if (hidden := len(rows.after.schema) + 1 - len(table.columns)) and diff.columns is None:
         summary.append(muted(f"; {units.count(hidden, 'column')} not shown"))
     return Section("Rows", summary, table if cells else None, is_open=True, text_rows=True)
 
@@ -129,11 +131,16 @@ def same(one: Any, two: Any) -> bool:
     return one == two or (one != one and two != two)
 
 
-def _first_columns(rows: Any) -> list[str]:
-    """Key and changed columns first, then the others."""
-    first = [*rows.key, *changed_columns(rows, options.max_rows)]
-    names = list(dict.fromkeys([*first, *rows.after.schema.names]))
-    return names[:MAX_COLUMNS]
+def _first_columns(diff: Any) -> list[str]:
+    """Those asked for; else keys, columns that differ, those that conditions of commits name, the others."""
+    rows = diff.rows
+    if diff.columns is not None:
+        return list(diff.columns)
+    names = rows.after.schema.names
+    said = [name for commit in diff.commits
+            for name in first_columns.named(commit.operation_parameters, names)]
+    return first_columns.ordered(
+        names, rows.key, changed_columns(rows, options.max_rows), said)[:MAX_COLUMNS]
 
 
 def fitting(table: Table) -> Table:
@@ -162,7 +169,7 @@ def fitting(table: Table) -> Table:
 def _text_columns(rows: Any, names: Sequence[str]) -> list[str]:
     """Of the columns shown, those that the text has room for: however long the key, one that changed."""
     first = names[:MAX_TEXT_COLUMNS]
-    changed = changed_columns(rows, options.max_rows)
+    changed = [name for name in changed_columns(rows, options.max_rows) if name in names]
     if not changed or not {*first}.isdisjoint(changed):
         return list(first)
     return [*first[:-1], changed[0]]

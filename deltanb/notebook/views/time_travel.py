@@ -6,14 +6,17 @@ What it does not know: how one moves (``observe/time_travel.py``), the slider (`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from deltanb import formatting as units
-from deltanb.notebook.views import diff
-from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, warn
+from deltanb.notebook.views import diff, first_columns
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, warn
 from deltanb.observe.availability import spans
 
 MAX_GAPS = 2  # told on the line; the table has all of them
+FATES = {"changes": Span("~ changes", "rewrite"), "goes": Span("− goes", "delete")}
+"""What the next version does to a row."""
 
 
 def travel(travel: Any) -> View:
@@ -77,13 +80,49 @@ def _rows(frame: Any) -> Section:
         return Section("Rows", warn(frame.note))
     if not rows.num_rows:
         return Section("Rows", muted("none"))
-    names = rows.schema.names
-    first = names[: diff.MAX_COLUMNS]
-    cells = tuple(tuple(diff.shown(row[name]) for name in first)
-                  for row in rows.select(first).to_pylist())
-    summary: list[Inline] = [f"the first {units.number(len(cells))}"]
-    table = diff.fitting(
-        Table(tuple(first), cells, len(cells), "row", tuple(first[: diff.MAX_TEXT_COLUMNS])))
-    if hidden := len(names) - len(table.columns):
+    first = _first_columns(frame)
+    step = frame.next_step
+    fates = () if step is None or not step.num_marked else step.fates
+    lead = (f"in v{step.version}",) if fates else ()
+    cells = tuple((*(_fate(fate) for fate in fates[at : at + 1]), *(diff.shown(row[name]) for name in first))
+                  for at, row in enumerate(rows.select(first).to_pylist()))
+    summary: list[Inline] = [f"the first {units.number(len(cells))}", *_becomes(step)]
+    in_text = (*lead, *first[: diff.MAX_TEXT_COLUMNS])
+    table = Table((*lead, *first), cells, len(cells), "row", in_text,
+                  marked=frozenset(at for at, fate in enumerate(fates) if fate))
+    table = table if frame.columns is not None else diff.fitting(table)
+    hidden = len(rows.schema.names) + len(lead) - len(table.columns)
+    if hidden and frame.columns is None:
         summary.append(muted(f", {units.count(hidden, 'column')} not shown"))
     return Section("Rows", summary, table, is_open=True, text_rows=True)
+
+
+def _first_columns(frame: Any) -> list[str]:
+    """Those asked for; else keys, columns that differ on the next step, those in conditions, the others."""
+    names = list(frame.preview.schema.names)
+    if frame.columns is not None:
+        return names
+    step = frame.next_step
+    groups = [frame.keys, () if step is None else step.columns, first_columns.named(frame.parameters, names),
+              () if step is None else first_columns.named(step.parameters, names)]
+    return first_columns.ordered(names, *groups)[: diff.MAX_COLUMNS]
+
+
+def _fate(fate: str) -> Inline:
+    return FATES.get(fate, "")
+
+
+def _becomes(step: Any) -> Iterator[Inline]:
+    """What the next version does to the rows, in words."""
+    if step is None:
+        return
+    name = f"v{step.version}" + (f" {step.operation}" if step.operation else "")
+    if step.note:
+        yield muted(f"; next {name}: {step.note}")
+    elif not step.num_marked:
+        yield muted(f"; none of them changes in {name}")
+    else:
+        words = [f"{units.number(n)} {'change' if fate == 'changes' else 'go'}" + (
+            "s" if n == 1 and fate == "changes" else "es" if n == 1 else "")
+            for fate in FATES if (n := step.fates.count(fate))]
+        yield Span(f"; {', '.join(words)} in {name}", "rewrite")
