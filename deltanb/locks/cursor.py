@@ -153,7 +153,7 @@ class TableCursor:
                 if row is not None:
                     self._key, self._value = key, row
                     return result
-                if result.is_acquired:  # it was deleted while this one waited
+                if result is LockResult.ACQUIRED:  # it was deleted while this one waited
                     rows.give_back(key)
         self.reset()
         return LockResult.UNOWNED

@@ -591,3 +591,35 @@ def test_a_row_that_cannot_be_read_keeps_no_lock_where_reads_keep_none(
     with pytest.raises(errors.InvalidArgument, match="2 rows"):
         txn.cursor(table, key=["id"]).find(1)
     assert manager.num_locks_held == 0
+
+
+def test_a_move_that_finds_no_row_gives_back_only_what_it_has_taken(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row was shared before; another process deletes it as the cursor comes to it in a nested scope."""
+    from deltanb import locked_rows
+
+    manager, rivals = LockManager("LENIENT", lock_timeout=0), ["id = 1"]
+    txn, other = manager.new_transaction(), manager.new_transaction()
+    txn.lock_mode = "REPEATABLE_READ"
+    cursor = txn.cursor(table, key=["id"])
+    cursor.find(1)
+    real = locked_rows.LockedRows.read
+
+    def read(self: Any, key: Any) -> Any:
+        if rivals:
+            table.delete(rivals.pop())
+        return real(self, key)
+
+    monkeypatch.setattr(locked_rows.LockedRows, "read", read)
+    txn.enter()
+    cursor.first()
+    assert cursor.key() == (2,)
+    txn.exit()
+    theirs = other.cursor(table, key=["id"])
+    theirs.find(1)
+    with pytest.raises(errors.LockTimeoutError):
+        theirs.store({"coins": 0})
+    txn.exit()
+    other.exit()
+    assert manager.num_locks_held == 0
