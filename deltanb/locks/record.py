@@ -10,7 +10,7 @@ An event of a lock has the mode it is about and, as ``held``, what the transacti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -19,10 +19,12 @@ from deltanb.display import Displayable, above, views
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.core import AnyLock, LockTable, Waiter
 from deltanb.locks.modes import MODE_NAMES, NONE, DurabilityMode, LockResult, Name, UpgradeRule, label
+from deltanb.locks.refusals import attached
 from deltanb.locks.transaction import NO_CAUSE, Transaction
 from deltanb.safe_text import shown
 
 if TYPE_CHECKING:
+    from deltanb.locks.manager import LockManager
     from deltanb.locks.stack import Locker
 
 Row = tuple[int, int, str, "Name | None", int, int, int]
@@ -75,6 +77,8 @@ class Recorder:
                 "nothing is recorded")
         self._clock, self._start = clock, clock()
         self._rows: deque[Row] = deque(maxlen=size)
+        self._names: dict[int, str] = {}
+        self._size = size
         self._total = 0
 
     def tell(self, transaction: int, what: str, name: Name | None = None, mode: int = NONE, held: int = NONE,
@@ -83,10 +87,18 @@ class Recorder:
         self._total += 1
         self._rows.append((self._clock() - self._start, transaction, what, name, mode, held, level))
 
+    def call(self, transaction: int, name: str) -> None:
+        """Note what is attached to a transaction, in words, empty for nothing; of the newest ones only."""
+        self._names.pop(transaction, None)
+        if name:
+            self._names[transaction] = name
+        if len(self._names) > self._size:  # so many transactions have an event at most
+            del self._names[next(iter(self._names))]
+
     def timeline(self) -> LockTimeline:
         """All that is still there."""
         rows = tuple(self._rows)
-        return LockTimeline(rows, self._total - len(rows), self._clock() - self._start)
+        return LockTimeline(rows, self._total - len(rows), self._clock() - self._start, dict(self._names))
 
 
 class LockTimeline(Displayable):
@@ -103,12 +115,15 @@ class LockTimeline(Displayable):
     [('granted', '1:k'), ('released', '1:k'), ('committed', '')]
     """
 
-    def __init__(self, rows: Sequence[Row], dropped: int = 0, now_ns: int = 0) -> None:
+    def __init__(self, rows: Sequence[Row], dropped: int = 0, now_ns: int = 0,
+                 names: Mapping[int, str] | None = None) -> None:
         self.rows = tuple(rows)
         self.dropped = dropped
         """How many earlier events were there and are not kept."""
         self.now_ns = now_ns
         """When this was taken, by the manager's clock."""
+        self.names = dict(names or {})
+        """What was attached to transactions, in words, by their ids."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -216,9 +231,18 @@ class RecordedTable(LockTable):
 
 
 class RecordedTransaction(Transaction):
-    """A transaction that tells the recorder of its scopes."""
+    """A transaction that tells the recorder of its scopes, and what is attached to it."""
 
-    __slots__ = ()
+    __slots__ = ("_words",)
+
+    def __init__(self, manager: LockManager) -> None:
+        super().__init__(manager)
+        self._words = ""
+
+    def attach(self, value: Any) -> None:
+        super().attach(value)
+        self._words = "" if value is None else attached(value)
+        self._call_itself()
 
     def enter(self) -> None:
         super().enter()
@@ -233,6 +257,8 @@ class RecordedTransaction(Transaction):
             if self.id != txn_id:
                 self._tell("failed", txn_id, level)
             raise
+        if is_put_off and self._words:
+            self._call_itself()
         if not is_empty:
             self._tell("put off" if is_put_off else "committed", txn_id, level)
 
@@ -261,6 +287,18 @@ class RecordedTransaction(Transaction):
     def _is_empty(self) -> bool:
         """Whether nothing can be told of it: it has locked and changed nothing, and is not nested."""
         return not (self._scopes or self._changes or self._locker.entries)
+
+    def _end_outermost(self) -> None:
+        super()._end_outermost()
+        if self._words:
+            self._call_itself()
+
+    def _call_itself(self) -> None:
+        """Have the transaction known by what is attached to it, under its new id, too."""
+        with self._manager._mutex:
+            recorder = self._manager._recorder
+            assert recorder is not None
+            recorder.call(self.id, self._words)
 
     def _tell(self, what: str, txn_id: int, level: int) -> None:
         with self._manager._mutex:

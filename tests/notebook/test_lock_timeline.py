@@ -184,3 +184,38 @@ def test_names_of_locks_do_no_harm() -> None:
     svg = bundle.drawing(manager.timeline(), "svg")
     assert "<b>" not in svg and "1:&lt;b&gt;" in svg
     assert_consistent(manager.timeline())
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise ValueError("no words")
+
+
+def test_lanes_are_called_by_what_is_attached_also_after_a_commit() -> None:
+    manager = LockManager(record=20)
+    ann, ben, cid = (manager.new_transaction() for _ in range(3))
+    ann.attach("ann")
+    ben.attach(Unspeakable())
+    for at, txn in enumerate((ann, ben, cid, ann)):
+        txn.lock_exclusive(1, b"%d" % at)
+        txn.commit()
+    ann.attach(None)
+    ann.lock_exclusive(1, b"x")
+    timeline = manager.timeline()
+    assert [lane.name for lane in timeline.scene.lanes] == [
+        "'ann'", "a Unspeakable", "", "'ann'", ""]
+    text = assert_consistent(timeline).text
+    assert "\n1 'ann'" in str(timeline) and "\n3   " in str(timeline)
+    assert "'ann'" in text
+    drawn = re.findall(r'font-weight="600">([^<]*)<', timeline.svg)
+    assert drawn[0] == "1 &#x27;ann&#x27;" and drawn[2] == "transaction 3"
+
+
+def test_no_more_names_are_kept_than_events() -> None:
+    manager = LockManager(record=3)
+    for number in range(9):
+        txn = manager.new_transaction()
+        txn.attach(number)
+        txn.lock_shared(1, b"k")
+        txn.exit()
+    assert len(manager.timeline().names) == 3

@@ -12,6 +12,8 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.errors import DeadlockError
 from deltanb.locks import Cycle, LockManager, Transaction, Wait, commit
+from deltanb.locks.keys import partition_key
+from deltanb.locks.modes import EXCLUSIVE
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import lock_net
 from deltanb.notebook.views import lock_graph
@@ -364,3 +366,22 @@ def test_a_lock_that_became_stronger_is_listed_once_where_it_was_asked_for_last(
     txn.lock_exclusive(1, b"c")
     assert str(txn).count("1:a exclusive") == 1
     txn.reset()
+
+
+def test_intentions_that_nobody_waits_behind_are_not_drawn_where_somebody_waits() -> None:
+    with Clockwork() as clockwork:
+        manager = clockwork.manager
+        manager.name_index(-1, "flights", ["month"])
+        january, february = ([(partition_key([month]), EXCLUSIVE)] for month in "12")
+        one, two = manager.new_transaction(), manager.new_transaction()
+        manager.lock_tree(one._locker, -1, january, 0)
+        manager.lock_tree(two._locker, -1, february, 0)
+        boxes = [box.title for box in lock_graph.graph(manager.graph()).net.boxes]
+        assert "flights" in boxes
+        clockwork.start(one, lambda: manager.lock_tree(one._locker, -1, february, -1))
+        view = lock_graph.graph(manager.graph())
+        assert {box.title for box in view.net.boxes if box.key[0] == "lock"} == {
+            "flights month=1", "flights month=2"}
+        assert view.more == "not drawn: 1 more lock held"
+        assert "flights intention exclusive" in str(manager.graph())
+        clockwork.do(two, two.exit)

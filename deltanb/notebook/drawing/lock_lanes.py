@@ -7,8 +7,9 @@ What it does not know: SVG (``lock_lanes_svg``), words of the whole (``views``),
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from deltanb.locks.modes import NONE, Name, base_of, intention_of, label
@@ -93,6 +94,8 @@ class Lane:
     """How its outermost scope ended; empty where it is open."""
     vain: tuple[str, ...] = ()
     """What it waited for in vain, in words."""
+    name: str = ""
+    """What is attached to it, in words."""
 
     @property
     def depth(self) -> int:
@@ -144,8 +147,8 @@ class Lanes:
     """Whether not all that happened to these transactions is drawn."""
 
 
-def laned(rows: Sequence[Row], now: int) -> Lanes:
-    """The lanes of the newest transactions that events are about."""
+def laned(rows: Sequence[Row], now: int, names: Mapping[int, str] = MappingProxyType({})) -> Lanes:
+    """The lanes of the newest transactions that events are about; ``names`` are what they are known by."""
     times = {row[0] for row in rows}
     is_counted = len(times) < 2
     places: Sequence[float] = range(1, len(rows) + 1) if is_counted else [float(row[0]) for row in rows]
@@ -161,6 +164,8 @@ def laned(rows: Sequence[Row], now: int) -> Lanes:
         if row[1] in own and row[2] != "closed":
             own[row[1]].append((place, row))
     lanes = [_lane(transaction, events, first, closed, most) for transaction, events in own.items()]
+    for lane in lanes:
+        lane.name = names.get(lane.transaction, "")
     whats = [row[2] for row in rows]
     is_cut = sum(_cut(lane, lanes) for lane in lanes) > 0
     return Lanes(tuple(lanes), len(newest), first, last, is_counted, whats.count("waits"),

@@ -55,7 +55,8 @@ def _height(lane: Lane) -> float:
 
 
 def _lane(lane: Lane, x: Place, top: float) -> Iterator[str]:
-    yield label(f"transaction {lane.transaction}", 14, top + 10, font_weight=600)
+    said = f"{lane.transaction} {units.clean(lane.name)}" if lane.name else f"transaction {lane.transaction}"
+    yield label(units.fit(said, MAX_NAME), 14, top + 10, font_weight=600)
     for scope in lane.scopes:
         yield from _scope(scope, x, top + scope.level * SCOPE)
     y = top + lane.depth * SCOPE

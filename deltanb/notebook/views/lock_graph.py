@@ -73,7 +73,7 @@ def graph(found: Any) -> NetView:
 
 def _beside(found: Any) -> str:
     """What is not drawn, counted."""
-    locks = found.num_locks - len(found.locks)
+    locks = found.num_locks - len(found.locks) + len(_idle(found))
     drawn = set(found.transactions)
     waiting = found.num_waiting - sum(wait.transaction in drawn for wait in found.waits)
     parts = [units.count(locks, "more lock") + " held"] if locks else []
@@ -155,10 +155,12 @@ def net_of(found: Any) -> Net:
     following = dict(zip(found.cycle, [*found.cycle[1:], *found.cycle[:1]], strict=True))
     way = {(_name(of[txn]), after) for txn, after in following.items() if txn in of}
     hot_names = {name for name, _ in way}
+    idle = _idle(found)
     boxes = [_txn(member.id, member.attachment, _wish(of.get(member.id)), member.id in hot)
              for member in found.members]
-    boxes += [Box(("lock", name), label(name), is_hot=name in hot_names) for name in found.locks]
-    held = {(_name(hold), hold.transaction): hold.mode for hold in found.holds}
+    boxes += [Box(("lock", name), label(name), is_hot=name in hot_names) for name in found.locks
+              if name not in idle]
+    held = {(_name(hold), hold.transaction): hold.mode for hold in found.holds if _name(hold) not in idle}
     ahead = dict.fromkeys((_name(wait), other) for wait in waits for other in wait.blockers
                           if other in drawn and (_name(wait), other) not in held)
     arrows = [Arrow(("lock", name), ("txn", txn), "holds", mode, (name, txn) in way)
@@ -167,6 +169,14 @@ def net_of(found: Any) -> Net:
                      is_hot=wait.transaction in hot) for wait in waits]
     arrows += [Arrow(("lock", name), ("txn", txn), "ahead", "", (name, txn) in way) for name, txn in ahead]
     return Net(tuple(boxes), tuple(arrows))
+
+
+def _idle(found: Any) -> set[tuple[int, bytes]]:
+    """Where somebody waits: the locks that nobody waits for and that are held with intentions alone. Whoever
+    holds a part of a table holds one, so their arrows would lie across all others and say nothing."""
+    waited_for = {_name(wait) for wait in found.waits}
+    loud = {_name(hold) for hold in found.holds if not hold.mode.startswith("intention")}
+    return {name for name in found.locks if waited_for and name not in waited_for | loud}
 
 
 def _name(of: Any) -> tuple[int, bytes]:

@@ -19,6 +19,7 @@ LETTERS = "w waits  s shared  u upgradable  x exclusive  i intention"
 NO_LANES = Lanes((), 0, 0, 0, False)
 ENDS = {"committed": "✓ committed", "put off": "… put off", "undone": "↩ undone", "exited": "exited",
         "failed": "✕ failed", "reset": "↩ reset", "": "open"}
+MAX_WHO = 10  # characters of what is attached to a transaction
 MAX_VAIN = 2  # waits in vain that are named in a row
 
 
@@ -53,12 +54,16 @@ def _counted(lanes: Lanes) -> Inline:
 
 
 def _lanes(lanes: Lanes) -> Section:
-    rows = tuple((str(lane.transaction), code(lane.strip(lanes.first, lanes.last)),
+    rows = tuple((_who(lane), code(lane.strip(lanes.first, lanes.last)),
                   units.number(lane.num_locks), _waited(lane, lanes), _ended(lane))
                  for lane in reversed(lanes.lanes))
     columns = ("transaction", "in the course of time", "locks", "waited", "ended")
     table = Table(columns, rows, lanes.total, "transaction", limit=len(rows))
     return Section("Lanes", LETTERS, table, text_rows=True)
+
+
+def _who(lane: Lane) -> str:
+    return f"{lane.transaction} {units.fit(units.clean(lane.name), MAX_WHO)}".rstrip()
 
 
 def _waited(lane: Lane, lanes: Lanes) -> str:
@@ -101,7 +106,7 @@ def _svg(timeline: Any) -> str:
 
 
 def _scene(timeline: Any) -> Lanes:
-    return lock_lanes.laned(timeline.rows, timeline.now_ns) if timeline.rows else NO_LANES
+    return lock_lanes.laned(timeline.rows, timeline.now_ns, timeline.names) if timeline.rows else NO_LANES
 
 
 DRAWINGS = {"svg": _svg, "scene": _scene}
