@@ -208,7 +208,7 @@ def test_lanes_are_called_by_what_is_attached_also_after_a_commit() -> None:
     assert "\n1 'ann'" in str(timeline) and "\n3   " in str(timeline)
     assert "'ann'" in text
     drawn = re.findall(r'font-weight="600">([^<]*)<', timeline.svg)
-    assert drawn[0] == "1 &#x27;ann&#x27;" and drawn[2] == "transaction 3"
+    assert drawn[0] == "1 'ann'" and drawn[2] == "transaction 3"
 
 
 def test_no_more_names_are_kept_than_events() -> None:
