@@ -141,7 +141,8 @@ def _wanted(name: str, settings: Mapping[str, Any], log: LockedLog) -> int:
     return NONE
 
 
-READS = ("to_arrow", "to_batches", "to_pandas", "head", "count", "to_df", "changes", "changes_df", "diff",
+READS = ("to_arrow", "to_batches", "to_pandas", "head", "count", "to_dataset", "to_polars",
+         "to_duckdb", "to_df", "changes", "changes_df", "diff",
          "__arrow_c_stream__")
 DEFINES = ("add_columns", "rename_column", "drop_columns", "change_column", "set_properties",
            "unset_properties", "set_description", "set_name", "add_constraint", "drop_constraint",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Generator, Sequence
 from contextvars import copy_context
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ from deltanb.transaction import active
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     from deltanb.commands.read.feed import ChangeFeed
     from deltanb.log.skipping.explain import ScanExplanation
@@ -95,16 +98,8 @@ class ReadableTable(Displayable):
         ...     sum(batch.num_rows for batch in batches)
         1
         """
-        import pyarrow as pa
-
-        from deltanb.data.data_file import plan
-        from deltanb.data.read import stream
-
         where, limit = self._condition(where), _row_limit(limit)
-        snapshot, files = self._files(where)
-        scan = self._run_here(lambda: plan(snapshot, columns, where))
-        batches = lazily(lambda: stream(scan, files(), limit))
-        return pa.RecordBatchReader.from_batches(scan.schema, batches)
+        return self._stream(*self._files(where), columns, where, limit)
 
     def to_pandas(
         self, columns: Sequence[str] | None = None, where: Where | None = None,
@@ -177,6 +172,74 @@ class ReadableTable(Displayable):
         from deltanb.log.skipping.explain import explain
         return explain(self.snapshot, self._condition(where))
 
+    def to_dataset(self, where: Where | None = None) -> ds.Dataset:
+        """The version as a dataset of pyarrow's, which opens no file before it is scanned, and then only
+        those that may hold rows of its filter.
+
+        Args:
+            where: as in :meth:`to_arrow`; the dataset then has these rows alone.
+
+        Raises:
+            UnsupportedProtocol: Arrow would read it wrongly, because of deletion vectors, column mapping,
+                changed types or variants; ``.features`` names which.
+
+        >>> import deltanb as dn, pyarrow.compute as pc
+        >>> table = dn.create("lazy", {"p": ["a", "b"], "id": [1, 2]}, partition_by="p")
+        >>> table.to_dataset().to_table(filter=pc.field("p") == "b")["id"].to_pylist()
+        [2]
+        """
+        from deltanb.data.dataset import dataset
+        from deltanb.sql.predicates import parse
+
+        where = self._condition(where)
+        snapshot, files = self._files(where)
+        found = self._run_here(lambda: dataset(snapshot, files()))
+        if where is None:
+            return found
+        condition = self._run_here(lambda: parse(where, snapshot.schema).to_expression(as_filter=True))
+        return found.filter(condition)
+
+    def to_polars(
+        self, columns: Sequence[str] | None = None, where: Where | None = None
+    ) -> pl.LazyFrame:
+        """The version as a lazy frame of polars. Nothing is read before it is collected, and then only the
+        columns that it needs, of the files that may hold rows of ``where`` and of its own filters.
+
+        Args:
+            columns, where: as in :meth:`to_arrow`.
+
+        Raises:
+            MissingDependency: polars is not installed.
+        """
+        from deltanb.data.frames import to_polars
+
+        where = self._condition(where)
+        snapshot, _ = self._files(where)
+        return self._run_here(lambda: to_polars(snapshot, columns, where))
+
+    def to_duckdb(
+        self, columns: Sequence[str] | None = None, where: Where | None = None, connection: Any = None
+    ) -> Any:
+        """The version as a relation of DuckDB, which reads it when it is asked for rows.
+
+        Files are left out by ``where``; without it and ``columns`` by DuckDB's own filters as well, where
+        :meth:`to_dataset` is possible.
+
+        Args:
+            columns, where: as in :meth:`to_arrow`.
+            connection: DuckDB's; its default one unless given.
+
+        Raises:
+            MissingDependency: DuckDB is not installed.
+        """
+        from deltanb.data.frames import Rows, to_duckdb
+
+        where = self._condition(where)
+        snapshot, files = self._files(where)
+        begin = partial(self._stream, snapshot, files, columns, where)
+        begin().close()  # what is wrong with the arguments is said now
+        return to_duckdb(snapshot, files, Rows(begin), columns is None and where is None, connection)
+
     def to_df(
         self, spark: Any = None, columns: Sequence[str] | None = None, where: Where | None = None
     ) -> Any:
@@ -234,6 +297,19 @@ class ReadableTable(Displayable):
             return snapshot, lambda: files
         at = self.snapshot
         return at, lambda: at.files_for_scan(*(() if where is None else (where,)))
+
+    def _stream(
+        self, snapshot: Snapshot, files: Callable[[], pa.Table], columns: Sequence[str] | None,
+        where: str | None, limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        from deltanb.data.data_file import plan
+        from deltanb.data.read import stream
+
+        scan = self._run_here(lambda: plan(snapshot, columns, where))
+        batches = lazily(lambda: stream(scan, files(), limit))
+        return pa.RecordBatchReader.from_batches(scan.schema, batches)
 
     @staticmethod
     def _run_here(work: Callable[[], Any]) -> Any:

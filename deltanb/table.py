@@ -17,6 +17,7 @@ from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
 from deltanb.reading import ReadableTable
 from deltanb.safe_text import last_part
 from deltanb.schema.types import StructType
+from deltanb.spellings import Aliases
 from deltanb.sql.conditions import Where
 from deltanb.store.base import LogStore
 from deltanb.transaction import active
@@ -42,7 +43,7 @@ MAX_DIFF_ROWS = 1_000_000
 """Rows that :meth:`DeltaTable.diff` reads at most: what a notebook compares in a few seconds."""
 
 
-class DeltaTable(ReadableTable):
+class DeltaTable(ReadableTable, Aliases):
     """A Delta table.
 
     It follows the table: every read sees the newest version. :meth:`as_of` gives one that stands
@@ -62,10 +63,17 @@ class DeltaTable(ReadableTable):
     """
 
     def __init__(self, log: DeltaLog, pinned: Snapshot | None = None) -> None:
+        if isinstance(log, str | os.PathLike):
+            raise InvalidArgument(
+                f"DeltaTable is made of a log; open a table with deltanb.open({str(log)!r})")
         self.log = log
         """The table's :class:`~deltanb.transaction.delta_log.DeltaLog`."""
         self._pinned = pinned
         self._version = None if pinned is None else pinned.version
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where it is and the version it stands at: joblib, dask and Spark open it anew elsewhere."""
+        return type(self), (self.log, self._pinned)
 
     @classmethod
     def for_path(

@@ -20,11 +20,11 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltanb.actions import Action
 from deltanb.completion import offered
-from deltanb.errors import InvalidArgument
+from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.memory_index import MemoryIndex
 from deltanb.log.commits import commit_name
 from deltanb.options import options
@@ -66,6 +66,10 @@ class MemoryStore:
         self.files: dict[str, tuple[bytes, FileStatus]] = {}
         self._lock = threading.RLock()
         self._writes = itertools.count(1)
+
+    def __reduce__(self) -> NoReturn:
+        raise IllegalStateError(f"{self.root} is in the memory of this process alone, so it cannot be "
+                                "pickled or copied; make the table in a folder")
 
     def list_names(self, name: str) -> list[str]:
         """Names in the folder of ``name``, from it on."""

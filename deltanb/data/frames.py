@@ -1,22 +1,39 @@
 """Rows as frames of other libraries: pandas, polars, DuckDB.
 
-What lives here: how each takes Arrow, and the refusal where it is not installed.
-What it does not know: how rows are read, which version they are of.
+What lives here: how each takes rows, the lazy ones asking for them, and the refusal where one is missing.
+What it does not know: how rows are decoded, transactions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
-from deltanb.errors import InvalidArgument, MissingDependency
+from deltanb.data.data_file import plan
+from deltanb.data.dataset import dataset
+from deltanb.data.read import stream
+from deltanb.errors import (
+    InvalidArgument,
+    InvalidPredicate,
+    MissingDependency,
+    UnsupportedPredicate,
+    UnsupportedProtocol,
+)
+from deltanb.sql.polars_conditions import parts_of
+from deltanb.sql.predicates import parse
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
-__all__ = ["library", "to_pandas", "types_for"]
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Predicate
+
+__all__ = ["Rows", "library", "to_duckdb", "to_pandas", "to_polars", "types_for"]
 
 BACKENDS = ("pyarrow", "numpy_nullable")
 """What pandas takes as ``dtype_backend``."""
@@ -75,3 +92,84 @@ def to_pandas(rows: pa.Table, types_mapper: Callable[[Any], Any] | None = None) 
     """The rows as a pandas DataFrame."""
     library("pandas", "to_pandas")
     return rows.to_pandas(types_mapper=types_mapper)
+
+
+# -- polars ----------------------------------------------------------------------------------------
+
+
+def to_polars(snapshot: Snapshot, columns: Sequence[str] | None, where: str | None) -> pl.LazyFrame:
+    """A version as a lazy frame of polars; files are listed and opened when it is collected.
+
+    polars says which columns it needs, how many rows, and its predicate: what of that is understood leaves
+    files out, as ``where`` does.
+    """
+    polars = library("polars", "to_polars")
+    plugins = library("polars.io.plugins", "to_polars")
+    scan = plan(snapshot, columns, where)
+
+    def rows(
+        wanted: list[str] | None, predicate: pl.Expr | None, limit: int | None, size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        names = scan.schema.names if wanted is None else wanted
+        also = [] if predicate is None or limit is not None else _understood(predicate, snapshot)
+        files = snapshot.files_for_scan(*([] if where is None else [where]), *also)
+        narrow = plan(snapshot, names or scan.schema.names[:1], where)
+        with closing(stream(narrow, files, limit)) as batches:
+            for batch in batches:
+                frame = polars.from_arrow(batch)
+                frame = frame if names else frame.select([])
+                yield frame if predicate is None else frame.filter(predicate)
+
+    frame: pl.LazyFrame = plugins.register_io_source(
+        rows, schema=polars.from_arrow(scan.schema.empty_table()).schema)
+    return frame
+
+
+def _understood(predicate: pl.Expr, snapshot: Snapshot) -> list[Predicate]:
+    """What of a predicate of polars leaves files out."""
+    with catch_warnings():  # this form of it is not promised to stay what it is
+        simplefilter("ignore")
+        try:
+            parts = parts_of(predicate.meta.serialize(format="json"))
+        except Exception:  # polars has expressions that it does not write
+            return []
+    found = []
+    for part in parts:
+        with suppress(InvalidPredicate, UnsupportedPredicate):
+            found.append(parse(part, snapshot.schema))
+    return found
+
+
+# -- DuckDB ----------------------------------------------------------------------------------------
+
+
+class Rows:
+    """Rows as a stream of Arrow's that can be begun again and again, always of the same version."""
+
+    def __init__(self, begin: Callable[[], pa.RecordBatchReader]) -> None:
+        self.begin = begin
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Begin it."""
+        return self.begin().__arrow_c_stream__(requested_schema)
+
+
+def to_duckdb(
+    snapshot: Snapshot, files: Callable[[], pa.Table], rows: Rows, is_whole: bool, connection: Any = None
+) -> Any:
+    """A relation of DuckDB over a version.
+
+    Args:
+        snapshot, files: the version and its files, which DuckDB reads as a dataset where Arrow can: it then
+            hands its own conditions down, and files are left out by them.
+        rows: the same, for where it cannot.
+        is_whole: whether all columns and rows are wanted.
+        connection: DuckDB's; its default one unless given.
+    """
+    duckdb = library("duckdb", "to_duckdb")
+    given: Any = rows
+    # A store in Python would be asked from threads of Arrow's while DuckDB waits for them.
+    if is_whole and snapshot.log.store.local_path("") is not None:
+        with suppress(UnsupportedProtocol):
+            given = dataset(snapshot, files())
+    return (duckdb if connection is None else connection).from_arrow(given)

@@ -18,7 +18,14 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile
-from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
+from deltanb.errors import (
+    DeltaError,
+    IllegalStateError,
+    InvalidArgument,
+    InvalidTable,
+    TableNotFound,
+    VersionNotFound,
+)
 from deltanb.formatting import name_of
 from deltanb.log import segment as segments
 from deltanb.log.commits import LOG_FOLDER, Commits, FolderCommits, commit_name
@@ -29,7 +36,7 @@ from deltanb.log.snapshot import EMPTY, Snapshot, State
 from deltanb.progress import progress
 from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
-from deltanb.store.guard import guarded
+from deltanb.store.guard import guarded, unguarded
 
 if TYPE_CHECKING:
     from deltanb.log.history import History
@@ -61,6 +68,24 @@ class LogReader:
         # the log behind the snapshot is still the one that was read.
         self._held: tuple[Snapshot, object] | None = None
         self._versions: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The log of a folder is that of the same folder in another process; others are of this one alone.
+
+        Raises:
+            IllegalStateError: it is a catalog's, or a transaction's.
+        """
+        if type(self.commits) is not FolderCommits:
+            raise IllegalStateError(
+                f"the log of {self.path} cannot be pickled or copied: its commits are those of a catalog or "
+                "of a transaction, which this process alone is connected to. In the other process, open the "
+                "catalog and take catalog.table(name)")
+        return self._again, (unguarded(self.store),)
+
+    @classmethod
+    def _again(cls, store: LogStore) -> LogReader:
+        """The log of a store, in whatever process."""
+        return cls(store)
 
     @property
     def path(self) -> str:

@@ -24,7 +24,7 @@ from deltanb.actions import (
 )
 from deltanb.damage import reading
 from deltanb.display import Displayable
-from deltanb.errors import DeltaError, InvalidTable, TableNotFound, UnsupportedProtocol
+from deltanb.errors import DeltaError, InvalidTable, TableNotFound, TableReplaced, UnsupportedProtocol
 from deltanb.log.commits import commit_name
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
@@ -164,6 +164,10 @@ class Snapshot(Displayable):
         except UnsupportedProtocol as error:
             if not error.features:
                 raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where it is and which version: pickled, it is read anew from the log."""
+        return _again, (self.log, self.version, self.version >= 0 and self.metadata.id)
 
     # -- what it is -----------------------------------------------------------------------------
 
@@ -392,3 +396,21 @@ class Snapshot(Displayable):
         from deltanb.schema.protocol import check_readable
 
         check_readable(self.protocol, self.log.path)
+
+
+def _again(log: LogReader, version: int, table_id: str) -> Snapshot:
+    """A snapshot that was pickled, read in this process.
+
+    Raises:
+        VersionNotFound: the version is gone.
+        TableReplaced: another table is at the path by now.
+    """
+    if version < 0:
+        return Snapshot(log, EMPTY)
+    found = log.snapshot_at(version)
+    if found.metadata.id != table_id:
+        raise TableReplaced(
+            f"version {version} of {log.path} was pickled, and another table is there by now (its id was "
+            f"{table_id}, and is {found.metadata.id}); open it anew: deltanb.open(path)",
+            path=log.path, table_id=found.metadata.id)
+    return found

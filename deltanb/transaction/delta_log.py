@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.display import Displayable
-from deltanb.errors import InvalidArgument
+from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.log.reader import LogReader
 from deltanb.store.base import LogStore
 from deltanb.store.guard import unguarded
@@ -71,6 +71,23 @@ class DeltaLog(LogReader, Displayable):
     def reader(self) -> OptimisticTransaction | None:
         """Who remembers what is read between statements, where several of them are one transaction."""
         return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As of any log; where it was made with a committer of its own, nobody could make that again.
+
+        Raises:
+            IllegalStateError: it is a catalog's, a transaction's, or has such a committer.
+        """
+        again = super().__reduce__()
+        if self._makes_committer is not FolderCommitter:
+            raise IllegalStateError(
+                f"the log of {self.path} cannot be pickled or copied: it was made with a committer of its "
+                "own. In the other process, make it again: DeltaLog(store, committer=...)")
+        return again
+
+    @classmethod
+    def _again(cls, store: LogStore) -> DeltaLog:
+        return cls.for_table(store)
 
     @classmethod
     def for_table(cls, table: str | os.PathLike[str] | LogStore) -> DeltaLog:

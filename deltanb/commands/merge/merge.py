@@ -61,6 +61,7 @@ from deltanb.schema import columns as column_values
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import StructType, to_arrow
+from deltanb.spellings import Spelt
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan
@@ -77,7 +78,7 @@ _NOTHING = -1  # in place of a version: no row changed
 
 
 @dataclass(frozen=True)
-class MergeBuilder:
+class MergeBuilder(Spelt):
     """A merge that is being described; each call gives a builder with one clause more.
 
     For a row of the target that matches one of the source, and for a row of either that matches none,
