@@ -322,7 +322,7 @@ class Work:
         """
         if index_id not in self.parts:
             for other in self.parts.values():
-                if other.below.catalog is None or other.below.catalog is not below.catalog:
+                if not _are_together(other.below, below):
                     _refuse_together(other.below, below)
             self.parts[index_id] = Part(self, below, LockedLog(below, self.txn, index_id))
         return self.parts[index_id]
@@ -519,6 +519,14 @@ def _log_of(target: Any) -> DeltaLog:
         return DeltaTable.for_path(target).log
     raise InvalidArgument(f"a transaction takes a table or its path, found {type(target).__name__}: "
                           f"{shown(target)}; write it like txn.table(dn.open(path))")
+
+
+def _are_together(one: DeltaLog, other: DeltaLog) -> bool:
+    """Whether both are of one catalog, by whichever objects people hold of it: a store is named by its place
+    and the catalog in it."""
+    first, second = one.catalog, other.catalog
+    return first is not None and second is not None and (
+        first is second or repr(first.store) == repr(second.store))
 
 
 def _refuse_together(one: DeltaLog, other: DeltaLog) -> NoReturn:

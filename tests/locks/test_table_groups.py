@@ -111,6 +111,17 @@ def test_two_catalogs_are_refused(catalog: dn.Catalog, manager: LockManager, tmp
         assert catalog.table("bank.one").version == 1
 
 
+def test_one_catalog_that_is_opened_twice_is_one(
+    catalog: dn.Catalog, manager: LockManager, tmp_path: Path
+) -> None:
+    with dn.Catalog(f"sqlite:///{tmp_path}/catalog.db", warehouse=tmp_path / "lake") as again:
+        txn = manager.new_transaction()
+        txn.table(catalog.table("bank.one")).delete("id = 1")
+        txn.table(again.table("bank.two")).delete("id = 2")
+        txn.commit()
+    assert coins(catalog.table("bank.one")) == coins(catalog.table("bank.two")) == [100, 100]
+
+
 class Told(CommitCallback):
     """Writes down what it is told."""
 
