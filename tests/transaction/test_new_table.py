@@ -108,9 +108,10 @@ def test_defaults_are_properties(given: Any) -> None:
 
 
 def test_a_default_that_nobody_knows_is_warned_of() -> None:
-    with pytest.warns(errors.UnknownPropertyWarning, match="did you mean delta.appendOnly"):
-        with set_options(default_table_properties={"delta.appendonlyy": "true"}):
-            pass
+    unknown = {"delta.appendonlyy": "true"}
+    with (pytest.warns(errors.UnknownPropertyWarning, match="did you mean delta.appendOnly"),
+          set_options(default_table_properties=unknown)):
+        pass
 
 
 def test_the_option_is_a_copy() -> None:
