@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 SETTINGS = ("SET TimeZone = 'UTC'", "SET python_enable_replacements = false")
 """Times mean what they mean in Delta; names that are not registered are not sought among our variables."""
 
+SPENT = "already released"
+"""What DuckDB before 2.0 says where it reads a stream a second time, as of a WITH that is named twice. The
+rows are then given as a table."""
+
 
 class _Stream:
     """The rows of a table, from the beginning for whoever asks: DuckDB may read a table several times."""
@@ -51,6 +55,10 @@ class _Stream:
             raise
         self.drained += 1
 
+    def table(self) -> pa.Table:
+        """All rows, in memory."""
+        return pa.Table.from_batches(list(self._batches()), self._scan.schema)
+
     @property
     def read(self) -> Read:
         """How much DuckDB asked for."""
@@ -73,7 +81,13 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
     try:
         for setting in SETTINGS:
             connection.execute(setting)
-        rows = _bound(connection, sql, sources, streams, values).to_arrow_table()
+        try:
+            rows = _bound(connection, sql, sources, streams, values).to_arrow_table()
+        except duckdb.InvalidInputException as error:
+            if SPENT not in str(error):
+                raise
+            whole = {name: stream.table() for name, stream in streams.items()}
+            rows = _bound(connection, sql, sources, whole, values).to_arrow_table()
     except duckdb.Error as error:
         for stream in streams.values():
             if isinstance(stream.failure, DeltaError):
@@ -87,8 +101,7 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
 
 
 def _bound(
-    connection: Any, sql: str, sources: list[Source], streams: Mapping[str, _Stream],
-    values: Mapping[str, Any],
+    connection: Any, sql: str, sources: list[Source], streams: Mapping[str, Any], values: Mapping[str, Any],
 ) -> Any:
     """The query with its names and types found; nothing is read yet."""
     for source in sources:

@@ -39,6 +39,7 @@ from deltanb.data import read as in_process
 from deltanb.errors import (
     DataFileNotFound,
     DeltaError,
+    InvalidPredicate,
     UnsupportedPredicate,
 )
 from deltanb.log.skipping import partitions
@@ -48,6 +49,7 @@ from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, sp
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
 from deltanb.spark.session import spark as start_session
+from deltanb.sql import predicates
 from deltanb.store.paths import place_of
 
 if TYPE_CHECKING:
@@ -115,14 +117,24 @@ def read_table(
         scan = in_process.plan(snapshot, columns, where, row_ids=row_ids)
         if files is None:
             files = snapshot.files_for_scan(*([] if text is None else [text]))
-    except UnsupportedPredicate:  # Spark may know more; which columns and files it needs is unknown
+    except UnsupportedPredicate:  # Spark may know more; which columns it needs is unknown
         scan = in_process.plan(snapshot, row_ids=row_ids)
-        files = snapshot.files if files is None else files
+        files = _by_what_is_understood(snapshot, text) if files is None else files
     session = spark if spark is not None else start_session()
     frame = _Reader(snapshot, scan, session).frame(files)
     if text is not None:
         frame = filtered(frame, text)
     return frame.select(*(column(name) for name in wanted))
+
+
+def _by_what_is_understood(snapshot: Snapshot, text: str | None) -> pa.Table:
+    """The files that may hold rows of a condition, as far as we know what it means."""
+    assert text is not None
+    try:
+        parts = predicates.parse_understood(text, snapshot.schema)
+    except InvalidPredicate:  # for us; Spark has the last word
+        return snapshot.files
+    return snapshot.files_for_scan(*parts)
 
 
 def read_positions(

@@ -133,7 +133,7 @@ def test_rows_and_files(update_golden: bool) -> None:
                   "AND upper(carrier) = 'ZZ'")
     assert_consistent(found)
     assert_golden(found, "query", update_golden)
-    assert "✓ opened 1 of 4 files; 2 spared by partition values, 1 by statistics" in repr(found)
+    assert "✓ opened 1 of 4 files; 2 spared by partition values, 1 by statistics" in bundle.text(found)
     page = Page(bundle.mimebundle(found)["text/html"])
     assert "files are asked only of columns, not of what is computed of them" in page.text
 
@@ -146,8 +146,8 @@ def test_two_tables_and_no_rows(update_golden: bool) -> None:
 
 
 def test_files_of_a_limit_are_counted_at_most() -> None:
-    assert "opened at most 4 of 4 files" in repr(asked("SELECT * FROM flights LIMIT 1"))
-    assert "opened 0 of 4 files; the engine asked for no row" in repr(asked("DESCRIBE flights"))
+    assert "opened at most 4 of 4 files" in bundle.text(asked("SELECT * FROM flights LIMIT 1"))
+    assert "opened 0 of 4 files; the engine asked for no row" in bundle.text(asked("DESCRIBE flights"))
 
 
 def test_more_tables_than_are_told_are_counted() -> None:

@@ -98,7 +98,8 @@ def test_each_part_is_taken_for_itself() -> None:
     ("FROM t a ASOF JOIN t b ON a.i >= b.i WHERE a.i = 1 AND b.i = 2", None, None),
     ("FROM t a JOIN t b ON a.i = b.i WHERE i = 1", None, None),
     ("FROM t a, (FROM t b WHERE b.i = 2) c WHERE a.i = 1 AND c.i = 3", "`i` = 1", "`i` = 2"),
-    ("FROM t a WHERE a.i = 1 AND EXISTS (FROM t b WHERE b.i = a.i AND b.l = 2)", "`i` = 1", "`l` = 2"),
+    ("FROM t a WHERE a.i = 1 AND EXISTS (SELECT 1 FROM t b WHERE b.i = a.i AND b.l = 2)",
+     "`i` = 1", "`l` = 2"),
     ("FROM t a TABLESAMPLE 10% , t b WHERE a.i = 1 AND b.i = 2", None, "`i` = 2"),
 ])
 def test_a_table_is_pruned_where_its_rows_can_go_before_the_join(
