@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from deltanb.damage import what_is_wrong
+from deltanb.display import views
 from deltanb.errors import InvalidSchema, InvalidTable, UnsupportedProtocol
 
 if TYPE_CHECKING:
@@ -213,8 +214,56 @@ class StructType:
     def __str__(self) -> str:
         return f"struct<{', '.join(str(f) for f in self.fields)}>"
 
+    def tree(self) -> str:
+        """The columns as a tree, a line for each column and nested field.
+
+        >>> address = StructType([StructField("city", STRING), StructField("zip", STRING, False)])
+        >>> print(StructType([StructField("id", PrimitiveType("long")),
+        ...                   StructField("addresses", ArrayType(address))]).tree())
+        ├─ id: long
+        └─ addresses: array
+           └─ element: struct
+              ├─ city: string
+              └─ zip: string not null
+        """
+        return "\n".join(f"{branch}{name}: {kind}{'' if nullable else ' not null'}"
+                         for branch, name, kind, nullable in self.nodes())
+
+    def nodes(self) -> list[tuple[str, str, str, bool]]:
+        """The lines of :meth:`tree`: branches, name, type in a word, whether it may be null."""
+        return list(_nodes([(f.name, f.type, f.nullable) for f in self.fields], ""))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        forms: dict[str, Any] = views().mimebundle(self, include, exclude)
+        return forms
+
 
 DataType = PrimitiveType | ArrayType | MapType | StructType
+
+
+def _nodes(
+    children: Sequence[tuple[str, DataType, bool]], indent: str
+) -> Iterator[tuple[str, str, str, bool]]:
+    for at, (name, kind, nullable) in enumerate(children):
+        is_last = at == len(children) - 1
+        below = _children(kind)
+        word = type(kind).__name__.removesuffix("Type").lower() if below else str(kind)
+        yield indent + ("└─ " if is_last else "├─ "), name, word, nullable
+        yield from _nodes(below, indent + ("   " if is_last else "│  "))
+
+
+def _children(kind: DataType) -> list[tuple[str, DataType, bool]]:
+    """What a nested type is made of; an array or map of plain values is one line."""
+    if isinstance(kind, StructType):
+        return [(f.name, f.type, f.nullable) for f in kind.fields]
+    if isinstance(kind, ArrayType) and not isinstance(kind.element_type, PrimitiveType):
+        return [("element", kind.element_type, kind.contains_null)]
+    if isinstance(kind, MapType) and not (
+            isinstance(kind.key_type, PrimitiveType) and isinstance(kind.value_type, PrimitiveType)):
+        return [("key", kind.key_type, False), ("value", kind.value_type, kind.value_contains_null)]
+    return []
+
+
 STRING = PrimitiveType("string")
 NO_INTERVALS = "Delta stores no intervals; store a number or two timestamps instead"
 """What is said of one in any form: in a schema, in DDL, in data."""

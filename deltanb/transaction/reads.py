@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile
+from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, UnsupportedPredicate, require
 from deltanb.log.reader import LogReader
 from deltanb.log.snapshot import Snapshot
@@ -159,7 +160,7 @@ class ReadRegistry:
                      frozenset(self.app_ids), elsewhere=self.elsewhere)
 
 
-class FileScan(Sequence[AddFile]):
+class FileScan(Displayable, Sequence[AddFile]):
     """The files a scan found: iterates :class:`AddFile`; ``.table`` is the Arrow table.
 
     The actions are made one by one as they are asked for; a scan of a million files stays Arrow.
@@ -186,9 +187,6 @@ class FileScan(Sequence[AddFile]):
             raise IndexError("file index out of range")
         row = self.table.slice(index, 1).to_pylist(maps_as_pydicts="lossy")[0]
         return AddFile.from_row(row)
-
-    def __repr__(self) -> str:
-        return f"<FileScan of {len(self)} file{'s' if len(self) != 1 else ''}>"
 
     @property
     def paths(self) -> list[str]:

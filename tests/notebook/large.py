@@ -26,6 +26,7 @@ from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.query.result import QueryResult
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import TableBuilder
 from deltanb.transaction.operations import Operation
@@ -140,7 +141,8 @@ def most_files(table: DeltaTable) -> Any:
 
 
 KINDS = (
-    "DeltaTable", "DeltaLog", "Snapshot", "OptimisticTransaction", "OptimisticTransaction, failed",
+    "DeltaTable", "DeltaLog", "Snapshot", "StructType", "TableDetail", "FileScan",
+    "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
     "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
@@ -211,7 +213,8 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     lost = commits(table)
     reader = table.start_transaction()
     reader.read_whole_table()
-    reader.filter_files()
+    scan = reader.filter_files()
+    wide_schema = StructType([StructField(f"c{at}", PrimitiveType("long")) for at in range(1000)])
     snapshot = table.snapshot
     gone = snapshot.files.select(["path", "size"])
     vacuumed = gone.append_column("modification_time", pa.repeat(TIME, len(gone))).cast(FILES)
@@ -234,6 +237,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     grid = progress.begun("txn", {f"shop.t{at:06}": "WRITE" for at in range(1000)})
     made: dict[str, Callable[[], Any]] = {
         "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
+        "StructType": lambda: wide_schema, "TableDetail": table.detail, "FileScan": lambda: scan,
         "OptimisticTransaction": lambda: reader,
         "OptimisticTransaction, failed": lambda: lost,
         "Conflict": lambda: lost.conflict,

@@ -10,6 +10,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.define.clustering import logical_columns
+from deltanb.display import Displayable
 from deltanb.safe_text import redacted
 from deltanb.schema.protocol import features_of
 
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
-def detail(snapshot: Snapshot) -> dict[str, Any]:
+class TableDetail(Displayable, dict[str, Any]):
+    """The row of DESCRIBE DETAIL: a dict that is shown as a sheet."""
+
+
+def detail(snapshot: Snapshot) -> TableDetail:
     """The columns of Delta's DESCRIBE DETAIL with their values; times are datetimes in UTC.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder
@@ -28,7 +33,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
     ('delta', 0, [])
     """
     metadata, protocol = snapshot.metadata, snapshot.protocol
-    return {
+    return TableDetail({
         "format": "delta",
         "id": metadata.id,
         "name": metadata.name,
@@ -44,7 +49,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "tableFeatures": sorted(features_of(protocol)),
-    }
+    })
 
 
 def _time(milliseconds: int | None) -> dt.datetime | None:

@@ -212,21 +212,23 @@ def _files(snapshot: Any) -> Section:
         return Section("Files", muted("none"))
     if total > MAX_LISTED:
         return Section("Files", [units.count(total, "file"), muted(", listed by .files")])
-    shown = _largest(snapshot.select_files(READ_COLUMNS), options.max_rows)
-    rows = tuple(_file_row(AddFile.from_row(row)) for row in shown)
+    shown = largest(snapshot.select_files(READ_COLUMNS))
+    rows = tuple(file_row(AddFile.from_row(row)) for row in shown)
     summary = f"largest {units.size(shown[0]['size'])}, {units.file_name(shown[0]['path'])}"
     return Section("Files", summary, Table(FILE_COLUMNS, rows, total, "file"))
 
 
-def _largest(files: Any, limit: int) -> list[dict[str, Any]]:
+def largest(files: Any) -> list[dict[str, Any]]:
+    """As many files as are shown, the largest first."""
     import pyarrow.compute as pc
 
     order = pc.sort_indices(files, sort_keys=[("size", "descending"), ("path", "ascending")])
-    rows: list[dict[str, Any]] = files.take(order.slice(0, limit)).to_pylist()
+    rows: list[dict[str, Any]] = files.take(order.slice(0, options.max_rows)).to_pylist()
     return rows
 
 
-def _file_row(add: AddFile) -> tuple[Inline, ...]:
+def file_row(add: AddFile) -> tuple[Inline, ...]:
+    """A file in the columns :data:`FILE_COLUMNS`."""
     rows = "?" if add.num_records is None else units.number(add.num_records)
     if add.deletion_vector is not None:
         rows += f" − {units.number(add.deletion_vector.cardinality)} deleted"
