@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltanb.log.diff import TableDiff
     from deltanb.log.snapshot import Snapshot
     from deltanb.observe.availability import Versions
+    from deltanb.observe.tracks import Track
     from deltanb.table import DeltaTable
 
     Moment = int | str | dt.datetime
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 PREVIEW_ROWS = 20  # what one takes in at a glance
 FILES_AT_A_TIME = 16
 """Files of a version listed for the preview at a time: mostly the first one has rows enough."""
+MAX_TRACKS = 400  # commits read for the small timeline; each is a file to open
 MAX_FILES = 64  # files opened for a preview; more that are empty are not worth the wait
 _LACKS = {"log": VersionNotFound, "damaged": InvalidTable, "files": DataFileNotFound}
 
@@ -100,6 +102,8 @@ class TimeTravel(Displayable):
         """Its slider, once a notebook has shown it."""
         self.versions: Versions = table.versions()
         """The versions there are, and which of them can be read."""
+        self.tracks: tuple[Track, ...] = self._newest_tracks()
+        """The newest commits, at most 400, as a timeline draws them."""
         self.frame: TimeFrame
         """What is shown now."""
         newest = max((run[-1] for run in self.versions.runs), default=None)
@@ -132,6 +136,16 @@ class TimeTravel(Displayable):
         found = compared(self._table.log, before, after, keys=self.keys, columns=self.columns)
         return self._show(self._frame(after, before.version, found))
 
+    def _newest_tracks(self) -> tuple[Track, ...]:
+        from deltanb.observe.timeline import CommitTimeline
+
+        last = self.versions.last
+        try:
+            first = max(self._table.log.earliest_version(), last - MAX_TRACKS + 1)
+            return CommitTimeline.of(self._table.log, first, last, attempts=()).tracks
+        except DeltaError:  # a damaged commit: the versions are travelled to without a picture of all
+            return ()
+
     @property
     def preview(self) -> pa.Table:
         """The first rows, at most 20, of the version looked at."""
@@ -144,6 +158,7 @@ class TimeTravel(Displayable):
 
     def _look_again(self) -> None:
         self.versions = self._table.versions()
+        self.tracks = self._newest_tracks()
         if "frame" in vars(self):  # what it says of the versions must not contradict what is said now
             self.frame = replace(self.frame, versions=self.versions)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -15,6 +16,7 @@ import deltanb as dn
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, VersionNotFound
 from deltanb.log.commits import commit_name
 from deltanb.notebook import bundle
+from deltanb.notebook.drawing.mini_strip import HALO
 from deltanb.notebook.widgets import time_travel as time_travel_widget
 from deltanb.notebook.widgets.time_travel import MAX_STOPS, Panel, moments_of, stops_of
 from deltanb.options import SeededIds, StepClock, set_options
@@ -292,6 +294,29 @@ def test_moving_the_handle_shows_the_version(half_gone: Any) -> None:
     assert "table.restore(4)" in panel.picture.value
     travel.at(5)
     assert panel.one.value == 5
+
+
+def test_a_small_timeline_stands_above_the_slider_with_a_bar_for_each_of_its_stops(half_gone: Any) -> None:
+    travel, panel = panel_of(half_gone)
+    assert panel.all.children[0] is panel.strip
+    tips = re.findall(r"<title>(.*?)</title>", panel.strip.value)
+    assert tips == ["v3 UPDATE by analyst, +1 −1 files", "v4 VACUUM START by analyst, +0 −0 files",
+                    "v5 VACUUM END by analyst, +0 −0 files", "v6 WRITE by analyst, +1 −0 files"]
+    assert panel.strip.value.count(HALO) == 1
+    grounds = re.findall(r'x="([-\d.]+)%"[^>]*' + re.escape(HALO), panel.strip.value)
+    panel.one.value = 3
+    moved = re.findall(r'x="([-\d.]+)%"[^>]*' + re.escape(HALO), panel.strip.value)
+    assert float(moved[0]) < 0 < float(grounds[0])
+    travel.compare(3, 6)
+    assert panel.strip.value.count(HALO) == 2
+    half_gone.append({"id": [9], "name": ["Gladstone"]})
+    travel.at(7)
+    assert panel.strip.value.count("<title>") == 5
+
+
+def test_without_a_stop_to_go_to_there_is_no_small_timeline() -> None:
+    _, panel = panel_of(dn.create(MemoryStore(), {"id": [1]}))
+    assert (panel.strip.value, panel.strip.layout.display) == ("", "none")
 
 
 def test_two_handles_compare_and_one_alone_previews(half_gone: Any) -> None:

@@ -1,7 +1,7 @@
 """The slider of time travel: what a person in a notebook moves, on ipywidgets alone.
 
-What lives here: :class:`Panel`: a slider over the versions that can be read, with two handles to compare, a
-box for a version or a time, and the frame below.
+What lives here: :class:`Panel`: a slider over the versions that can be read, with two handles to compare and
+a small timeline above, a box for a version or a time, and the frame below.
 What it does not know: what is shown at a version (``time_travel``).
 
 Rows are read when a handle is let go, not while it moves. What goes wrong is said beside the box. Nothing
@@ -21,11 +21,14 @@ import ipywidgets as w
 from deltanb import formatting as units
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.notebook import bundle
+from deltanb.notebook.drawing import mini_strip
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 MAX_STOPS = 400
 """Versions on the slider: a pixel or two each, and their names are saved in the notebook. Of more, the newest
 half is there singly, those before at even distances; the box takes any version."""
+BESIDE = "margin:4px 84px 0 8px"
+"""Where the slider's rail is within its width: half a handle at each end, and its number behind it."""
 MAX_MESSAGE = 300  # characters of an error beside the box
 WRAPPED = {"flex_flow": "row wrap", "align_items": "center"}
 
@@ -46,8 +49,10 @@ class Panel:
                                           continuous_update=False, layout=w.Layout(width="34em"))
         self.box = w.Text(placeholder="3, or 2026-11-20T10:00:00Z", description="go to",
                           continuous_update=False, layout=w.Layout(width="24em"))
+        self.strip = w.HTML(description=" ", layout=wide)
         self.message, self.about, self.picture = w.HTML(), w.HTML(), w.HTML()
         self.all = w.VBox([
+            self.strip,
             w.HBox([self.one, self.two, self.is_comparing], layout=w.Layout(**WRAPPED)),
             w.HBox([self.box, self.message], layout=w.Layout(**WRAPPED)), self.about, self.picture])
         self._is_drawing = False
@@ -76,6 +81,9 @@ class Panel:
             self.two.value = (low, high)
             self.is_comparing.value = frame.diff is not None or self.is_comparing.value
             self._arrange()
+            drawn = mini_strip.draw(self._stops, self.travel.tracks, {frame.version, start})
+            self.strip.value = f'<div style="{BESIDE}">{drawn}</div>' if drawn else ""
+            self.strip.layout.display = None if drawn else "none"
             forms = bundle.mimebundle(frame)
             self.picture.value = forms.get(bundle.HTML) or f"<pre>{escape(forms[bundle.TEXT])}</pre>"
             self.about.value = self._gaps(found)
