@@ -27,7 +27,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 MAX_STOPS = 400
 """Versions on the slider: a pixel or two each, and their names are saved in the notebook. Of more, the newest
 half is there singly, those before at even distances; the box takes any version."""
-BESIDE = "margin:4px 84px 0 8px"
+BESIDE = "margin:4px 84px 0 4px"
 """Where the slider's rail is within its width: half a handle at each end, and its number behind it."""
 MAX_MESSAGE = 300  # characters of an error beside the box
 WRAPPED = {"flex_flow": "row wrap", "align_items": "center"}
