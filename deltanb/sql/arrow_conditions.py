@@ -32,7 +32,7 @@ from deltanb.schema.ddl import quoted
 from deltanb.schema.types import StructType
 from deltanb.sql.literals import literal, text_literal
 
-__all__ = ["text_of"]
+__all__ = ["name_of", "text_of"]
 
 _ATOM, _COMPARED, _NOT, _AND, _OR = range(5)  # how tightly an operator binds
 
@@ -193,7 +193,7 @@ class _Reader:
                     f"there is no column {'.'.join(path)!r} for the pyarrow expression {self.said}{hint}",
                     predicate=self.said, column=".".join(path))
             found = found.field(name).type
-        return _Sql(".".join(map(_name, path)), found)
+        return _Sql(".".join(map(name_of, path)), found)
 
     def _literal(self, value: pa.Scalar) -> _Sql:
         text = self._text(value)
@@ -216,7 +216,7 @@ class _Reader:
             "SQL", predicate=self.said)
 
 
-def _name(name: str) -> str:
+def name_of(name: str) -> str:
     """A name as SQL: in backticks where it is more than a word, or a word that SQL knows."""
     tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(name) if name.isidentifier() else []
     is_plain = len(tokens) == 1 and tokens[0].token_type == TokenType.VAR

@@ -53,9 +53,13 @@ def text_of(where: Where, schema: Callable[[], StructType | pa.Schema]) -> str:
         from deltanb.sql import arrow_conditions
 
         return arrow_conditions.text_of(where, schema())
+    if library == "pyspark" and kind.__name__ in ("Column", "ConnectColumn"):
+        from deltanb.sql import spark_conditions
+
+        return spark_conditions.text_of(where, schema())
     text = getattr(where, "sql", None)
     if library == "deltanb" and isinstance(text, str):  # a predicate that was understood already
         return text
     raise InvalidPredicate(
-        f"a predicate is SQL text, not {kind.__name__}: {shown(where)}; an expression of pyarrow.compute "
-        "can be given, too", predicate=str(where))
+        f"a predicate is SQL text, not {kind.__name__}: {shown(where)}; an expression of pyarrow.compute and "
+        "a Column of PySpark can be given, too", predicate=str(where))
