@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from deltanb.display import Displayable
 from deltanb.options import options
@@ -15,11 +16,12 @@ from deltanb.transaction.operations import CHANGES_DATA, Operation
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class CommandResult(Displayable):
+class CommandResult(Displayable, int):
     """What a command did; every command that commits to a table answers with one.
 
     ``version`` is the version committed, None where there was nothing to do and so nothing was committed.
-    Where a version is wanted, the result stands for it: ``table.as_of(result)``, ``result == 3``.
+    The result is that number, too: ``table.as_of(result)``, ``result == 3``, ``f"v{result}"``; one without a
+    version is equal to None, and no version of any table (-1) where a number is needed.
     ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, or ``log`` where the log alone
     decided. ``metrics`` are the commit's, under Delta's names, as integers (bytes, milliseconds, rows).
 
@@ -42,15 +44,23 @@ class CommandResult(Displayable):
         metrics = {name: int(value) for name, value in operation.metrics.items() if value is not None}
         return cls(operation.name, version, engine, metrics)
 
-    def __index__(self) -> int:
-        if self.version is None:
-            raise TypeError(f"{self.operation} committed nothing, so there is no version of it")
-        return self.version
+    def __new__(cls, operation: str, version: int | None, *_: Any, **__: Any) -> CommandResult:
+        """The number comes before the fields."""
+        return int.__new__(cls, -1 if version is None else version)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return self.operation, self.version
+
+    def __format__(self, spec: str) -> str:
+        return format(self.version if self.version is None and not spec else int(self), spec)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, CommandResult):
             return vars(self) == vars(other)
         return self.version == other if other is None or isinstance(other, int) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return hash(self.version)

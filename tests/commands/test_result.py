@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -93,3 +95,18 @@ def test_a_vacuum_answers_with_its_files_beside() -> None:
     assert isinstance(tried, VacuumResult) and tried.version is None and tried.is_dry_run
     done = table.vacuum()
     assert (done.version, done.metrics["numDeletedFiles"], done.num_files) == (table.version, 0, 0)
+
+
+def test_a_result_is_the_number_of_its_version() -> None:
+    table = ducks()
+    done = table.append({"id": [3], "name": ["Huey"]})
+    assert isinstance(done, int) and (done + 1, done - 2, done > 1, f"v{done}", f"{done:03}") == (
+        3, 0, True, "v2", "002")
+    assert json.dumps({"version": done}) == '{"version": 2}' and list(range(done)) == [0, 1]
+    assert {done: "x"}[2] == "x" and table.as_of(done).version == 2
+    again = pickle.loads(pickle.dumps(done))
+    assert again == done and again.metrics == done.metrics and type(again) is type(done)
+    nothing = table.delete("id = 99")
+    assert nothing == None and nothing != 2 and f"{nothing}" == "None"  # noqa: E711
+    with pytest.raises(dn.DeltaError):
+        table.as_of(nothing)
