@@ -51,6 +51,11 @@ class CommandResult(Displayable, int):
     def __getnewargs__(self) -> tuple[Any, ...]:  # type: ignore[override]
         return self.operation, self.version
 
+    def __int__(self) -> int:
+        if self.version is None:
+            raise TypeError(f"{self.operation} committed nothing, so there is no version of it")
+        return self.version
+
     def __format__(self, spec: str) -> str:
         return format(self.version if self.version is None and not spec else int(self), spec)
 
