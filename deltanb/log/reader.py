@@ -150,7 +150,7 @@ class LogReader:
         """
         version = as_version(version, "snapshot_at")
         held = self._held
-        if held is not None and self._is_current(held):
+        if version >= 0 and held is not None and self._is_current(held):
             known = held[0] if held[0].version == version else self._versions.get(version)
             if known is not None:
                 return known

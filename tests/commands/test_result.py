@@ -12,6 +12,7 @@ import pytest
 import deltanb as dn
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import VacuumResult
+from deltanb.errors import VersionNotFound
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 
@@ -108,5 +109,5 @@ def test_a_result_is_the_number_of_its_version() -> None:
     assert again == done and again.metrics == done.metrics and type(again) is type(done)
     nothing = table.delete("id = 99")
     assert nothing == None and nothing != 2 and f"{nothing}" == "None"  # noqa: E711
-    with pytest.raises(dn.DeltaError):
+    with pytest.raises(VersionNotFound):  # though the place was known when there was no table
         table.as_of(nothing)
