@@ -278,6 +278,17 @@ def test_a_relation_takes_our_columns_condition_and_connection(
         table.to_duckdb(where="idd > 1")
 
 
+@pytest.mark.parametrize("store", ["a folder", "memory"])
+def test_a_relation_whose_file_is_gone_is_an_error_and_no_endless_wait(store: str, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    table = table_of({"id": [1]}) if store == "memory" else dn.create(tmp_path / "t", {"id": [1]})
+    table.append({"id": [2]})
+    relation = table.to_duckdb()
+    table.log.store.delete(table.snapshot.files["path"].to_pylist()[0])
+    with pytest.raises(duckdb.Error, match="part-00000"):
+        relation.fetchall()
+
+
 def test_nan_is_to_duckdb_what_it_is_here(table: dn.DeltaTable) -> None:
     pytest.importorskip("duckdb")
     for sql in ("x > 1", "x = 'NaN'", "x < 4", "x >= 9.5", "x <> 0.5"):

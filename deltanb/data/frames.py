@@ -168,7 +168,7 @@ def to_duckdb(
     """
     duckdb = library("duckdb", "to_duckdb")
     given: Any = rows
-    # A store in Python would be asked from threads of Arrow's while DuckDB waits for them.
+    # A store in Python is asked from Arrow's threads; where that fails, they and DuckDB wait for each other.
     if is_whole and snapshot.log.store.local_path("") is not None:
         with suppress(UnsupportedProtocol):
             given = dataset(snapshot, files())
