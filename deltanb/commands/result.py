@@ -59,6 +59,10 @@ class CommandResult(Displayable, int):
     def __format__(self, spec: str) -> str:
         return format(self.version if self.version is None and not spec else int(self), spec)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """As text in IPython, which has a way of its own for numbers: the sheet, or a line within others."""
+        printer.text(str(self) if len(printer.stack) <= 1 else repr(self))
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, CommandResult):
             return vars(self) == vars(other)

@@ -111,3 +111,11 @@ def test_a_result_is_the_number_of_its_version() -> None:
     assert nothing == None and nothing != 2 and f"{nothing}" == "None"  # noqa: E711
     with pytest.raises(VersionNotFound):  # though the place was known when there was no table
         table.as_of(nothing)
+
+
+def test_ipython_shows_the_sheet_and_not_the_number() -> None:
+    formatters = pytest.importorskip("IPython.core.formatters", reason="IPython is not installed")
+    done = ducks().append({"id": [3], "name": ["Huey"]})
+    forms = formatters.DisplayFormatter().format(done)[0]
+    assert forms["text/plain"] == str(done) and "text/html" in forms
+    assert formatters.PlainTextFormatter()([done]) == f"[{done!r}]"
