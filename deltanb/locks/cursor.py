@@ -6,6 +6,7 @@ What it does not know: where rows are read from, what becomes of those that are 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -36,7 +37,60 @@ class Rows(Protocol):
         """Lock a row exclusively and change it; what it is now. None deletes it."""
 
 
-class TableCursor:
+class RowCursor:
+    """What every cursor has: the row it stands on, and the way from there."""
+
+    def __init__(self, txn: Any) -> None:
+        self._txn = txn
+        self._key: Any = None
+        self._value: Any = None
+
+    def key(self) -> Any:
+        """The key it stands on, None before the first move and after the last row."""
+        return self._key
+
+    def value(self) -> Any:
+        """The value it has read there, None where there is no row."""
+        return self._value
+
+    def first(self) -> LockResult:
+        """Go to the first row."""
+        self.reset()
+        return self._move(None)
+
+    def next(self) -> LockResult:
+        """Go to the next row.
+
+        Raises:
+            IllegalStateError: it stands nowhere.
+        """
+        return self._move(self._placed("next"))
+
+    @abstractmethod
+    def store(self, value: Any) -> None:
+        """Write the row it stands on; None deletes it."""
+
+    def commit(self, value: Any) -> None:
+        """Write the row it stands on, then commit the current scope."""
+        self.store(value)
+        if self._txn is not None:
+            self._txn.commit()
+
+    def reset(self) -> None:
+        """Stand nowhere; locks stay."""
+        self._key = self._value = None
+
+    def _placed(self, verb: str) -> Any:
+        if self._key is None:
+            raise IllegalStateError(f"{verb}: the cursor stands on no row; move it by first() or find(key)")
+        return self._key
+
+    @abstractmethod
+    def _move(self, key: Any) -> LockResult:
+        """Go to the first row behind a key, or of all."""
+
+
+class TableCursor(RowCursor):
     """Goes through the rows of a table in the order of a key, and locks the row it stands on.
 
     Each move answers with what came of that lock: ``ACQUIRED``, or ``OWNED_`` and the mode it was held in
@@ -63,33 +117,19 @@ class TableCursor:
     """
 
     def __init__(self, txn: Any, rows: Any) -> None:
-        self._txn = txn
+        super().__init__(txn)
         self._rows = rows
         """Gives the :class:`Rows` of the transaction as it is now: it can have ended and begun anew."""
-        self._key: Key | None = None
-        self._value: Row | None = None
 
     def key(self) -> Key | None:
         """The key it stands on, a value for each column of the key; None before the first move and after the
         last row."""
-        return self._key
+        found: Key | None = self._key
+        return found
 
     def value(self) -> Row | None:
         """The row it has read there, by column; None where there is none."""
         return None if self._value is None else dict(self._value)
-
-    def first(self) -> LockResult:
-        """Go to the first row."""
-        self.reset()
-        return self._move(None)
-
-    def next(self) -> LockResult:
-        """Go to the next row.
-
-        Raises:
-            IllegalStateError: it stands nowhere.
-        """
-        return self._move(self._placed("next"))
 
     def find(self, key: Any) -> LockResult:
         """Go to a key, and lock it, whether there is a row or not.
@@ -130,20 +170,6 @@ class TableCursor:
         """
         self._placed("delete")
         self.store(None)
-
-    def commit(self, value: Mapping[str, Any] | None) -> None:
-        """Write the row it stands on, then commit the current scope."""
-        self.store(value)
-        self._txn.commit()
-
-    def reset(self) -> None:
-        """Stand nowhere; locks stay."""
-        self._key = self._value = None
-
-    def _placed(self, verb: str) -> Key:
-        if self._key is None:
-            raise IllegalStateError(f"{verb}: the cursor stands on no row; move it by first() or find(key)")
-        return self._key
 
     def _move(self, key: Key | None) -> LockResult:
         with self._txn.operation():

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.locks.cursor import RowCursor
 from deltanb.locks.manager import LockManager
 from deltanb.locks.modes import NONE, UPGRADABLE, DurabilityMode, LockMode, LockResult, label, named
 from deltanb.locks.transaction import Transaction
@@ -218,7 +219,7 @@ class MemoryIndex:
             return (self._keys[at], self._rows[self._keys[at]]) if at < len(self._keys) else None
 
 
-class Cursor:
+class Cursor(RowCursor):
     """Goes through the rows of an index in the order of their keys, and locks the row it stands on.
 
     Each move answers with what came of that lock: ``ACQUIRED``, or ``OWNED_`` and the mode it was held in
@@ -240,31 +241,8 @@ class Cursor:
     def __init__(self, index: MemoryIndex, txn: Transaction | None) -> None:
         if txn is not None and txn is not Transaction.BOGUS:
             index._bind(txn)
+        super().__init__(txn)
         self._index = index
-        self._txn = txn
-        self._key: bytes | None = None
-        self._value: Any = None
-
-    def key(self) -> bytes | None:
-        """The key it stands on, None before the first move and after the last row."""
-        return self._key
-
-    def value(self) -> Any:
-        """The value it has read there, None where there is no row."""
-        return self._value
-
-    def first(self) -> LockResult:
-        """Go to the first row."""
-        self.reset()
-        return self._move(None)
-
-    def next(self) -> LockResult:
-        """Go to the next row.
-
-        Raises:
-            IllegalStateError: it stands nowhere.
-        """
-        return self._move(self._placed("next"))
 
     def find(self, key: Key) -> LockResult:
         """Go to a key, and lock it, whether there is a row or not."""
@@ -282,21 +260,6 @@ class Cursor:
         """
         self._index.store(self._txn, self._placed("store"), value)
         self._value = value
-
-    def commit(self, value: Any) -> None:
-        """Write the row it stands on, then commit the current scope."""
-        self.store(value)
-        if self._txn is not None:
-            self._txn.commit()
-
-    def reset(self) -> None:
-        """Stand nowhere; locks stay."""
-        self._key = self._value = None
-
-    def _placed(self, verb: str) -> bytes:
-        if self._key is None:
-            raise IllegalStateError(f"{verb}: the cursor stands on no row; move it by first() or find(key)")
-        return self._key
 
     def _move(self, key: bytes | None) -> LockResult:
         while (found := self._index._after(key)) is not None:
