@@ -11,19 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.observe.catalog_timeline import CatalogTimeline
-from deltanb.observe.turns import (
-    LockWait,
-    Runner,
-    Stop,
-    Work,
-    mistakes,
-    named,
-    newest,
-    run,
-    turns_of,
-    waits_of,
-    words,
-)
+from deltanb.observe.turns import Raced, Stop, Work, named, run, runners_of, told, turns_of
 from deltanb.transaction.group import GroupCommitted, MemberStep, Ratify
 from deltanb.transaction.steps import ReadWinner, Step
 
@@ -33,16 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["CatalogRace", "race_of"]
 
 
-class CatalogRace(CatalogTimeline):
+class CatalogRace(Raced, CatalogTimeline):
     """The timeline of a race on a catalog; ``outcomes`` has for each writer the transaction of the catalog
     that it committed, None, or the exception that it ended with, ``waits`` the locks that writers waited
     for."""
-
-    def __init__(self, *args: Any, outcomes: Mapping[str, Any] | None = None,
-                 waits: Sequence[LockWait] = (), **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.outcomes = dict(outcomes or {})
-        self.waits = tuple(waits)
 
 
 def race_of(
@@ -66,20 +48,16 @@ def race_of(
     judge = partial(_judged, catalog)
     like = 'lambda txn: txn.table("ns.a").delete("month = 1")'
     before = catalog.store.instant()
-    runners: list[Runner] = []
-    now = partial(newest, runners, before)
-    runners += [Runner(name, partial(_committed, catalog, work), judge, now)
-                for name, work in named(writers, "a transaction of the catalog", like).items()]
+    works = {name: partial(_committed, catalog, work)
+             for name, work in named(writers, "a transaction of the catalog", like).items()}
+    runners = runners_of(works, judge, before)
     turns = turns_of(order, [runner.name for runner in runners])
     outcomes = run(runners, turns)
     seen = {txn_id for runner in runners for txn_id in runner.txn_ids}
     whole = CatalogTimeline.of(catalog, before + 1)
     shown = [track for track in whole.tracks if track.is_committed or track.txn_id in seen]
-    marks, waited = waits_of(runners, shown)
-    title = "; ".join(filter(None, (words(outcomes, catalog.warehouse.uri, place="#"), waited)))
-    return CatalogRace(shown, catalog.name, marks, title, whole.writers, outcomes=outcomes,
-                       errors=mistakes(outcomes, catalog.warehouse.uri),
-                       waits=[wait for runner in runners for wait in runner.waits])
+    return CatalogRace(shown, catalog.name, writers=whole.writers,
+                       **told(runners, outcomes, shown, catalog.warehouse.uri, place="#"))
 
 
 def _committed(catalog: Catalog, work: Work) -> None:

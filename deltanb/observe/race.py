@@ -15,19 +15,7 @@ from typing import Any
 from deltanb.errors import InvalidArgument
 from deltanb.observe.timeline import CommitTimeline
 from deltanb.observe.tracks import joined, read
-from deltanb.observe.turns import (
-    LockWait,
-    Runner,
-    Stop,
-    Work,
-    mistakes,
-    named,
-    newest,
-    run,
-    turns_of,
-    waits_of,
-    words,
-)
+from deltanb.observe.turns import Raced, Stop, Work, named, run, runners_of, told, turns_of
 from deltanb.table import DeltaTable
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
@@ -92,19 +80,14 @@ def race(
     log = table._writable("race")
     judge = partial(_judged, log)
     before = log.update().version
-    runners: list[Runner] = []
-    now = partial(newest, runners, before)
-    runners += [Runner(name, partial(work, table), judge, now) for name, work in named(writers).items()]
+    works = {name: partial(work, table) for name, work in named(writers).items()}
+    runners = runners_of(works, judge, before)
     turns = turns_of(order, [runner.name for runner in runners])
     outcomes = run(runners, turns)
     seen = {txn_id for runner in runners for txn_id in runner.txn_ids}
     tried = [attempt for attempt in journal_of(log) if attempt.txn_id in seen]
     tracks = joined(read(log, before + 1), tried)
-    marks, waited = waits_of(runners, tracks)
-    title = "; ".join(filter(None, (words(outcomes, log.path), waited)))
-    return Race(tracks, table.name, marks, title, outcomes, outcomes=outcomes,
-                errors=mistakes(outcomes, log.path),
-                waits=[wait for runner in runners for wait in runner.waits])
+    return Race(tracks, table.name, writers=outcomes, **told(runners, outcomes, tracks, log.path))
 
 
 def _judged(log: Any, txn: Any, step: Step) -> Stop | None:
@@ -115,12 +98,6 @@ def _judged(log: Any, txn: Any, step: Step) -> Stop | None:
     return Stop(txn.txn_id, outcome, isinstance(step, PutIfAbsent | ReadWinner))
 
 
-class Race(CommitTimeline):
+class Race(Raced, CommitTimeline):
     """The timeline of a race; ``outcomes`` has for each writer the version it committed last, None, or the
     exception that it ended with, ``waits`` the locks that writers waited for."""
-
-    def __init__(self, *args: Any, outcomes: Mapping[str, Any], waits: Sequence[LockWait] = (),
-                 **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.outcomes = dict(outcomes)
-        self.waits = tuple(waits)

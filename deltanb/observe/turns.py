@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from deltanb import errors
@@ -205,6 +206,38 @@ def waits_of(runners: Iterable[Runner], tracks: Iterable[Track]) -> tuple[dict[A
 def newest(runners: Iterable[Runner], before: int) -> int:
     """The newest commit of a race so far."""
     return max([before, *(runner.committed for runner in runners if runner.committed is not None)])
+
+
+def runners_of(
+    works: Mapping[str, Callable[[], Any]], judge: Callable[[Any, Step], Stop | None], before: int
+) -> list[Runner]:
+    """A runner for each writer of a race that begins behind a commit."""
+    runners: list[Runner] = []
+    now = partial(newest, runners, before)
+    runners += [Runner(name, work, judge, now) for name, work in works.items()]
+    return runners
+
+
+class Raced:
+    """What the timeline of a race has besides: ``outcomes`` has for each writer what it committed last, None,
+    or the exception that it ended with, ``waits`` the locks that writers waited for."""
+
+    def __init__(self, *args: Any, outcomes: Mapping[str, Any] | None = None,
+                 waits: Sequence[LockWait] = (), **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.outcomes = dict(outcomes or {})
+        self.waits = tuple(waits)
+
+
+def told(
+    runners: Sequence[Runner], outcomes: Mapping[str, Any], tracks: Sequence[Track], root: str,
+    place: str = "v",
+) -> dict[str, Any]:
+    """What a race says beside its tracks, as its timeline takes it."""
+    marks, waited = waits_of(runners, tracks)
+    title = "; ".join(filter(None, (words(outcomes, root, place=place), waited)))
+    return {"marks": marks, "title": title, "outcomes": outcomes, "errors": mistakes(outcomes, root),
+            "waits": [wait for runner in runners for wait in runner.waits]}
 
 
 class _Stopped(BaseException):
