@@ -26,14 +26,12 @@ from deltanb.formatting import did_you_mean
 from deltanb.locks import keys
 from deltanb.locks.cursor import Key, Row
 from deltanb.locks.modes import ANNOUNCED, EXCLUSIVE, IX, LockMode, LockResult
-from deltanb.locks.tables import READ_MODES, LockedLog, LockedTransaction, Part, part_of
+from deltanb.locks.tables import READ_MODES, LockedLog, LockedTransaction, Part, name_of, part_of
 from deltanb.safe_text import shown
 from deltanb.schema.columns import GENERATION
 from deltanb.schema.types import arrow_type
 from deltanb.transaction.current import SERIALIZABLE
-from deltanb.transaction.rules import check
-from deltanb.transaction.staging import standing
-from deltanb.transaction.steps import Winner
+from deltanb.transaction.staging import check_commits, standing
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -134,7 +132,7 @@ class LockedRows:
     @property
     def name(self) -> str:
         """The table's name, for messages."""
-        return self.log.below.name or self.log.snapshot.metadata.name or self.log.path.rpartition("/")[2]
+        return name_of(self.log.below, self.log.snapshot)
 
     def undo(self, key: Key, before: Any) -> None:
         """Take back what was stored last under a key."""
@@ -315,12 +313,7 @@ class LockedRows:
         txn = below.start_transaction(self._since)
         txn.filter_files(self._rows.condition(key))
         # A row that was added blindly is a conflict at every level: here it stands where there was none.
-        current = standing(txn).replace(isolation=SERIALIZABLE)
-        for version in range(self._since.version + 1, newest + 1):
-            verdict = check(current, Winner(version, tuple(below.read_commit(version))))
-            if verdict.error is not None:
-                raise verdict.error
-            current = verdict.transaction
+        check_commits(below, standing(txn).replace(isolation=SERIALIZABLE), newest)
 
 
 class _Time:

@@ -19,7 +19,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
-from deltanb.commands.rows.write import commit_or_discard
 from deltanb.display import above
 from deltanb.errors import DeltaConcurrentModificationException, IllegalStateError, InvalidArgument
 from deltanb.formatting import count
@@ -28,9 +27,9 @@ from deltanb.locks import keys
 from deltanb.locks.commit import committing
 from deltanb.locks.cursor import Key, Row, TableCursor
 from deltanb.locks.modes import EXCLUSIVE, IX, NONE, DurabilityMode, LockMode
-from deltanb.locks.tables import NO_REDO, LockedLog, index_of
+from deltanb.locks.tables import NO_REDO, LockedLog, index_of, name_of
 from deltanb.options import options, set_options
-from deltanb.safe_text import last_part, shown
+from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
 from deltanb.store.local import sync_path
 from deltanb.store.paths import place_of
@@ -184,7 +183,7 @@ class Part(StagedTable):
     @property
     def name(self) -> str:
         """The table's name, for which nothing is looked at: neither the folder nor what is staged."""
-        return self.below.name or self.staged.base.metadata.name or last_part(self.below.path)
+        return name_of(self.below, self.staged.base)
 
     # -- what its log tells --------------------------------------------------------------------------
 
@@ -285,21 +284,6 @@ class Part(StagedTable):
             part.rows.restore(self.flushed)
         return part
 
-    def commit_alone(self) -> None:
-        """Commit what was done as one version of this table."""
-        self.end = "has failed"
-        txn, actions, operation = self.staged.together()
-
-        def work() -> int:
-            actions.extend(self.feed(txn))
-            return txn.commit(actions, operation)
-
-        try:
-            commit_or_discard(txn, work)
-        finally:
-            if txn.committed is not None:
-                self.landed(txn, txn.committed.version, actions)
-
 
 class Work:
     """What a transaction has done to tables since it began, or began anew: what is committed, or undone."""
@@ -393,7 +377,7 @@ class Work:
         if not changed:
             return
         if len(changed) == 1 and not read:
-            changed[0].commit_alone()
+            changed[0].commit_staged()
             return
         above("CatalogTransaction").of(
             changed[0].below.catalog, {str(part.below.name): part for part in (*changed, *read)}).commit()
@@ -402,10 +386,10 @@ class Work:
     def _one_at_a_time(self) -> Iterator[None]:
         names = [(COMMITS, keys.encode((index_id,))) for index_id, part in self.parts.items()
                  if part.rows is not None and part.rows.writes]
-        self.txn.manager.name_index(COMMITS, "commit of rows")
         if not names:
             yield
             return
+        self.txn.manager.name_index(COMMITS, "commit of rows")
         with self.txn.manager.new_transaction() as turn:
             turn.lock_many(names, timeout=-1)
             yield

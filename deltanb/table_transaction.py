@@ -68,6 +68,26 @@ class StagedTable(DeltaTable):
         """Write the change data files that the commit of all statements needs."""
         return _feed(txn, self.staged)
 
+    def commit_staged(self) -> None:
+        """Commit what was staged as one version of this table.
+
+        Raises:
+            DeltaConcurrentModificationException: another writer's commit contradicts it; the files are
+                deleted.
+        """
+        self.end = "has failed"
+        txn, actions, operation = self.staged.together()
+
+        def work() -> int:
+            actions.extend(self.feed(txn))
+            return txn.commit(actions, operation)
+
+        try:
+            commit_or_discard(txn, work)
+        finally:
+            if txn.committed is not None:  # whatever interrupted it afterwards
+                self.landed(txn, txn.committed.version, actions)
+
     def landed(self, txn: OptimisticTransaction, version: int, actions: list[Action]) -> None:
         """Note the version that was made, and delete files that came and went within the transaction: they
         are no version's."""
@@ -163,18 +183,7 @@ class TableTransaction(StagedTable):
         self.end = "has ended without a statement that changed anything"
         if not self.staged.statements:
             return None
-        self.end = "has failed"
-        txn, actions, operation = self.staged.together()
-
-        def work() -> int:
-            actions.extend(self.feed(txn))
-            return txn.commit(actions, operation)
-
-        try:
-            commit_or_discard(txn, work)
-        finally:
-            if txn.committed is not None:  # whatever interrupted it afterwards
-                self.landed(txn, txn.committed.version, actions)
+        self.commit_staged()
         return self.committed
 
     def give_up(self) -> None:

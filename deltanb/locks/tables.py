@@ -62,6 +62,7 @@ from deltanb.locks.modes import (
     base_of,
 )
 from deltanb.log.skipping import partitions
+from deltanb.safe_text import last_part
 from deltanb.schema.columns import START
 from deltanb.schema.types import StructType
 from deltanb.sql import expressions as ex
@@ -219,9 +220,13 @@ def index_of(manager: LockManager, log: DeltaLog) -> int:
         if identity not in known:
             known[identity] = -1 - len(known)
             snapshot = log.snapshot
-            name = log.name or snapshot.metadata.name or log.path.rstrip("/").rpartition("/")[2]
-            manager.name_index(known[identity], name, snapshot.partition_columns)
+            manager.name_index(known[identity], name_of(log, snapshot), snapshot.partition_columns)
         return known[identity]
+
+
+def name_of(log: DeltaLog, snapshot: Snapshot) -> str:
+    """What a table is called in messages: in its catalog, in its metadata, or by the end of its path."""
+    return log.name or snapshot.metadata.name or last_part(log.path)
 
 
 # -- a log whose statements lock -------------------------------------------------------------------

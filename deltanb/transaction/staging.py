@@ -37,7 +37,6 @@ from deltanb.log.commits import Commits
 from deltanb.schema import properties
 from deltanb.schema.columns import SCHEMA_UPDATE
 from deltanb.store.base import FileStatus
-from deltanb.store.paths import place_of
 from deltanb.transaction.committer import FolderCommitter
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
@@ -45,12 +44,13 @@ from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN
 from deltanb.transaction.rules import check
 from deltanb.transaction.steps import Winner
 from deltanb.transaction.transaction import OptimisticTransaction
+from deltanb.transaction.writing import delete_files
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.current import CurrentTransaction
 
-__all__ = ["READ_ONLY", "StagedCommits", "StagedLog", "Statement", "standing"]
+__all__ = ["READ_ONLY", "StagedCommits", "StagedLog", "Statement", "check_commits", "standing"]
 
 NAME = "TRANSACTION"
 """The operation of a commit of several statements."""
@@ -283,11 +283,7 @@ class StagedLog(DeltaLog):
         if self.begun:
             txn, actions, operation = self.together()
             current = txn.prepare(actions, operation) if self.statements else standing(txn)
-            for version in range(self.base.version + 1, newest.version + 1):
-                verdict = check(current, Winner(version, tuple(self.below.read_commit(version))))
-                if verdict.error is not None:
-                    raise verdict.error
-                current = verdict.transaction
+            check_commits(self.below, current, newest.version)
         ahead = newest.version - self.base.version
         self.base = newest
         self.statements = [replace(each, version=each.version + ahead) for each in self.statements]
@@ -356,19 +352,7 @@ class StagedLog(DeltaLog):
 
     def delete(self, files: Iterable[AddFile]) -> None:
         """Remove files that no version names, all of them even where that is interrupted."""
-        interrupt: BaseException | None = None
-        for file in files:
-            store, name = place_of(self.store, file.path).opened()
-            with suppress(OSError):  # VACUUM removes what cannot be removed now
-                try:
-                    store.delete(name)
-                except Exception:
-                    raise
-                except BaseException as error:
-                    interrupt = error
-                    store.delete(name)
-        if interrupt is not None:
-            raise interrupt
+        delete_files(self.store, files)
 
 
 @dataclass
@@ -404,6 +388,19 @@ def standing(txn: OptimisticTransaction) -> CurrentTransaction:
     read = txn.prepare([], Operation(READ_ONLY, changes_data=True))
     # Without an action it would be of no more than snapshot isolation, whatever the table asks for.
     return read.replace(isolation=str(properties.get(txn.metadata.configuration, "delta.isolationLevel")))
+
+
+def check_commits(log: DeltaLog, current: CurrentTransaction, newest: int) -> None:
+    """Hold the rules against each commit that came since what a transaction has read, up to a version.
+
+    Raises:
+        DeltaConcurrentModificationException: of the first commit that contradicts it.
+    """
+    for version in range(current.read_version + 1, newest + 1):
+        verdict = check(current, Winner(version, tuple(log.read_commit(version))))
+        if verdict.error is not None:
+            raise verdict.error
+        current = verdict.transaction
 
 
 def _files_at(snapshot: Snapshot, path: str) -> list[AddFile]:

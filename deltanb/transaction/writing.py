@@ -23,6 +23,7 @@ from deltanb.transaction.reads import require_version_of
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.schema.types import StructField
+    from deltanb.store.base import LogStore
     from deltanb.transaction.delta_log import DeltaLog
 
 CLUSTERING_DOMAIN = "delta.clustering"
@@ -46,6 +47,23 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
     domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
     found = json.loads(domain.configuration).get("clusteringColumns") if domain else None
     return [(path,) if isinstance(path, str) else tuple(path) for path in found or ()]
+
+
+def delete_files(store: LogStore, files: Iterable[AddFile]) -> None:
+    """Remove files that no version names, all of them even where that is interrupted."""
+    interrupt: BaseException | None = None
+    for file in files:
+        place, name = place_of(store, file.path).opened()
+        with suppress(OSError):  # VACUUM removes what cannot be removed now
+            try:
+                place.delete(name)
+            except Exception:
+                raise
+            except BaseException as error:
+                interrupt = error
+                place.delete(name)
+    if interrupt is not None:
+        raise interrupt
 
 
 @dataclass(frozen=True)
@@ -187,13 +205,7 @@ class TransactionalWrite:
         self.identity_marks = dict(savepoint.identity_marks)
         for name, value in savepoint.settings.items():
             setattr(self, name, value)
-        self._delete(gone)
-
-    def _delete(self, files: Iterable[AddFile]) -> None:
-        for add in files:
-            store, name = place_of(self.log.store, add.path).opened()
-            with suppress(OSError):  # VACUUM removes what cannot be removed now
-                store.delete(name)
+        delete_files(self.log.store, gone)
 
     @property
     def has_surely_not_landed(self) -> bool:
@@ -209,5 +221,5 @@ class TransactionalWrite:
         if not self.has_surely_not_landed:
             state = "may have landed" if self.may_have_landed else f"is {self.status}"
             raise IllegalStateError(f"the transaction {state}; its files stay")
-        self._delete(self.written)
+        delete_files(self.log.store, self.written)
         self.written.clear()
