@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from deltanb.actions import Metadata
 from deltanb.errors import ConstraintViolation, InvalidTable, UnsupportedPredicate
-from deltanb.schema.types import ArrayType, DataType, MapType, StructType
+from deltanb.schema.types import ArrayType, DataType, MapType, StructType, backticked
 from deltanb.sql import predicates
 
 MAX_SHOWN_VALUES = 8
@@ -109,7 +109,7 @@ def _of_columns(schema: StructType, parents: tuple[str, ...]) -> Iterable[Constr
         if _CHAR_KEY in field.metadata and not parents:
             length = re.fullmatch(r"(?:var)?char\((\d+)\)", str(field.metadata[_CHAR_KEY]))
         if length:
-            name = "`" + field.name.replace("`", "``") + "`"
+            name = backticked(field.name)
             yield Check(f"{field.metadata[_CHAR_KEY]} {field.name}",
                         f"{name} IS NULL OR length({name}) <= {length[1]}")
         yield from _inside(field.type, path)

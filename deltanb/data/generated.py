@@ -26,7 +26,7 @@ from deltanb.data.enforce import mismatch
 from deltanb.errors import InvalidArgument, UnsupportedPredicate
 from deltanb.options import options
 from deltanb.schema.columns import DEFAULT, GENERATION, LONG_MAX, Identity, active
-from deltanb.schema.types import PrimitiveType, StructField, StructType, arrow_type
+from deltanb.schema.types import PrimitiveType, StructField, StructType, arrow_type, backticked
 from deltanb.sql import predicates
 
 Marks = MutableMapping[str, int]
@@ -120,8 +120,7 @@ def refuse_explicit(names: Sequence[str], metadata: Metadata, protocol: Protocol
 
 
 def _verified(name: str, sql: str) -> Generated:
-    quoted = "`" + name.replace("`", "``") + "`"
-    return Generated(name, f"{quoted} <=> ({sql})", sql)
+    return Generated(name, f"{backticked(name)} <=> ({sql})", sql)
 
 
 class Filler:

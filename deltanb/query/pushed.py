@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from deltanb.errors import DeltaError
 from deltanb.query.statement import Reference, Statement
-from deltanb.schema.types import INTEGERS, PrimitiveType, StructType
+from deltanb.schema.types import INTEGERS, PrimitiveType, StructType, backticked
 from deltanb.sql import predicates
 from deltanb.sql.literals import text_literal
 
@@ -229,7 +229,7 @@ class _Translation:
         schema = self.sources.schemas[self.table]
         field = next(one for one in schema.fields if one.name.lower() == node.name.lower())
         kind = field.type.name if isinstance(field.type, PrimitiveType) else "nested"
-        return "`" + field.name.replace("`", "``") + "`", kind
+        return backticked(field.name), kind
 
     # -- literals --------------------------------------------------------------------------------
 

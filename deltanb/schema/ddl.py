@@ -39,6 +39,7 @@ from deltanb.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
+    backticked,
 )
 
 __all__ = [
@@ -189,8 +190,7 @@ def quoted(path: Sequence[str]) -> str:
     >>> quoted(["a", "b.c"])
     'a.`b.c`'
     """
-    return ".".join(
-        name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in path)
+    return ".".join(name if _PLAIN.fullmatch(name) else backticked(name) for name in path)
 
 
 def recorded_name(path: Sequence[str]) -> str:

@@ -521,3 +521,12 @@ def _from_arrow_tests() -> list[tuple[Any, str]]:
         (t.is_date, "date"), (t.is_large_string, "string"), (t.is_string_view, "string"),
         (t.is_large_binary, "binary"), (t.is_binary_view, "binary"), (t.is_fixed_size_binary, "binary"),
     ]
+
+
+def backticked(name: str) -> str:
+    """A name in backticks, whatever characters are in it.
+
+    >>> backticked("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"

@@ -25,6 +25,7 @@ from deltanb.schema.types import (
     StructField,
     StructType,
     arrow_type,
+    backticked,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _EXACT_BITS = {"float": 24, "double": 53}  # integers up to this size are exact 
 
 def column(name: str) -> Column:
     """The column of exactly that name, whatever characters are in it."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(backticked(name))
 
 
 # ---------------------------------------------------------------------------- types

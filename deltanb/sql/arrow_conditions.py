@@ -29,7 +29,7 @@ from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.formatting import did_you_mean
 from deltanb.safe_text import with_cut
 from deltanb.schema.ddl import quoted
-from deltanb.schema.types import StructType
+from deltanb.schema.types import StructType, backticked
 from deltanb.sql.literals import literal, text_literal
 
 __all__ = ["name_of", "text_of"]
@@ -220,7 +220,7 @@ def name_of(name: str) -> str:
     """A name as SQL: in backticks where it is more than a word, or a word that SQL knows."""
     tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(name) if name.isidentifier() else []
     is_plain = len(tokens) == 1 and tokens[0].token_type == TokenType.VAR
-    return quoted([name]) if is_plain else "`" + name.replace("`", "``") + "`"
+    return quoted([name]) if is_plain else backticked(name)
 
 
 # -- what each function means ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from deltanb.errors import DeltaError
-from deltanb.schema.ddl import quoted
+from deltanb.schema.types import backticked
 from deltanb.sql.literals import literal, text_literal
 
 __all__ = ["parts_of"]
@@ -62,9 +62,9 @@ def _part(node: Any) -> str | None:
         case {"BinaryExpr": {"left": {"Literal": value}, "op": str(op), "right": {"Column": str(name)}}}:
             return _compared(name, _MIRRORED.get(op, ""), value)
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNull"}}}:
-            return f"{_name(name)} IS NULL"
+            return f"{backticked(name)} IS NULL"
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNotNull"}}}:
-            return f"{_name(name)} IS NOT NULL"
+            return f"{backticked(name)} IS NOT NULL"
         case {"Function": {"input": [{"Column": str(name)}, {"Literal": low}, {"Literal": high}],
                            "function": {"Boolean": {"IsBetween": {"closed": "Both"}}}}}:
             bounds = _compared(name, "GtEq", low), _compared(name, "LtEq", high)
@@ -74,12 +74,7 @@ def _part(node: Any) -> str | None:
 
 def _compared(name: str, op: str, value: Any) -> str | None:
     text = _literal(value)
-    return None if text is None or op not in _SIGNS else f"{_name(name)} {_SIGNS[op]} {text}"
-
-
-def _name(name: str) -> str:
-    plain = quoted([name])
-    return plain if plain.startswith("`") else f"`{name}`"
+    return None if text is None or op not in _SIGNS else f"{backticked(name)} {_SIGNS[op]} {text}"
 
 
 def _literal(value: Any) -> str | None:

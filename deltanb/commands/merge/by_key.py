@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.commands.merge.clauses import quoted
 from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, MergeBuilder, Narrow, merge
 from deltanb.commands.result import CommandResult
 from deltanb.data import generated
@@ -27,7 +26,8 @@ from deltanb.errors import InvalidArgument
 from deltanb.formatting import did_you_mean
 from deltanb.log.skipping.partitions import format_value
 from deltanb.safe_text import shown
-from deltanb.schema.types import StructType, to_arrow
+from deltanb.schema.types import StructType, backticked, to_arrow
+from deltanb.sql.literals import text_literal
 from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _condition(
     parts = []
     for place, name in enumerate(columns.names):
         equal = "<=>" if any(key[place] is None for key in keys) else "="
-        parts.append(f"{TARGET_ALIAS}.{quoted(name)} {equal} {SOURCE_ALIAS}.{quoted(name)}")
+        parts.append(f"{TARGET_ALIAS}.{backticked(name)} {equal} {SOURCE_ALIAS}.{backticked(name)}")
     if partitions is not None:
         parts += _within(snapshot, list(partitions))
     return " AND ".join(parts)
@@ -155,15 +155,12 @@ def _within(snapshot: Snapshot, partitions: Sequence[Sequence[str | None]]) -> l
     conditions = []
     for place, name in enumerate(names):
         texts = sorted({values[place] or "" for values in partitions})
-        column = f"{TARGET_ALIAS}.{quoted(name)}"
-        known = [f"{column} IN ({', '.join(_literal(text) for text in texts if text)})"] if any(texts) else []
+        column = f"{TARGET_ALIAS}.{backticked(name)}"
+        listed = ", ".join(text_literal(text) for text in texts if text)
+        known = [f"{column} IN ({listed})"] if listed else []
         known += [f"{column} IS NULL"] if "" in texts or not texts else []
         conditions.append(f"({' OR '.join(known)})")
     return conditions
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 # --- the source -----------------------------------------------------------------------------------
@@ -232,7 +229,7 @@ class _Source:
         return builder
 
     def _when(self, number: int) -> str | None:
-        return f"{SOURCE_ALIAS}.{quoted(self._marker)} = {number}" if self._is_mixed else None
+        return f"{SOURCE_ALIAS}.{backticked(self._marker)} = {number}" if self._is_mixed else None
 
     # -- one row -------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from deltanb.data import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.formatting import did_you_mean
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
-from deltanb.schema.types import DataType, StructField, StructType
+from deltanb.schema.types import DataType, StructField, StructType, backticked
 from deltanb.sql import predicates
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
@@ -135,7 +135,7 @@ class Names:
 
     def column(self, side: str, *path: str) -> str:
         """SQL that names a column of a side."""
-        return ".".join(quoted(name) for name in (self._alias(side), *path))
+        return ".".join(backticked(name) for name in (self._alias(side), *path))
 
     def qualified(
         self, sql: str, sides: Sequence[str] = BOTH, place: str = "the ON condition",
@@ -152,7 +152,7 @@ class Names:
         for parts, start in references(sql):
             side = self._side(parts, sides, sql, place)
             if side is not None and start is not None:
-                marks.append((start, quoted(self._alias(side)) + "."))
+                marks.append((start, backticked(self._alias(side)) + "."))
         for start, text in sorted(marks, reverse=True):
             sql = sql[:start] + text + sql[start:]
         return sql
@@ -249,15 +249,6 @@ def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
     for node in predicates.syntax(sql).find_all(exp.Column):
         parts = list(node.parts)
         yield [part.name for part in parts], parts[0].meta.get("start")
-
-
-def quoted(name: str) -> str:
-    """A name in backticks.
-
-    >>> quoted("a`b")
-    '`a``b`'
-    """
-    return "`" + name.replace("`", "``") + "`"
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -18,11 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from deltanb.commands.merge.clauses import Names, quoted, references
+from deltanb.commands.merge.clauses import Names, references
 from deltanb.errors import UnsupportedPredicate
+from deltanb.schema.types import backticked
 from deltanb.sql import coercion as co
 from deltanb.sql import expressions as ex
 from deltanb.sql import failures, predicates
+from deltanb.sql.literals import text_literal
 from deltanb.sql.predicates import Predicate
 
 MAX_LISTED_VALUES = 1000
@@ -247,7 +249,7 @@ def _in_column(key: Key, value: Any) -> tuple[bool, Any]:
 
 def _name(key: Key) -> str:
     assert key.path is not None
-    return ".".join(name if name.isidentifier() else quoted(name) for name in key.path)
+    return ".".join(name if name.isidentifier() else backticked(name) for name in key.path)
 
 
 def _text(value: Any) -> str:
@@ -257,4 +259,4 @@ def _text(value: Any) -> str:
         return str(value)
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
-    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return text_literal(str(value))

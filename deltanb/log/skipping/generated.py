@@ -26,9 +26,10 @@ import pyarrow.types as t
 from deltanb.errors import DeltaError
 from deltanb.schema.columns import GENERATION
 from deltanb.schema.protocol import supports
-from deltanb.schema.types import StructType, arrow_type
+from deltanb.schema.types import StructType, arrow_type, backticked
 from deltanb.sql import expressions as ex
 from deltanb.sql.expressions import Call, Column, Expression, Literal, boolean
+from deltanb.sql.literals import text_literal
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -100,7 +101,7 @@ _SIGNS = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 def _sql(node: Expression) -> str:
     """The text of a condition that is made here."""
     if isinstance(node, Column):
-        return ".".join("`" + name.replace("`", "``") + "`" for name in node.path)
+        return ".".join(map(backticked, node.path))
     if isinstance(node, Literal):
         return _literal(node.value)
     texts = [_sql(arg) for arg in node.args]
@@ -117,7 +118,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, dt.date):
         return f"DATE'{value}'"
     if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return text_literal(value)
     return str(value)
 
 
