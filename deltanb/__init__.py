@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deltanb.locks.retrying import retry as retry
     from deltanb.locks.transaction import Transaction as Transaction
     from deltanb.log.snapshot import Snapshot as Snapshot
+    from deltanb.notebook.drawing.chart import Chart as Chart
     from deltanb.observe.race import race as race
     from deltanb.observe.what_if import explain_conflict as explain_conflict
     from deltanb.options import set_options as set_options
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "Catalog": "deltanb.catalog.catalog",
+    "Chart": "deltanb.notebook.drawing.chart",
     "CommitStats": "deltanb.transaction.commit_stats",
     "Conflict": "deltanb.transaction.conflicts",
     "DeltaError": "deltanb.errors",

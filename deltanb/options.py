@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from random import Random
 from types import MappingProxyType
 from typing import Any, Literal, cast
@@ -35,6 +36,7 @@ from deltanb.safe_text import safe
 MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not patience
 TARGET_FILE_SIZE = 128 * 1024 * 1024  # bytes; a scan task's worth, as Spark's split size
 REPORT_VARIABLE = "DELTANB_REPORT"  # the folder of reports, where the option does not say
+_SECOND = timedelta(seconds=1)
 TEACHING_EPOCH_MS = 1_767_258_000_000  # 2026-01-01T09:00:00Z, where lessons begin
 
 
@@ -289,6 +291,17 @@ class StepClock:
             self.now += self.step
             return now
 
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass.
+
+        >>> clock = StepClock(1000, step=5)
+        >>> clock.advance(500)
+        >>> clock()
+        1500
+        """
+        with self._lock:
+            self.now += milliseconds
+
 
 class SeededIds:
     """UUIDs (version 4 in form) drawn from a seed.
@@ -306,11 +319,35 @@ class SeededIds:
             return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
 
-def teaching(seed: int = 1, user_name: str | None = None) -> Any:
+class Lesson(Changed):
+    """The settings of a lesson, and its clock, which moves on request; see :func:`teaching`."""
+
+    def wait(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+        """Let time pass on the lesson's clock. Nobody really waits.
+
+        Raises:
+            InvalidArgument: a time that is not a number, or that lies in the past.
+
+        >>> lesson = teaching(seed=1)
+        >>> lesson.wait(days=8)
+        >>> (options.clock() - TEACHING_EPOCH_MS) // (24 * 60 * 60 * 1000)
+        8
+        """
+        try:
+            passed = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgument(f"wait takes numbers, like wait(days=8): {error}") from None
+        if passed < timedelta(0):
+            raise InvalidArgument(
+                f"the clock of a lesson only goes forward, found {passed / _SECOND:g} seconds")
+        self._values["clock"].advance(passed // (_SECOND / 1000))
+
+
+def teaching(seed: int = 1, user_name: str | None = None) -> Lesson:
     """Hold clock, stopwatch and ids still, so that a notebook gives the same output at every run.
 
-    The clock starts at 2026-01-01 09:00:00 UTC and moves one second at every reading. Spark sessions
-    begun by :func:`deltanb.spark` are quiet anyway.
+    The clock starts at 2026-01-01 09:00:00 UTC and moves one second at every reading; ``wait`` of what is
+    returned moves it further. Spark sessions begun by :func:`deltanb.spark` are quiet anyway.
 
     >>> with teaching(seed=1):
     ...     options.clock()
@@ -321,7 +358,8 @@ def teaching(seed: int = 1, user_name: str | None = None) -> Any:
     changes: dict[str, Any] = {"clock": StepClock(), "new_id": SeededIds(seed), "timer": lambda: 0}
     if user_name is not None:
         changes["user_name"] = user_name
-    return set_options(**changes)
+    changed = set_options(**changes)
+    return Lesson(changed._values, changed._own, changed._process)
 
 
 __dir__ = offered(globals())

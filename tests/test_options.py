@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
@@ -120,3 +121,25 @@ def test_ids_are_random_uuids() -> None:
     assert len(set(ids)) == 200
     assert all(str(uuid.UUID(one)) == one and uuid.UUID(one).version == 4
                and uuid.UUID(one).variant == uuid.RFC_4122 for one in ids)
+
+
+def test_time_passes_in_a_lesson_when_it_is_told_to() -> None:
+    with dn.teaching(seed=1) as settings:
+        assert settings is options
+        before = options.clock()
+    lesson = dn.teaching(seed=1)
+    lesson.wait(days=1, hours=1)
+    lesson.wait(minutes=0.5)
+    assert options.clock() - before == ((24 + 1) * 3600 + 30) * 1000
+    for wrong in ({"days": -1}, {"days": "1"}, {"hours": float("nan")}):
+        with pytest.raises(InvalidArgument):
+            lesson.wait(**wrong)  # type: ignore[arg-type]
+
+
+def test_files_written_after_a_wait_are_younger_by_it(tmp_path: Path) -> None:
+    lesson = dn.teaching(seed=1)
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    lesson.wait(days=8)
+    table.append({"id": [2]})
+    newer, older = table.history()
+    assert (newer.time - older.time).days == 8

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from deltanb.catalog.overview import Overview
     from deltanb.catalog.progress import GroupAttempt
     from deltanb.catalog.rows import TableRow
+    from deltanb.catalog.server.serving import Server
+    from deltanb.catalog.server.tokens import Tokens
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
 
@@ -108,6 +110,34 @@ class Catalog(Displayable):
     def close(self) -> None:
         """Close the connections to the database; a later use opens new ones."""
         self.store.close()
+
+    def serve(self, host: str = "127.0.0.1", port: int = 0,
+              tokens: Tokens | str | os.PathLike[str] | None = None) -> Server:
+        """Let other programs in over HTTP, as long as the server runs: a block, or until its ``stop()``.
+
+        The catalog itself stays usable meanwhile. For a process of its own there is ``deltanb serve``.
+
+        Args:
+            port: 0 takes any that is free; ``.url`` of the server says which.
+            tokens: who may do what, or the file that says so; None lets everyone in, on loopback only.
+
+        Raises:
+            InvalidArgument: the catalog is behind a server already, or no tokens and another host.
+            StorageError: the port cannot be had.
+            MissingDependency: the server is not installed: ``pip install 'deltanb[server]'``.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
+        >>> with catalog.serve() as server:
+        ...     dn.connect(server.url).name
+        'default'
+        """
+        from deltanb.catalog.server.serving import serve
+
+        if not isinstance(self.store, CatalogStore):
+            raise InvalidArgument(
+                f"catalog {shown(self.name)} is behind a server already: give others the address of that one")
+        return serve(self.store, self.warehouse, host, port, tokens)
 
     # -- namespaces --------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import altair
 import pytest
 
+import deltanb as dn
 from deltanb.notebook.drawing import chart, html
 from deltanb.notebook.drawing.chart import SVG, TEXT, VEGALITE, Chart, chart_bundle
 from deltanb.options import set_options
@@ -52,6 +53,7 @@ def test_what_a_chart_configures_stays() -> None:
 
 
 def test_a_chart_of_ones_own() -> None:
+    assert dn.Chart is Chart
     shown = Chart({"mark": "bar"}, "retries by policy: 3, 5, 9", "<svg/>")
     assert repr(shown) == "retries by policy: 3, 5, 9"
     assert set(shown._repr_mimebundle_()) == ALL

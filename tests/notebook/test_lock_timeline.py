@@ -103,6 +103,23 @@ def test_under_a_clock_that_stands_still_events_are_the_axis(update_golden: bool
     assert [mark.what for scope in lane.scopes for mark in scope.ends] == ["committed", "undone"]
 
 
+@pytest.mark.parametrize("before, after", [(0, 8), (8, 0), (2, 2)])
+def test_the_sign_of_a_rollback_stands_beside_the_word_scope(before: int, after: int) -> None:
+    manager = LockManager(record=100, clock=lambda: 0)
+    txn = manager.new_transaction()
+    txn.enter()
+    for at in range(before):
+        txn.lock_shared(1, b"a%d" % at)
+    txn.rollback()
+    for at in range(after):
+        txn.lock_shared(1, b"b%d" % at)
+    txn.exit()
+    texts = {text: float(x) for x, text in re.findall(r'<text x="([\d.]+)"[^>]*>([^<]*)</text>',
+                                                      manager.timeline().svg)}
+    start = texts["scope 1"]
+    assert abs(texts["↩"] - (start + 18)) > 18 + 4, texts
+
+
 def test_nothing_happened() -> None:
     assert str(LockManager(record=1).timeline()) == "Lock timeline  nothing happened yet"
     assert_consistent(LockManager(record=1).timeline())

@@ -7,7 +7,7 @@ What it does not know: where bands begin and end (``lock_lanes``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -22,6 +22,7 @@ ROW, BAND, SCOPE = 19, 14, 15  # pixels: a lock's row, its band, a level of scop
 GAP = 10  # pixels between lanes
 MAX_NAME = 20  # characters of a lock's name
 CHARACTER = 6.0  # pixels of a small character
+SIGN = 12  # pixels of a sign that stands in a band, with some air
 TONES = {SHARED: "optimize", UPGRADABLE: "rewrite", EXCLUSIVE: "append"}
 TINTS = {SHARED: 0.16, UPGRADABLE: 0.3, EXCLUSIVE: 0.42}
 LETTERS = {SHARED: "S", UPGRADABLE: "U", EXCLUSIVE: "X"}
@@ -73,12 +74,25 @@ def _scope(scope: ScopeBand, x: Place, y: float) -> Iterator[str]:
     ends = ", ".join(mark.what for mark in scope.ends) or "open"
     yield element("rect", f"<title>{escape(name or 'transaction')}: {escape(ends)}</title>", x=start, y=y + 2,
                   width=max(2.0, end - start), height=9, rx=2, fill=NEUTRAL, fill_opacity=0.22)
-    if name and end - start > len(name) * CHARACTER:
-        yield label(name, start + 4, y + 10, muted=True, font_size=10)
-    for mark in scope.ends[:-1]:
-        yield label(SIGNS[mark.what][0], x(mark.at), y + 11, font_size=11, text_anchor="middle")
+    signs = [x(mark.at) for mark in scope.ends[:-1]]
+    free = _free_of(signs, start, end, len(name) * CHARACTER)
+    if name and free is not None:
+        yield label(name, free + 4, y + 10, muted=True, font_size=10)
+    for mark, at in zip(scope.ends, signs, strict=False):
+        yield label(SIGNS[mark.what][0], at, y + 11, font_size=11, text_anchor="middle")
     if scope.ends:
         yield label(SIGNS[scope.ends[-1].what], end + 4, y + 11, font_size=11)
+
+
+def _free_of(signs: Sequence[float], start: float, end: float, width: float) -> float | None:
+    """Where a word has room beside the signs of a scope; None where it has none.
+
+    >>> _free_of([], 0, 100, 40), _free_of([20], 0, 100, 40), _free_of([20, 60], 0, 100, 40)
+    (0, 26.0, None)
+    """
+    lefts = [start, *(at + SIGN / 2 for at in signs)]
+    rights = [*(at - SIGN / 2 for at in signs), end]
+    return next((left for left, right in zip(lefts, rights, strict=True) if right - left > width), None)
 
 
 def _bands(one: Line, x: Place, y: float) -> Iterator[str]:
@@ -92,13 +106,14 @@ def _band(one: Line, band: Band, start: float, end: float, y: float) -> Iterator
     width = max(2.0, end - start)
     is_wait = band.mode == WAITS
     said = f"{one.title}: {'waits' if is_wait else MODE_NAMES[band.mode]}"
-    inside = _fitting(("waits", "w") if is_wait else words(band.mode), width)
+    room = width - (SIGN / 2 if any(mark.at == band.end for mark in one.marks) else 0)
+    inside = _fitting(("waits", "w") if is_wait else words(band.mode), room)
     if not is_wait and one.is_waited_for_in(band):
         inside = ""
     yield element("rect", f"<title>{escape(units.clean(said))}</title>", x=start, y=y,
                   width=width, height=BAND, rx=2, **_look(band.mode))
     if inside:
-        yield label(inside, start + width / 2, y + 11, text_anchor="middle", font_size=10)
+        yield label(inside, start + room / 2, y + 11, text_anchor="middle", font_size=10)
 
 
 def _look(mode: int) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from typing import Any
 import httpx
 import pytest
 
+import deltanb as dn
 from deltanb import cli
 from deltanb.catalog.server import serve
 from deltanb.catalog.store import CatalogStore
-from deltanb.errors import StorageError
+from deltanb.errors import InvalidArgument, StorageError
 from tests.catalog.iceberg_tables import set_properties
 from tests.catalog.script import Held, Running
 from tests.catalog.server.ask import COMMIT, TABLES, change, commit, made, new_key
@@ -42,6 +43,20 @@ def test_a_server_begins_and_stops_in_this_process(tmp_path: Path) -> None:
     assert not server.is_running and repr(server).endswith("(stopped)")
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.url}/healthz")
+
+
+def test_a_catalog_serves_itself_and_stays_usable(url: str, tmp_path: Path) -> None:
+    with dn.Catalog(url, warehouse=tmp_path / "lake") as catalog:
+        catalog.create_namespace("ns")
+        with catalog.serve() as server, dn.connect(server.url) as theirs:
+            theirs.create_table("ns.t", {"id": [1]})
+            assert catalog.list_tables("ns") == ["ns.t"]
+            with pytest.raises(InvalidArgument, match="behind a server already"):
+                theirs.serve()
+            with pytest.raises(InvalidArgument, match="loopback only"):
+                catalog.serve(host="0.0.0.0")
+        catalog.table("ns.t").append({"id": [2]})
+        assert catalog.table("ns.t").to_arrow().num_rows == 2
 
 
 def test_a_stop_waits_for_the_request_under_way(url: str, tmp_path: Path) -> None:
