@@ -145,9 +145,12 @@ class ReadableTable(Displayable):
 
         Details and errors: :func:`deltanb.commands.read.count.count`.
         """
-        from deltanb.commands.read.count import count
+        from deltanb.commands.read.count import count, count_version
 
         where = self._condition(where)
+        if where is None and not self._is_in_transaction():
+            at = self.snapshot
+            return self._run_here(lambda: count_version(at))
         snapshot, files = self._files(where)
         return self._run_here(lambda: count(snapshot, files(), where))
 
@@ -292,11 +295,14 @@ class ReadableTable(Displayable):
         Files are listed when they are asked for: DuckDB begins three streams to read one. In an active
         transaction they are now, because it remembers what was read, and by whom.
         """
-        if self._pinned is None and active.reading(self.log) is not None:
+        if self._is_in_transaction():
             snapshot, files = self._run_here(lambda: active.scan(self.log, None, where))
             return snapshot, lambda: files
         at = self.snapshot
         return at, lambda: at.files_for_scan(*(() if where is None else (where,)))
+
+    def _is_in_transaction(self) -> bool:
+        return self._pinned is None and active.reading(self.log) is not None
 
     def _stream(
         self, snapshot: Snapshot, files: Callable[[], pa.Table], columns: Sequence[str] | None,

@@ -17,6 +17,7 @@ from deltanb.log.skipping.prune import read_stats
 from deltanb.log.skipping.stats import NUM_RECORDS, parse_stats
 
 if TYPE_CHECKING:
+    from deltanb.log.file_set import FileSet
     from deltanb.log.snapshot import Snapshot
     from deltanb.schema.types import StructType
 
@@ -44,8 +45,13 @@ def counted(snapshot: Snapshot) -> RowCount:
     >>> counted(table.commit(add("a", stats='{"numRecords":3}'), add("b")).log.update())
     RowCount(known=3, silent=1)
     """
-    stated = read_stats(snapshot._state.files, snapshot.schema, [NUM_RECORDS]).column(NUM_RECORDS.name)
-    return _sum(stated, snapshot.select_files(["deletion_vector"]).column("deletion_vector"))
+    schema = snapshot.metadata.schema
+
+    def of(files: FileSet) -> RowCount:
+        stated = read_stats(files, schema, [NUM_RECORDS]).column(NUM_RECORDS.name)
+        return _sum(stated, files.read(["deletion_vector"]).column("deletion_vector"))
+
+    return snapshot._read(of)
 
 
 def of_files(files: pa.Table, schema: StructType) -> RowCount:

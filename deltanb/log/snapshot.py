@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from deltanb.log.diff import TableDiff
     from deltanb.log.reader import LogReader
+    from deltanb.log.row_count import RowCount
     from deltanb.log.skipping.stats import Stat
     from deltanb.log.verification import ChecksumVerification, Recorded
     from deltanb.schema.types import StructType
@@ -133,6 +134,7 @@ class Snapshot(Displayable):
         not known."""
         self._state = state
         self._stats: dict[Stat, pa.ChunkedArray] = {}
+        self._rows: RowCount | None = None
         self._damaged: frozenset[str] = frozenset()
         if state.version >= 0:
             self._check()
@@ -278,6 +280,23 @@ class Snapshot(Displayable):
     def size_in_bytes(self) -> int:
         """Sum of their sizes."""
         return self._compared(self._read(lambda files: files.size_in_bytes))
+
+    @property
+    def row_count(self) -> RowCount:
+        """How many rows the version has, as far as its log tells; no data file is opened.
+
+        The statistics of all files are read for it, once. ``table.count()`` opens the files that say
+        nothing, and this property has its answer from then on.
+
+        >>> import deltanb as dn
+        >>> dn.create("told", {"name": ["Donald", "Daisy"]}).snapshot.row_count
+        RowCount(known=2, silent=0)
+        """
+        if self._rows is None:
+            from deltanb.log.row_count import counted
+
+            self._rows = counted(self)
+        return self._rows
 
     @property
     def files(self) -> pa.Table:

@@ -80,7 +80,7 @@ def test_table(update_golden: bool) -> None:
     assert_golden(table, "table", update_golden)
     assert str(table).split("\n")[:3] == [
         "Table orders  v4  Serializable",
-        "12 files  98.4 kB  3 columns  partitioned by day",
+        "12 files  98.4 kB  1\u00a0440 rows  3 columns  partitioned by day",
         "last: WRITE 2026-03-02 09:14:22 UTC by analyst",
     ]
 
@@ -152,10 +152,51 @@ def test_a_long_list_in_a_checkpoint_is_not_read(monkeypatch: pytest.MonkeyPatch
     snapshot = log.update()
     text_before = str(snapshot)
     assert "about 12 files  3 columns" in text_before
+    assert "\nrows not counted yet; table.count() counts them\n" in text_before
     assert snapshot._state.files._parts is None
     assert_consistent(snapshot)
     assert snapshot.num_files == 12  # now it is known, and said
     assert "12 files  98.4 kB" in str(snapshot) and "about" not in str(snapshot)
+    monkeypatch.setattr(tables, "MAX_LISTED", 12)
+    assert "1\u00a0440 rows" in str(snapshot) and "not counted" not in str(snapshot)
+
+
+def counts(*stats: str | None) -> tuple[str, str]:
+    """What the card of a snapshot of files with these statistics says: the counts, and the line below."""
+    made = TableBuilder(MemoryStore("memory:///lake/counted")).create("id long")
+    made.commit(*(AddFile(f"{at}.parquet", {}, 1, TIME, stats=told) for at, told in enumerate(stats)))
+    snapshot = made.log.update()
+    assert_consistent(snapshot)
+    return tuple(str(snapshot).split("\n")[1:3])
+
+
+def test_a_card_says_how_many_rows_its_files_tell_of() -> None:
+    three = '{"numRecords":3}'
+    assert counts(three, three)[0] == "2 files  2 B  6 rows  1 column  not partitioned"
+    assert counts(three, None, "{no json") == (
+        "3 files  3 B  at least 3 rows  1 column  not partitioned",
+        "rows not recorded for 2 of 3 files; table.count() counts them")
+    assert counts(None) == (
+        "1 file  1 B  1 column  not partitioned", "rows not recorded; table.count() counts them")
+
+
+def test_deleted_rows_are_not_counted() -> None:
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = deltanb.create(MemoryStore(), {"coins": list(range(10))}, properties=properties)
+    table.delete("coins < 3")
+    assert "  7 rows  " in str(table) and table.count() == 7
+    assert "  10 rows  " in str(table.as_of(0))
+
+
+def test_many_statistics_are_not_parsed_for_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of rows is left out, until somebody has counted them."""
+    monkeypatch.setattr(tables, "MAX_STATISTICS", 5)
+    table = deltanb.create(MemoryStore(), {"coins": [1, 2], "pond": ["a", "b"]}, partition_by="pond")
+    assert "2 rows" in str(table)
+    table.append({"coins": [3], "pond": ["c"]})
+    assert "rows not counted yet; table.count() counts them" in str(table)
+    assert table.count() == 3
+    assert "3 rows" in str(table) and "not counted" not in str(table)
 
 
 def test_features_we_do_not_have_are_named() -> None:

@@ -1,6 +1,6 @@
 """How many rows a table has, or how many of them meet a condition; as few data files are opened as it takes.
 
-What lives here: :func:`count`.
+What lives here: :func:`count`, and :func:`count_version` where nothing but the version itself is asked.
 What it does not know: transactions, which version is read.
 """
 
@@ -16,14 +16,14 @@ from deltanb import parallel
 from deltanb.actions import decode_path
 from deltanb.data.data_file import opened, plan
 from deltanb.data.read import stream
-from deltanb.log.row_count import of_files
+from deltanb.log.row_count import RowCount, of_files
 from deltanb.log.skipping.stats import NUM_RECORDS, parse_stats
 from deltanb.sql import predicates
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
-__all__ = ["count"]
+__all__ = ["count", "count_version"]
 
 
 def count(snapshot: Snapshot, files: pa.Table, where: str | None = None) -> int:
@@ -54,6 +54,16 @@ def count(snapshot: Snapshot, files: pa.Table, where: str | None = None) -> int:
             return sum(batch.num_rows for batch in stream(scan, files))
     stated = of_files(files, snapshot.schema)
     return stated.known if stated.is_exact else stated.known + _of_footers(snapshot, files)
+
+
+def count_version(snapshot: Snapshot) -> int:
+    """All rows of a version, which remembers them; as :func:`count` without a condition."""
+    snapshot.check_readable()
+    stated = snapshot.row_count
+    if not stated.is_exact:
+        files = snapshot.select_files(["path", "stats", "deletion_vector"])
+        stated = snapshot._rows = RowCount(stated.known + _of_footers(snapshot, files))
+    return stated.known
 
 
 def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:

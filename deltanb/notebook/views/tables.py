@@ -19,6 +19,7 @@ from deltanb.options import options
 MAX_SCHEMA_WORDS = 12  # columns named on the line; the table has all of them
 MAX_SCHEMA = 200  # columns listed at most: a table of thousands stays quick to draw
 MAX_LISTED = 10_000  # files; so many are read and sorted in some milliseconds
+MAX_STATISTICS = 100_000  # files times columns; so many statistics are parsed for a number of rows in 20 ms
 FILE_COLUMNS = ("file", "partition", "rows", "size")
 READ_COLUMNS = ("path", "partition_values", "size", "stats", "deletion_vector")
 
@@ -74,14 +75,37 @@ def newest_known(log: Any) -> Any:
 
 def _lines(snapshot: Any) -> Iterable[Inline]:
     files, size = _counts(snapshot)
+    rows, hint = _rows(snapshot, files)
     about = "" if size is not None else "about "
     parts = ", ".join(snapshot.metadata.partition_columns)
     line = [about + units.count(files, "file"), *([] if size is None else [units.size(size)]),
+            *([] if rows is None else [rows]),
             units.count(len(snapshot.metadata.schema.fields), "column"),
             f"partitioned by {parts}" if parts else "not partitioned"]
     yield "  ".join(line)
+    if hint is not None:
+        yield muted(hint)
     if info := snapshot.last_commit_info:
         yield last_commit(info)
+
+
+def _rows(snapshot: Any, files: int | None) -> tuple[str | None, str | None]:
+    """How many rows, and what to do where that is not the whole answer; each None where there is none.
+
+    They are counted where that is cheap, and shown wherever somebody has counted them.
+    """
+    counted, ask = snapshot._rows, "table.count() counts them"
+    if counted is None:
+        columns = max(1, len(snapshot.metadata.schema.fields))
+        if files is None or files > min(MAX_LISTED, MAX_STATISTICS // columns):
+            return None, f"rows not counted yet; {ask}"
+        counted = snapshot.row_count
+    if counted.is_exact:
+        return units.count(counted.known, "row"), None
+    if counted.silent == files:
+        return None, f"rows not recorded; {ask}"
+    some = f"{units.number(counted.silent)} of {units.count(files, 'file')}"
+    return f"at least {units.count(counted.known, 'row')}", f"rows not recorded for {some}; {ask}"
 
 
 def _counts(snapshot: Any) -> tuple[int | None, int | None]:
