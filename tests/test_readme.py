@@ -10,6 +10,7 @@ import pytest
 
 from deltanb import DeltaTable, teaching
 from deltanb.schema.features import FEATURES
+from docs import pictures
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -48,9 +49,31 @@ def test_the_table_features_are_where_the_code_has_them() -> None:
 def test_links_and_tutorials_are_there() -> None:
     links = re.findall(r"\]\((?!https:)([^)]+)\)", README)
     assert len(links) > 3
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert [link for link in links if not link.startswith("#") and not (ROOT / link).exists()] == []
+    headings = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+                for heading in re.findall(r"^#+ (.*)$", README, re.MULTILINE)}
+    assert {link[1:] for link in links if link.startswith("#")} <= headings
     tutorials = {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert tutorials <= set(links)
+
+
+def test_the_pictures_are_there_in_both_schemes_and_small() -> None:
+    named = re.findall(r'(?:src|srcset)="([^"]+)"', README)
+    assert named == [f"docs/pictures/{name}-{scheme}.png"
+                     for name in pictures.SUBJECTS for scheme in ("dark", "light")]
+    sizes = {name: (ROOT / name).stat().st_size for name in named}
+    assert sum(sizes.values()) < 400_000, sizes
+    assert {path.name for path in pictures.PICTURES.iterdir()} == {Path(name).name for name in named}
+
+
+def test_the_pictures_show_what_the_first_example_gives(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    shown = {name: pictures.words(page) for name, page in pictures.pages(tmp_path).items()}
+    assert "ConcurrentDeleteRead" in shown["conflict"] and "race lost, went on" in shown["timeline"]
+    for name, text in shown.items():
+        for scheme in pictures.SCHEMES:
+            carried = pictures.words_in(pictures.PICTURES / f"{name}-{scheme}.png")
+            assert carried == text, "the picture is out of date: run python docs/pictures.py"
 
 
 def test_the_two_commands_name_extras_and_scripts_that_exist() -> None:
