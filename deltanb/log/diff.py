@@ -53,7 +53,7 @@ _SILENT_DOMAINS = frozenset({"delta.rowTracking"})  # a mark that every commit m
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is otherwise after than it was before.
+    """One thing that differs between two versions.
 
     ``kind``: ``added``, ``removed``, ``renamed``, ``type``, ``nullability``, ``comment``, ``order`` or
     ``changed``. ``before`` and ``after`` are None where there was, or is, nothing.
@@ -123,7 +123,7 @@ class RowDiff:
 
 @dataclass(frozen=True, repr=False)
 class TableDiff(Displayable):
-    """What is otherwise in version ``end`` of a table than it was in version ``start``.
+    """The differences between version ``start`` of a table and version ``end``.
 
     ``start_time`` and ``end_time`` are in epoch milliseconds. ``commits`` are those that lie between, the
     newest first, ``num_commits`` how many there are. ``rows`` is None where only the log was compared.

@@ -261,7 +261,7 @@ class Snapshot(Displayable):
         return self._state.checkpoint_version
 
     def __sub__(self, before: Snapshot) -> TableDiff:
-        """What is otherwise here than in another version of the table, as far as the log tells: schema,
+        """The differences from another version of the table, as far as the log tells: schema,
         properties, protocol, files and their rows."""
         if not isinstance(before, Snapshot):
             return NotImplemented

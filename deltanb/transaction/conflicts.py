@@ -194,7 +194,7 @@ def message_of(
 def _in_short(winner: Winner, finding: Finding) -> str:
     """The winner where Delta's message has its commitInfo as JSON, and which columns it has renamed."""
     user = winner.commit_info.user_name
-    renamed = [f"column {change.before} was renamed {change.after}" for change in finding.changes
+    renamed = [f"column {change.before} was renamed to {change.after}" for change in finding.changes
                if change.renamed]
     more = f" and {len(renamed) - MAX_RENAMED} more" if len(renamed) > MAX_RENAMED else ""
     which = f": {', '.join(renamed[:MAX_RENAMED])}{more}" if renamed else ""

@@ -35,7 +35,7 @@ def lost(columns: str, work: Any, partition_by: Any = (), commit: Any = None) ->
 def test_message_text_and_picture_say_renamed() -> None:
     error = lost("id long, carrier string", lambda t: t.rename_column("carrier", "airline"))
     assert str(error).splitlines()[1] == (
-        "Conflicting commit: version 1, RENAME COLUMN by ann: column carrier was renamed airline")
+        "Conflicting commit: version 1, RENAME COLUMN by ann: column carrier was renamed to airline")
     text = str(error.conflict)
     assert "version 1 renamed column carrier to airline, which your UPDATE builds" in text
     assert "Differences  column carrier: renamed airline  ✕ cannot adopt it" in text
@@ -86,7 +86,7 @@ def test_other_changes_beside_it_are_not_hidden() -> None:
     error = lost("id long, carrier string", rename_and_comment)
     assert [(c.field, c.before, c.after, c.renamed) for c in error.conflict.changes] == [
         ("column id", "long", "string", False), ("column carrier", "carrier", "airline", True)]
-    assert "(column id, column carrier renamed airline)" in " ".join(str(error.conflict).split())
+    assert "(column id, column carrier renamed to airline)" in " ".join(str(error.conflict).split())
 
 
 def test_many_new_names_are_cut() -> None:
@@ -97,7 +97,7 @@ def test_many_new_names_are_cut() -> None:
         txn.commit([], "ALTER")
 
     error = lost("a long, b long, c long, d long, e long", rename_all)
-    assert "column c was renamed c_new and 2 more\n" in str(error)
+    assert "column c was renamed to c_new and 2 more\n" in str(error)
     assert "renamed columns a to a_new, b to b_new, c to c_new and 2 more, which" in (
         " ".join(str(error.conflict).split()))
 

@@ -255,8 +255,8 @@ def drop_columns(
 def _require_mapping(txn: OptimisticTransaction, what: str, path: Sequence[str]) -> None:
     if properties.get(txn.metadata.configuration, MODE) == "none":
         raise InvalidArgument(
-            f"table {txn.table}: cannot {what} column {quoted(path)}: its data files are read by the names "
-            'of the columns. Let the log map them first: set_properties({"delta.columnMapping.mode": '
+            f"table {txn.table}: cannot {what} column {quoted(path)}: columns are found in the data files by "
+            'their names. Switch column mapping on first: set_properties({"delta.columnMapping.mode": '
             '"name"})', column=quoted(path))
 
 
@@ -424,8 +424,9 @@ def _require_widening(
     if not type_widening.is_widening(old, wanted):
         raise InvalidSchema(
             f"table {txn.table}: column {name} cannot change from {old} to {wanted}: that is not a widening. "
-            "Integers become larger ones, double or decimal; float double; date timestamp_ntz; decimals "
-            "ones with as many digits before and after the point. Otherwise add a column and fill it",
+            "Integers can become wider integers, double or decimal; float can become double; date can become "
+            "timestamp_ntz; a decimal can get more digits, with no fewer on either side of the point. For any "
+            "other type, add a new column and fill it",
             column=name)
     on = properties.get(txn.metadata.configuration, "delta.enableTypeWidening")
     if not on or not any(supports(txn.protocol, f) for f in type_widening.FEATURES):

@@ -142,6 +142,6 @@ def _check_rows(
     if row is not None:
         shown = ", ".join(f"{column}={value!r}"[:80] for column, value in list(row.items())[:8])
         raise ConstraintViolation(
-            f"table {txn.table}: constraint {name} ({expression}) cannot be added, a row that is there "
+            f"table {txn.table}: constraint {name} ({expression}) cannot be added: an existing row "
             f"violates it: {shown}. Correct or delete such rows first; nothing was changed",
             constraint=name, row=row, expression=expression)

@@ -52,7 +52,7 @@ def diff(
     columns: str | Sequence[str] | None = None,
     newest: Snapshot | None = None,
 ) -> TableDiff:
-    """What is otherwise at ``end`` than at ``start``: schema, properties, protocol, files and rows.
+    """The differences between ``start`` and ``end``: schema, properties, protocol, files and rows.
 
     Args:
         start, end: a version (an integer), a time (ISO 8601 text or a datetime, UTC without a zone), or a

@@ -133,7 +133,7 @@ def what_happened(conflict: Any) -> list[str | Span]:
         blocked = [change for change in conflict.changes if not change.allowed]
         if blocked and all(change.renamed for change in blocked):
             return _what_was_renamed(blocked, conflict, you, winner)
-        names = [f"{change.field} renamed {change.after}" if change.renamed else change.field
+        names = [f"{change.field} renamed to {change.after}" if change.renamed else change.field
                  for change in blocked]
         named = [" (", *_codes(names), ")"] if names else []
         if any(ACTION_WORDS.get(type(action).__name__) == thing for action in conflict.your_actions):

@@ -298,7 +298,7 @@ def _in_words(change: Any) -> list[Any]:
     if change.kind == "removed":
         return [Span("− ", "delete"), code(change.name)]
     if change.kind == "renamed":
-        return [Span("~ ", "rewrite"), code(change.before), " renamed ", code(change.after)]
+        return [Span("~ ", "rewrite"), code(change.before), " renamed to ", code(change.after)]
     if change.kind == "order":
         return [Span("~ ", "rewrite"), change.name]
     what = f" {change.kind}" if change.kind == "comment" else ""
