@@ -425,8 +425,8 @@ def _require_widening(
         raise InvalidSchema(
             f"table {txn.table}: column {name} cannot change from {old} to {wanted}: that is not a widening. "
             "Integers can become wider integers, double or decimal; float can become double; date can become "
-            "timestamp_ntz; a decimal can get more digits, with no fewer on either side of the point. For any "
-            "other type, add a new column and fill it",
+            "timestamp_ntz; a decimal can get more digits, with no fewer on either side of the point. For "
+            "any other type, add a new column and fill it",
             column=name)
     on = properties.get(txn.metadata.configuration, "delta.enableTypeWidening")
     if not on or not any(supports(txn.protocol, f) for f in type_widening.FEATURES):

@@ -291,7 +291,7 @@ def _change(change: Any, arrow: str) -> Row:
     verdict = ok("✓ can adopt it") if change.allowed else warn("✕ cannot adopt it")
     before, after = _value(change.before), _value(change.after)
     if change.renamed:
-        after = ["renamed ", *spans(after)]
+        after = ["renamed to ", *spans(after)]
     told = after if change.renamed else [*spans(before), arrow, *spans(after)]
     line = [f"{change.field}: ", *spans(told), "  ", verdict]
     return Row((code(change.field), before, after, verdict), not change.allowed, line)
