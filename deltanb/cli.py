@@ -1,28 +1,22 @@
 """The command line: ``deltanb lab``, ``history PATH``, ``timeline PATH``, ``describe PATH``, ``serve``.
 
-What lives here: arguments, folders of tutorials, exit codes. 0 is success; 1 is a catalog that is not as it
+What lives here: arguments and exit codes. 0 is success; 1 is a catalog that is not as it
 should be; 2 is an error that one line explains, on the error stream.
-What it does not know: the log, the views. It prints what a table says of itself.
+What it does not know: the log, the views, the tutorials (``lab``). It prints what a table says of itself.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from deltanb._version import __version__
-from deltanb.errors import DeltaError, InvalidArgument, MissingDependency
+from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.safe_text import safe
 
-FIRST_TUTORIAL = "01-first-commit.ipynb"
-TUTORIALS_FOLDER = "deltanb-tutorials"
 HISTORY_LIMIT = 20  # commits; a screenful
 HELP = ("-h", "--help")
 
@@ -40,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = _parser().parse_args(given)
     try:
         if known.command == "lab":
-            return _lab(known.folder, rest)
+            from deltanb import lab
+
+            return lab.run(known.folder, rest)
         command: Callable[[argparse.Namespace], int | None] = known.run
         return command(known) or 0
     except (DeltaError, OSError) as error:
@@ -67,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     lab = commands.add_parser(
         "lab",
         help="open the tutorials in JupyterLab",
-        description="Open the tutorials in JupyterLab. Options that follow go to JupyterLab, "
+        description="Open a copy of the tutorials in JupyterLab. What you change in it stays yours: a newer "
+        "version of the library puts its tutorials beside it. Options that follow go to JupyterLab, "
         "for instance --no-browser or --port 8889.",
     )
     lab.add_argument(
@@ -75,8 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         type=Path,
         metavar="DIR",
-        help=f"where your copy of the tutorials goes (by default ./{TUTORIALS_FOLDER}; "
-        "a checkout's own notebooks are opened where they are)",
+        help="where your copy of the tutorials is, or goes (default ./deltanb-tutorials)",
     )
 
     history = commands.add_parser("history", help="list the commits of a table, newest first")
@@ -217,83 +213,6 @@ def _catalog(arguments: argparse.Namespace) -> int:
         findings = check(store)
     print(safe("\n".join(map(str, findings)) or "nothing is wrong, and there is nothing to sweep"))
     return int(any(finding.is_fault for finding in findings))
-
-
-def _lab(folder: Path | None, rest: list[str]) -> int:
-    if find_spec("jupyterlab") is None:
-        raise MissingDependency(
-            "JupyterLab is not installed; pip install 'deltanb[lab]'", extra="lab"
-        )
-    shipped, in_place = _shipped_tutorials()
-    if folder is None and in_place:
-        folder = shipped
-    else:
-        folder = folder or Path(TUTORIALS_FOLDER)
-        copy_tutorials(shipped, folder)
-    _trust(folder, shipped)
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}"]
-    if (folder / FIRST_TUTORIAL).exists():
-        command.append(f"--LabApp.default_url=/lab/tree/{FIRST_TUTORIAL}")
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        # JupyterLab refuses to start for root, who is the only user in many containers.
-        command.append("--allow-root")
-    command += rest
-    print(safe(f"deltanb: the tutorials are in {folder.resolve()}"), flush=True)
-    if os.name == "posix":
-        os.execv(sys.executable, command)  # this process becomes JupyterLab: signals reach it
-    return subprocess.call(command)
-
-
-def _shipped_tutorials() -> tuple[Path, bool]:
-    """The folder the tutorials came in, and whether it is a checkout's own."""
-    package = Path(__file__).resolve().parent
-    checkout = package.parent / "notebooks"
-    if (package.parent / "pyproject.toml").exists() and any(checkout.glob("*.ipynb")):
-        return checkout, True
-    return package / "tutorials", False
-
-
-def copy_tutorials(source: Path, folder: Path) -> list[Path]:
-    """Copy the notebooks of ``source`` into ``folder``; a notebook that is there already stays.
-
-    Returns:
-        The notebooks that were copied.
-
-    Raises:
-        InvalidArgument: ``source`` holds no notebooks, or ``folder`` is a file.
-
-    >>> import tempfile
-    >>> source, target = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
-    >>> _ = (source / "01-first-commit.ipynb").write_text("{}")
-    >>> [path.name for path in copy_tutorials(source, target)]
-    ['01-first-commit.ipynb']
-    >>> copy_tutorials(source, target)
-    []
-    """
-    notebooks = sorted(source.glob("*.ipynb"))
-    if not notebooks:
-        raise InvalidArgument(f"no tutorials in {source}; install deltanb again")
-    if folder.exists() and not folder.is_dir():
-        raise InvalidArgument(f"{folder} is a file; name a folder for the tutorials")
-    folder.mkdir(parents=True, exist_ok=True)
-    copied = []
-    for notebook in notebooks:
-        if not (folder / notebook.name).exists():
-            shutil.copyfile(notebook, folder / notebook.name)
-            copied.append(folder / notebook.name)
-    return copied
-
-
-def _trust(folder: Path, shipped: Path) -> None:
-    """Sign the notebooks that are still as shipped, so that their stored pictures show at once."""
-    import nbformat
-    from nbformat.sign import NotebookNotary
-
-    notary = NotebookNotary()
-    for original in shipped.glob("*.ipynb"):
-        copy = folder / original.name
-        if copy.exists() and copy.read_bytes() == original.read_bytes():
-            notary.sign(nbformat.read(copy, as_version=4))
 
 
 if __name__ == "__main__":

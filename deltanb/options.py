@@ -261,6 +261,17 @@ class Changed(AbstractContextManager[Options]):
             _own.set({**_own.get(), **self._values})
         return options
 
+    def undo(self) -> None:
+        """Give the names that were changed the values that they had before.
+
+        >>> changed = set_options(max_rows=5)
+        >>> changed.undo()
+        >>> options.max_rows
+        20
+        """
+        with self:
+            pass
+
     def __exit__(self, *_: object) -> None:
         """Of the names that were changed only: the block may have changed others for good."""
         kept = {name: value for name, value in _own.get().items() if name not in self._values}

@@ -79,7 +79,7 @@ ROOMS = (
     ("catalog",),
     ("observe", "query"),
     ("notebook",),
-    ("cli", "examples", "testing", ""),
+    ("lab", "cli", "examples", "testing", ""),
 )
 """From the ground floor to the top: a module imports from its own row and from those before it."""
 

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+TOUR = "00-tour.ipynb"  # five pictures and an index: what is opened first, and no lesson
 MAX_CODE_LINES = 16  # one idea a cell
 MAX_BYTES = 500_000
 UNSTABLE = {
@@ -24,6 +25,12 @@ UNSTABLE = {
 def notebook(request: pytest.FixtureRequest) -> Any:
     """One tutorial as it is stored."""
     return nbformat.read(request.param, as_version=4)
+
+
+@pytest.fixture
+def tour() -> Any:
+    """The page that is opened first."""
+    return nbformat.read(ROOT / "notebooks" / TOUR, as_version=4)
 
 
 def code_cells(notebook: Any) -> list[Any]:
@@ -41,7 +48,7 @@ def texts(cell: Any) -> list[str]:
 
 def test_there_are_tutorials() -> None:
     assert [path.name[:2] for path in NOTEBOOKS] == sorted({path.name[:2] for path in NOTEBOOKS})
-    assert NOTEBOOKS[0].name == "01-first-commit.ipynb"
+    assert [path.name for path in NOTEBOOKS[:2]] == [TOUR, "01-first-commit.ipynb"]
 
 
 def test_is_valid_and_small(notebook: Any) -> None:
@@ -86,11 +93,16 @@ def test_has_an_idea_a_cell_and_words_before_each(notebook: Any) -> None:
         previous = cell.cell_type
 
 
-def test_asks_a_question_and_ends_with_two_things_to_try(notebook: Any) -> None:
+def test_begins_with_a_question_and_ends_with_words(notebook: Any) -> None:
     first, last = notebook.cells[0], notebook.cells[-1]
     assert first.cell_type == last.cell_type == "markdown"
     assert first.source.startswith("# ")
     assert "?" in first.source
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.name != TOUR], ids=lambda path: path.name)
+def test_a_lesson_ends_with_two_things_to_try(path: Path) -> None:
+    last = nbformat.read(path, as_version=4).cells[-1]
     assert last.source.startswith("## Try it")
     assert len(re.findall(r"^\d\. ", last.source, re.MULTILINE)) == 2
 
@@ -108,3 +120,24 @@ def test_carries_nothing_of_the_machine_that_ran_it(notebook: Any) -> None:
     assert notebook.metadata.kernelspec.name == "python3"
     for cell in notebook.cells:
         assert set(cell.metadata) <= {"tags"}
+
+
+def test_the_tour_shows_five_pictures_and_then_a_table_of_the_readers(tour: Any) -> None:
+    kinds = [text.split()[0] for cell in code_cells(tour) for text in texts(cell)]
+    pictures, own = kinds[:5], kinds[5:]
+    assert pictures == ["Table", "Timeline", "✕", "Time", "Scan"]
+    assert own[:2] == ["Timeline", "Commit"] and len(own) == 3  # and its rows
+    headings = re.findall(r"^## (.+)", "\n".join(cell.source for cell in tour.cells), re.MULTILINE)
+    assert headings[-2:] == ["Open a table of yours", "The tutorials"]
+
+
+def test_the_tour_ends_its_lesson_before_a_table_of_the_readers_is_opened(tour: Any) -> None:
+    sources = [cell.source for cell in code_cells(tour)]
+    (opens,) = (source for source in sources if "dn.open(" in source)
+    assert opens.splitlines()[0] == "lesson.undo()"
+    assert not any("flights" in source for source in sources[sources.index(opens):]), "any table will do"
+
+
+def test_the_tour_ends_with_links_to_all_tutorials_in_order(tour: Any) -> None:
+    links = re.findall(r"^(\d+)\. \[[^]]+\]\(([^)]+)\): .+", tour.cells[-1].source, re.MULTILINE)
+    assert links == [(str(int(path.name[:2])), path.name) for path in NOTEBOOKS if path.name != TOUR]

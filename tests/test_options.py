@@ -14,7 +14,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument
-from deltanb.options import options, set_options
+from deltanb.options import TEACHING_EPOCH_MS, options, set_options, teaching
 
 
 def in_a_thread(work: Callable[[], Any]) -> Any:
@@ -143,3 +143,24 @@ def test_files_written_after_a_wait_are_younger_by_it(tmp_path: Path) -> None:
     table.append({"id": [2]})
     newer, older = table.history()
     assert (newer.time - older.time).days == 8
+
+
+def test_a_change_can_be_undone_more_than_once() -> None:
+    before = options.clock
+    with set_options(max_rows=7):
+        changed = teaching(seed=1)
+        set_options(max_rows=9)
+        assert options.clock() == TEACHING_EPOCH_MS
+        for _ in range(2):
+            changed.undo()
+            assert options.clock is before
+            assert options.max_rows == 9, "what was changed by others stays"
+
+
+def test_undoing_a_plain_call_is_for_the_process() -> None:
+    before = options.clock
+    changed = teaching(seed=1)
+    for _ in range(2):
+        changed.undo()
+        assert options.clock is before
+        assert in_a_thread(lambda: options.clock) is before
