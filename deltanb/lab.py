@@ -4,10 +4,10 @@ What lives here: the reader's copy and how a newer version of the library reache
 JupyterLab with defaults of ours.
 What it does not know: what the tutorials say.
 
-The tutorials that came with the library are only read. A copy is the reader's: one whose cells were changed is
-never written again, and a newer version of it is put beside it. To know which those are, a small file in the
-folder has a digest of the cells of every tutorial that was put there. Running a tutorial changes its outputs
-and not its cells, so it counts as unchanged.
+The tutorials that came with the library are only read. A copy is the reader's: a tutorial whose cells were
+changed is never written again, and a newer version is put beside it. To tell which were changed, a small file
+in the folder has a digest of the cells of every tutorial that was put there. Running a tutorial changes its
+outputs and not its cells, so it counts as unchanged.
 
 The defaults are a folder on Jupyter's path of configurations, ``JUPYTER_CONFIG_PATH``. They go below the
 reader's own settings, and nothing is written to those.

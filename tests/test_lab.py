@@ -1,4 +1,4 @@
-"""``deltanb lab``: whose the tutorials are, what a newer version does to a copy, and how JupyterLab starts."""
+"""``deltanb lab``: whose the tutorials are, what a newer version does to a copy, how JupyterLab starts."""
 
 from __future__ import annotations
 

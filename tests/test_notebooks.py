@@ -100,7 +100,7 @@ def test_begins_with_a_question_and_ends_with_words(notebook: Any) -> None:
     assert "?" in first.source
 
 
-@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.name != TOUR], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.name != TOUR], ids=lambda one: one.name)
 def test_a_lesson_ends_with_two_things_to_try(path: Path) -> None:
     last = nbformat.read(path, as_version=4).cells[-1]
     assert last.source.startswith("## Try it")
