@@ -34,6 +34,7 @@ from deltanb.transaction.drive import GivenUp, watching
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
 from deltanb.transaction.staging import READ_ONLY, standing
+from deltanb.transaction.writing import stopwatch
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
@@ -129,7 +130,7 @@ class _DeltaPart:
         if not self.is_read_only:
             return Member(name, table_id, txn.commit_steps(self.actions, self.operation))
         return Member(name, table_id, stand_steps(
-            standing(txn), max_attempts=options.max_commit_attempts, clock=txn.clock))
+            standing(txn), max_attempts=options.max_commit_attempts, clock=stopwatch))
 
     def landed(self, version: int, follows: bool = True) -> None:
         """The hooks, unless they are not to follow, and files that came and went."""

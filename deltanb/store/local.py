@@ -301,7 +301,7 @@ class LocalStore:
     def _output(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
-        if not self._syncs:
+        if not self._syncs and held_time() is None:
             return pa.OSFile(path, "wb")
         return pa.PythonFile(_SyncedFile(path, self), mode="w")
 
@@ -329,9 +329,7 @@ class LocalStore:
                 handle = os.open(temporary, flags, 0o644)
             try:
                 _write_all(handle, data)
-                held = getattr(options.clock, "last", None)
-                if held is not None:  # a clock that is held still holds for the files of the log too
-                    os.utime(temporary, ns=(held * 1_000_000, held * 1_000_000))
+                stamp(temporary)
                 if self._syncs:
                     os.fsync(handle)
             finally:
@@ -388,7 +386,7 @@ class LocalStore:
 
 
 class _SyncedFile(io.FileIO):
-    """A file whose ``close()`` returns once content and name are on the disk."""
+    """A file whose ``close()`` returns once content and name are on the disk, where the store syncs."""
 
     def __init__(self, path: str, store: LocalStore) -> None:
         super().__init__(path, "wb")
@@ -404,14 +402,28 @@ class _SyncedFile(io.FileIO):
         return done
 
     def close(self) -> None:
-        """Sync, then close."""
+        """Give it its time, sync, then close."""
         if self.closed:
             return
         try:
-            os.fsync(self.fileno())
+            stamp(self._path)
+            if self._store._syncs:
+                os.fsync(self.fileno())
         finally:
             super().close()
         self._store._sync_folder(os.path.dirname(self._path))
+
+
+def held_time() -> int | None:
+    """The time of a clock that is held still, as lessons hold it; None of one that runs."""
+    time: int | None = getattr(options.clock, "last", None)
+    return time
+
+
+def stamp(path: str) -> None:
+    """Where the clock is held still, give a file that time: listings of files show no other one."""
+    if (held := held_time()) is not None:
+        os.utime(path, ns=(held * 1_000_000, held * 1_000_000))
 
 
 def _temporary_name(path: str) -> str:

@@ -67,7 +67,7 @@ def commit_steps(
     Args:
         current: the prepared transaction.
         max_attempts: retries after lost races; 0 means one attempt.
-        clock: epoch milliseconds, for the elapsed times that steps report.
+        clock: a stopwatch in milliseconds, for the elapsed times that steps report.
         check_conflicts: False makes one attempt and fails if it loses (``commit_large``).
         backoff: seconds to wait before attempt n; none by default.
         is_final: the store's word: "exists" is never our own commit, and a put that was interrupted does

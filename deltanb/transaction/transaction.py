@@ -49,7 +49,7 @@ from deltanb.transaction.rebase import (
     parse_high_water_mark,
 )
 from deltanb.transaction.steps import Committed, Failed, Lost, PutIfAbsent, Step
-from deltanb.transaction.writing import TransactionalWrite
+from deltanb.transaction.writing import TransactionalWrite, stopwatch
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -387,7 +387,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         try:
             self.status = "committing"
             steps = algorithm.commit_steps(
-                current, max_attempts=options.max_commit_attempts, clock=self.clock,
+                current, max_attempts=options.max_commit_attempts, clock=stopwatch,
                 check_conflicts=check, backoff=options.backoff, is_final=self.committer.is_final,
             )
             tell: Callable[[Any], Step] = steps.send

@@ -35,6 +35,11 @@ def _clock() -> int:
     return options.clock()
 
 
+def stopwatch() -> int:
+    """Milliseconds for durations. The clock is left alone: what it says is in the log."""
+    return options.timer() // 1_000_000
+
+
 def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
     """Paths of the columns that a table is clustered by, as the log has them; empty where there are none.
 

@@ -8,6 +8,7 @@ import pytest
 
 from deltanb.actions import CommitInfo
 from deltanb.notebook import bundle
+from deltanb.notebook.drawing import conflict as drawing
 from deltanb.notebook.views import conflict
 from deltanb.notebook.views import registry as views
 from deltanb.options import set_options
@@ -42,6 +43,43 @@ def test_checks_are_a_list_in_their_order() -> None:
     assert [tag for tag, _ in page.tags].count("ol") == 1
     signs = [line.strip()[0] for line in page.words if line.strip()[:1] in ("✓", "✕", "–")]
     assert signs[-9:] == ["✓", "✓", "–", "✓", "✓", "✕", "–", "–", "–"]
+
+
+@pytest.mark.parametrize(("states", "said"), [
+    (["passed"] * 4 + ["does not apply", "failed"] + ["not reached"] * 3,
+     "5 others passed or do not apply, 3 not reached"),
+    (["passed"] * 7 + ["does not apply", "failed"], "8 others passed or do not apply"),
+    (["passed", "failed"] + ["not reached"] * 7, "1 other passed, 7 not reached"),
+    (["does not apply", "failed"], "1 other does not apply"),
+    (["failed"] + ["not reached"] * 8, "8 not reached"),
+    (["failed"], ""),
+])
+def test_the_checks_that_did_not_fail_are_counted_in_words(states: list[str], said: str) -> None:
+    shown = [check for check in samples.append().checks if check.state == "failed"]
+    found = replace(samples.append(), checks=tuple(replace(shown[0], state=state) for state in states))
+    assert drawing.other_checks(views.fields(found)) == said
+
+
+def test_the_check_that_failed_stands_above_the_fold_and_all_of_them_below() -> None:
+    source = str(bundle.mimebundle(samples.append())["text/html"])
+    above, _, fold = source[source.index("<b>Checks</b>"):].partition("<details")
+    fold = fold[: fold.index("</details>")]
+    assert "✕ files were added where you read" in above
+    assert "<li>" not in above
+    assert "open" not in fold[: fold.index(">")]
+    assert ">5 others passed or do not apply, 3 not reached</summary>" in fold
+    assert fold.count("<li>") == len(samples.append().checks)
+
+
+@pytest.mark.parametrize("kind", samples.KINDS)
+def test_the_checks_fit_on_a_line_of_the_text(kind: str) -> None:
+    [line] = [line for line in bundle.text(samples.KINDS[kind]()).splitlines() if line.startswith("Checks  ")]
+    assert not line.endswith("…")
+
+
+def test_one_check_alone_has_nothing_to_unfold() -> None:
+    source = str(bundle.mimebundle(samples.write())["text/html"])
+    assert source.count("<details") == 1  # the advice
 
 
 def test_a_long_overlap_is_capped_and_says_so() -> None:

@@ -160,7 +160,7 @@ def test_too_many_lost_races_end_with_the_message_of_the_reference() -> None:
               for i in range(4)]
     log = new_log(rivals)
     txn = log.start_transaction()
-    with set_options(max_commit_attempts=2, clock=lambda: 5), \
+    with set_options(max_commit_attempts=2, timer=lambda: 5), \
             pytest.raises(errors.MaxCommitRetriesExceeded) as caught:
         txn.commit([file("c")], "WRITE")
     assert str(caught.value) == (
@@ -526,14 +526,14 @@ def test_each_winner_is_logged_with_its_version(caplog: pytest.LogCaptureFixture
     txn = log.start_transaction()
     for name in "xyz":
         log.start_transaction().commit([file(name)], "WRITE")
-    times = iter(range(0, 900, 10))
-    with caplog.at_level(logging.INFO, "deltanb.transaction"), set_options(clock=lambda: next(times)):
+    times = iter(range(0, 900_000_000, 10_000_000))
+    with caplog.at_level(logging.INFO, "deltanb.transaction"), set_options(timer=lambda: next(times)):
         assert txn.commit([file("c")], "WRITE") == 5
     said = [r.getMessage() for r in caplog.records]
     assert said[:4] == [
         "Completed checking for conflicts Version: 2 Attempt: 1 Time: 10 ms",
-        "Completed checking for conflicts Version: 3 Attempt: 1 Time: 20 ms",
-        "Completed checking for conflicts Version: 4 Attempt: 1 Time: 30 ms",
+        "Completed checking for conflicts Version: 3 Attempt: 1 Time: 40 ms",
+        "Completed checking for conflicts Version: 4 Attempt: 1 Time: 70 ms",
         "No logical conflicts with deltas [2, 5), retrying."]
 
 

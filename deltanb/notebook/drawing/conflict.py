@@ -7,11 +7,13 @@ What it does not know: conflicts; what is to be said has been said in ``conflict
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 
 from deltanb import formatting as units
 from deltanb.notebook.drawing import html, text
-from deltanb.notebook.views.conflict import ADVICE, SIGNS, ConflictView, Row, Side, sentence
+from deltanb.notebook.views.conflict import ADVICE, ConflictView, Row, Side, sentence
 from deltanb.notebook.views.model import plain, spans
 
 TEXT_OVERLAPS = 2  # rows of the overlap in text, so that checks and advice stay within its lines
@@ -59,12 +61,24 @@ def _upper_text(view: ConflictView) -> list[str]:
 
 
 def _checks_text(view: ConflictView) -> str:
-    """The check that failed by name, the others as counts: the list is in the HTML."""
-    states = [state for state, _ in view.checks]
+    """The check that failed, and the others as the HTML counts them; in fewer words where room is short."""
     failed = [plain(list(spans(line))[:1]) for state, line in view.checks if state == "failed"]
-    counts = [f"{SIGNS[state]} {states.count(state)} {state}"
-              for state in ("passed", "not reached") if state in states]
-    return "  ".join([*failed, *counts])
+    others = other_checks(view)
+    line = "  ".join([*failed, *([others] if others else [])])
+    is_long = len("Checks  " + line) > units.MAX_COLUMNS
+    return re.sub(r"do(es)? not apply", "n/a", line) if is_long else line
+
+
+def other_checks(view: ConflictView) -> str:
+    """What became of the checks that did not fail: ``5 others passed or do not apply, 3 not reached``."""
+    states = Counter(state for state, _ in view.checks)
+    passed, idle = states["passed"], states["does not apply"]
+    others = units.count(passed + idle, "other")
+    does = "does not apply" if passed + idle == 1 else "do not apply"
+    words = " or ".join([*(["passed"] if passed else []), *([does] if idle else [])])
+    said = [f"{others} {words}"] if words else []
+    late = states["not reached"]
+    return ", ".join([*said, *([f"{units.number(late)} not reached"] if late else [])])
 
 
 def _rows_text(view: ConflictView, room: int) -> list[str]:
@@ -100,8 +114,7 @@ def body(view: ConflictView, share: float) -> html.Markup:
         t("div", [_side(side) for side in view.sides], cls="dnb-sides"),
     ]
     if view.checks:
-        steps = [t("li", inline(line)) for _, line in view.checks]
-        parts.append(part(t("b", "Checks"), ", in this order", t("ol", *steps)))
+        parts.append(_checks(view))
     if view.rows:
         parts.append(part(_overlap_table(view, share), cls="dnb-flush dnb-scroll"))
     if view.advice:
@@ -109,6 +122,18 @@ def body(view: ConflictView, share: float) -> html.Markup:
         parts.append(part(t("details", t("summary", t("b", ADVICE)), t("ul", *lines),
                             open="open"), cls="dnb-soft"))
     return html.join(parts)
+
+
+def _checks(view: ConflictView) -> html.Markup:
+    """The check that failed; below it all of them, in their order, once somebody unfolds them."""
+    t, inline = html.tag, html.inline
+    failed = [t("p", inline(line)) for state, line in view.checks if state == "failed"]
+    others = other_checks(view)
+    if not others:
+        return html.part(t("b", "Checks"), *failed)
+    steps = [t("li", inline(line)) for _, line in view.checks]
+    fold = t("details", t("summary", others, cls="dnb-muted"), t("ol", *steps), cls="dnb-rest")
+    return html.part(t("b", "Checks"), *failed, fold)
 
 
 def _side(side: Side) -> html.Markup:
