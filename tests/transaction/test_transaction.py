@@ -503,7 +503,7 @@ def test_hooks_run_outside_the_transaction() -> None:
 
 def test_the_log_messages_of_the_reference(caplog: pytest.LogCaptureFixture) -> None:
     log = new_log([Lose(RIVAL)])
-    with caplog.at_level(logging.DEBUG, "deltanb.transaction"), set_options(clock=lambda: 9):
+    with caplog.at_level(logging.DEBUG, "deltanb.transaction"), set_options(timer=lambda: 9):
         log.start_transaction().commit([file("c")], "WRITE")
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
         ("DEBUG", "Attempting to commit version 2 with 1 actions with Serializable isolation level"),
