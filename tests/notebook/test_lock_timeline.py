@@ -103,7 +103,7 @@ def test_under_a_clock_that_stands_still_events_are_the_axis(update_golden: bool
     assert [mark.what for scope in lane.scopes for mark in scope.ends] == ["committed", "undone"]
 
 
-@pytest.mark.parametrize("before, after", [(0, 8), (8, 0), (2, 2)])
+@pytest.mark.parametrize("before, after", [(0, 16), (16, 0), (2, 2)])
 def test_the_sign_of_a_rollback_stands_beside_the_word_scope(before: int, after: int) -> None:
     manager = LockManager(record=100, clock=lambda: 0)
     txn = manager.new_transaction()
@@ -113,6 +113,7 @@ def test_the_sign_of_a_rollback_stands_beside_the_word_scope(before: int, after:
     txn.rollback()
     for at in range(after):
         txn.lock_shared(1, b"b%d" % at)
+    txn.commit()
     txn.exit()
     texts = {text: float(x) for x, text in re.findall(r'<text x="([\d.]+)"[^>]*>([^<]*)</text>',
                                                       manager.timeline().svg)}
