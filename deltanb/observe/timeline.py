@@ -50,7 +50,7 @@ class CommitTimeline(Displayable):
         marks: Mapping[Any, Mark | str] | None = None, title: str = "", writers: Iterable[str] = (),
         errors: Iterable[str] = (),
     ) -> None:
-        known = {v: Mark(mark) if isinstance(mark, str) else mark for v, mark in (marks or {}).items()}
+        known = {version: Mark.of(mark) for version, mark in (marks or {}).items()}
         order = sorted(tracks, key=lambda track: (track.version, track.is_committed))
         self.tracks: tuple[Track, ...] = tuple(order)
         self.table = units.fit(units.clean(table), timeline_rows.MAX_NAME)
@@ -94,7 +94,8 @@ class CommitTimeline(Displayable):
 
     def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CommitTimeline:
         """The same timeline with remarks on commits, by version, and on attempts that failed, by their
-        ``txn_id``; ``title`` says what the remarks are about.
+        ``txn_id``; ``title`` says what the remarks are about. A remark may begin with its sign,
+        ``✓`` or ``✕``; without one it is ``✕``.
 
         >>> timeline = CommitTimeline([Track(1, 0, "DELETE", "Donald", "delete"),
         ...                            Track(2, 0, "MERGE", "Daisy", "rewrite")], "ducks")

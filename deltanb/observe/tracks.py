@@ -56,6 +56,18 @@ class Mark:
     sign: str = "✕"
     since: int | None = None
 
+    @classmethod
+    def of(cls, mark: Mark | str) -> Mark:
+        """A remark from text, which may begin with its sign.
+
+        >>> Mark.of("✓ read"), Mark.of("delete / read")
+        (Mark(words='read', sign='✓', since=None), Mark(words='delete / read', sign='✕', since=None))
+        """
+        if not isinstance(mark, str):
+            return mark
+        sign, _, words = mark.partition(" ")
+        return cls(words, sign) if sign in ("✓", "✕") and words else cls(mark)
+
 
 @dataclass(frozen=True)
 class Track:

@@ -112,7 +112,8 @@ def _commits(commits: Sequence[dict[str, Any]]) -> Section:
         for one in commits[: diff.MAX_WORDS]]
     more = len(commits) - len(words)
     summary = ", ".join(words) + (f" and {units.number(more)} more" if more else "")
-    return Section("Commits", summary, Table(COMMIT_COLUMNS, rows, len(commits), "commit"))
+    table = Table(COMMIT_COLUMNS, rows, len(commits), "commit")
+    return Section("Commits", summary, table, is_open=len(commits) > 1)
 
 
 def _time(moment: Any) -> str:
