@@ -38,7 +38,7 @@ def test_message_text_and_picture_say_renamed() -> None:
         "Conflicting commit: version 1, RENAME COLUMN by ann: column carrier was renamed to airline")
     text = str(error.conflict)
     assert "version 1 renamed column carrier to airline, which your UPDATE builds" in text
-    assert "Differences  column carrier: renamed airline  ✕ cannot adopt it" in text
+    assert "Differences  column carrier: renamed to airline  ✕ cannot adopt it" in text
     words = re.sub(r"<[^>]+>", "", mimebundle(error.conflict)[HTML].rpartition("dnb-rich")[2])
     assert "version 1 renamed column carrier to airline, which your UPDATE builds on" in words
     assert "the metadata was changed (column carrier renamed)" in words and "renamed airline" in words
