@@ -1,7 +1,7 @@
 """Tools to test with, ours and yours: stores in memory or misbehaving on request, a table builder.
 
 What lives here: :class:`MemoryStore`, :class:`ScriptedStore` and :class:`TableBuilder`; and by name
-:class:`~deltanb.locks.memory_index.MemoryIndex`.
+:class:`~deltanb.locks.memory_index.MemoryIndex` and :class:`~deltanb.simulated_time.SimulatedTime`.
 What it does not know: pytest, or any test.
 
 >>> table = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
@@ -28,6 +28,7 @@ from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.memory_index import MemoryIndex
 from deltanb.log.commits import commit_name
 from deltanb.options import options
+from deltanb.simulated_time import SimulatedTime
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.open import store_for
 from deltanb.store.paths import elsewhere
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerExists", "Fail", "Lose", "LoseResponse", "MemoryIndex", "MemoryStore", "Pass",
-    "ScriptedStore", "TableBuilder", "add", "remove",
+    "ScriptedStore", "SimulatedTime", "TableBuilder", "add", "remove",
 ]
 
 _numbers = itertools.count(1)

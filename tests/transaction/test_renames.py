@@ -41,7 +41,7 @@ def test_message_text_and_picture_say_renamed() -> None:
     assert "Differences  column carrier: renamed to airline  ✕ cannot adopt it" in text
     words = re.sub(r"<[^>]+>", "", mimebundle(error.conflict)[HTML].rpartition("dnb-rich")[2])
     assert "version 1 renamed column carrier to airline, which your UPDATE builds on" in words
-    assert "the metadata was changed (column carrier renamed)" in words and "renamed airline" in words
+    assert "the metadata was changed (column carrier renamed)" in words and "renamed to airline" in words
     assert error.conflict.changes == (
         FieldChange("column carrier", "carrier", "airline", renamed=True),)
 
