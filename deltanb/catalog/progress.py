@@ -35,6 +35,7 @@ from deltanb.transaction.group import (
     Refused,
     Stage,
 )
+from deltanb.transaction.runs import Run, running
 from deltanb.transaction.steps import Checked, Failed, Lost, Prepared, ReadWinner, Rebased, Step
 
 __all__ = ["PHASES", "Cell", "GroupAttempt", "GroupCommit", "GroupRow", "after", "begun"]
@@ -107,19 +108,21 @@ class GroupCommit(Displayable):
 class GroupAttempt:
     """A commit of several tables that has ended, as the catalog object it went through remembers it.
 
-    ``grid`` has no errors, which hold a table's files; ``reason`` is the code of the one it failed with.
+    ``grid`` has no errors, which hold a table's files; ``reason`` is the code of the one it failed with, and
+    ``run`` the run of :func:`deltanb.retry` that it was part of, if it was part of one.
     """
 
     grid: GroupCommit
     read_seq: int
     writer: str | None
     reason: str | None
+    run: Run | None = None
 
     @classmethod
     def of(cls, grid: GroupCommit, read_seq: int, writer: str | None) -> GroupAttempt:
         """What is to be remembered of a commit."""
         light = replace(grid, error=None, rows=tuple(replace(row, error=None) for row in grid.rows))
-        return cls(light, read_seq, writer, getattr(grid.error, "kind", None))
+        return cls(light, read_seq, writer, getattr(grid.error, "kind", None), running.get())
 
 
 def begun(txn_id: str, operations: Mapping[str, str], pointed: Collection[str] = ()) -> GroupCommit:

@@ -11,6 +11,7 @@ reads until it has committed. Then the others wait with their commits, and lose 
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import threading
@@ -30,6 +31,7 @@ from deltanb.locks.commit import committing
 from deltanb.locks.manager import LockManager
 from deltanb.locks.modes import EXCLUSIVE, IX
 from deltanb.safe_text import get_logger, shown
+from deltanb.transaction.runs import Run, running
 
 if TYPE_CHECKING:
     from deltanb.locks.transaction import Transaction
@@ -48,6 +50,9 @@ _shared: Final[dict[int, LockManager]] = {}
 """The manager of all who retry and name none, by process: a forked one needs its own."""
 
 
+_works: Final = itertools.count(1)
+
+
 def retry(
     work: Callable[[], T], attempts: int = ATTEMPTS, *, keep_locks: bool = False, after: int = 3,
     manager: LockManager | None = None, pause: float = PAUSE,
@@ -63,6 +68,8 @@ def retry(
     >>> table = dn.create("coins", {"owner": ["Scrooge"], "coins": [900]})
     >>> dn.retry(lambda: table.update({"coins": "coins + 1"})).version
     1
+
+    The timeline of a table, and that of a catalog, tie the runs that failed to the one that was committed.
 
     Args:
         work: a function without arguments: commands, ``table.transaction()``, transactions of a catalog or
@@ -99,7 +106,9 @@ def retry(
     if manager is not None:
         require(manager, LockManager, "retry", "a lock manager: dn.locks.LockManager()")
     keeper = _Keeper(_manager() if manager is None else manager) if keep_locks else None
+    number = next(_works)
     for attempt in range(1, attempts + 1):
+        run = running.set(Run(number, attempt))
         try:
             return work() if keeper is None else keeper.run(work, attempt > after)
         except (DeltaConcurrentModificationException, DeadlockError) as error:
@@ -108,6 +117,8 @@ def retry(
                 raise
             logger.info("Attempt %d of %d ended with %s; trying again", attempt, attempts,
                         type(error).__name__)
+        finally:
+            running.reset(run)
         if pause:
             sleep(pause / attempt * jitter())
     raise AssertionError

@@ -167,7 +167,9 @@ class _Reading:
         else:
             known = [track.read_version for track in found if track.read_version is not None]
             read = max(known, default=None)
-        return [replace(track, read_version=read, lost=self._lost(track, attempt)) for track in found]
+        run = None if attempt is None else attempt.run
+        return [replace(track, read_version=read, lost=self._lost(track, attempt), run=run)
+                for track in found]
 
     def _lost(self, track: CatalogTrack, attempt: GroupAttempt | None) -> tuple[int, ...] | None:
         """The transactions to which a table lost races."""
@@ -239,7 +241,8 @@ class _Reading:
         return [CatalogTrack(
             end, attempt.read_seq, row.operation, row.name, tracks.kind_of(row.operation), txn_id=grid.txn_id,
             outcome=grid.state, lost=tuple(at for at in met[row.name] if at < end), is_counted=False,
-            reason=attempt.reason if grid.culprit in (row.name, None) else None, pointer="", who=who)
+            reason=attempt.reason if grid.culprit in (row.name, None) else None, run=attempt.run, pointer="",
+            who=who)
             for row in grid.rows if row.operation != "READ" or row.name == grid.culprit]
 
 

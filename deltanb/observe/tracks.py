@@ -24,6 +24,7 @@ from deltanb.log.lines import DAMAGED, decode_sizes, explain
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
     from deltanb.transaction.journal import Attempt
+    from deltanb.transaction.runs import Run
 
 KINDS = ("append", "rewrite", "delete", "optimize", "schema")
 UNKNOWN_WRITER = "unknown writer"
@@ -77,7 +78,8 @@ class Track:
     log does not record them. ``outcome`` is as in the journal; ``reason`` the code of the error it failed
     with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes;
     ``is_counted`` is False where nobody knows them any more. ``predicate`` is its condition as SQL, or what
-    an attempt of this process read; empty where there is none.
+    an attempt of this process read; empty where there is none. ``run`` is the run of :func:`deltanb.retry`
+    that it was part of, as far as this process knows.
     """
 
     version: int
@@ -96,6 +98,7 @@ class Track:
     reason: str | None = None
     is_counted: bool = True
     predicate: str = ""
+    run: Run | None = None
 
     @property
     def is_committed(self) -> bool:
@@ -265,7 +268,7 @@ def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]
         if track is not None and track.txn_id in (None, attempt.txn_id):
             read = attempt.read_version if attempt.read_version >= 0 else None
             found[version] = replace(track, lost=lost, read_version=read,
-                                     predicate=track.predicate or _read_by(attempt))
+                                     predicate=track.predicate or _read_by(attempt), run=attempt.run)
     return sorted([*found.values(), *failed], key=lambda track: (track.version, track.is_committed))
 
 
@@ -281,7 +284,7 @@ def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
         added=len(added), removed=len(removed),
         written=sum(a.size or 0 for a in added), gone=sum(a.size or 0 for a in removed),
         txn_id=attempt.txn_id, outcome=attempt.outcome, lost=lost, reason=attempt.kind,
-        is_counted=attempt.prepared is not None, predicate=_read_by(attempt),
+        is_counted=attempt.prepared is not None, predicate=_read_by(attempt), run=attempt.run,
     )
 
 

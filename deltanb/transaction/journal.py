@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 from deltanb.transaction.commit_stats import CommitStats
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.reads import Scan
+from deltanb.transaction.runs import Run, running
 from deltanb.transaction.steps import Lost
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Attempt:
     were asked, without the parts that conflicts are judged by, which its read version tells again.
     ``newest`` is the last version that this process had committed when it ended. ``prepared`` is the whole
     transaction where it failed; it can be held against other rules later. ``stats`` has its numbers, without
-    actions that are long. Beyond :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``;
+    actions that are long. ``run`` is the run of :func:`deltanb.retry` that it was part of, if it was part of
+    one. Beyond :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``;
     ``is_whole`` is False then.
     """
 
@@ -79,6 +81,7 @@ class Attempt:
     prepared: CurrentTransaction | None = None
     is_whole: bool = True
     stats: CommitStats | None = None
+    run: Run | None = None
 
     @property
     def tries(self) -> int:
@@ -143,6 +146,7 @@ class Journal(deque[Attempt]):
                 read_whole_table=current.reads.whole_table, app_ids=current.reads.app_ids,
                 changes_data=bool(current.operation.changes_data), newest=self._newest,
                 prepared=current.replace(_lines=None) if txn.status == "failed" else None,
+                run=running.get(),
             ))
 
     def complete(self, stats: CommitStats) -> None:

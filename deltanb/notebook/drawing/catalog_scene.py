@@ -128,6 +128,8 @@ class CatalogScene(Scene):
         lost = sum(len(track.lost or ()) for track in group)
         if lost and first.is_committed:
             said += f"  after losing {units.count(lost, 'race')}"
+        if attempt := self.attempt(first):
+            said += f"  {attempt}"
         mark = self.mark(first)
         if mark is not None:
             said = f"{mark.sign} {mark.words}  {said}"

@@ -29,7 +29,7 @@ class Pen(Protocol):
         """A shape that keeps its form, around a place."""
 
     def look(self, tone: str) -> dict[str, Any]:
-        """What gives a mark its colour: that of a kind, ``lost`` or ``failed``."""
+        """What gives a mark its colour: that of a kind, ``lost``, ``failed`` or ``again``."""
 
     def tone(self, name: str) -> dict[str, Any]:
         """The same of what has no kind: "" for words, ``m`` for muted ones, ``x`` for bad news, ``g`` for the
@@ -90,8 +90,9 @@ class Fixed:
 
     def look(self, tone: str) -> dict[str, Any]:
         """Attributes for hosts without styles, and the class that turns them for the dark scheme."""
-        drawn = {"lost": _LIGHT["m"], "failed": _LIGHT["x"]}.get(tone) or color(tone)
-        return {"cls": f"k-{tone}", "fill": drawn, "stroke": drawn, "stroke_width": 2}
+        drawn = {"lost": _LIGHT["m"], "failed": _LIGHT["x"], "again": _LIGHT["m"]}.get(tone) or color(tone)
+        width = 1 if tone == "again" else 2
+        return {"cls": f"k-{tone}", "fill": drawn, "stroke": drawn, "stroke_width": width}
 
     def tone(self, name: str) -> dict[str, Any]:
         """An attribute, and the class that turns it for the dark scheme."""

@@ -2,7 +2,8 @@
 
 What lives here: where lines and words stand in a given width, so that none lies on another, and their marks:
 a filled sign is a commit, a small dot the version it read, dotted up to a hollow circle a race that was lost
-before it went on, dashed up to a bold ✕ a transaction that failed, a pale band a wait before it read.
+before it went on, dashed up to a bold ✕ a transaction that failed, a pale band a wait before it read; a thin
+line leads from an attempt that failed to the next one at the same work.
 What it does not know: which words are said (``timeline_scene``), what is around the lanes.
 """
 
@@ -105,9 +106,10 @@ class Lanes:
         beside = self._beside(notes, self.share(track.start), end)
         if not self.is_labelled:
             return Line(track, self.share(track.start), end, None, beside)
-        parts = [(self.scene.doing(track), ""), (self.scene.condition(track), ""),
-                 (self.scene.counts(track) if track.is_committed else "", "m")]
-        above = self._above([*parts, *(notes if beside is None else [])], end)
+        attempt, condition = (self.scene.attempt(track), "m"), (self.scene.condition(track), "")
+        counts = (self.scene.counts(track) if track.is_committed else "", "m")
+        parts = [(self.scene.doing(track), ""), attempt, condition, counts]
+        above = self._above([*parts, *(notes if beside is None else [])], [counts, attempt, condition], end)
         return Line(track, self.share(track.start), end, above, beside)
 
     def _notes(self, track: Track) -> Parts:
@@ -127,12 +129,13 @@ class Lanes:
             return None
         return Words(notes, start, "end", x - width, x, -BESIDE)
 
-    def _above(self, parts: Parts, end: float) -> Words:
-        """Up to its sign where there is room to the left, else from it on, else from the edge."""
+    def _above(self, parts: Parts, spare: Parts, end: float) -> Words:
+        """Up to its sign where there is room to the left, else from it on, else from the edge; ``spare`` is
+        what can go where there is no room at all, in this order."""
         parts = [part for part in parts if part[0]]
         while len(parts) > 1 and _width(parts) > self.width:
-            quiet = [at for at, (_, tone) in enumerate(parts) if tone == "m"]
-            del parts[quiet[0] if quiet else 1 if len(parts) > 2 else 0]
+            left = [part for part in spare if part in parts]
+            parts.remove(left[0] if left else parts[1 if len(parts) > 2 else 0])
         x, width = end * self.width, _width(parts)
         if x >= width:
             return Words(parts, end, "end", x - width, x)
@@ -165,6 +168,7 @@ class Lanes:
             x = pen.x(self.share(at))
             yield element("line", x1=x, x2=x, y1=0, y2=self.height + 4, cls="l", stroke="#d0d7de")
         yield from self._ties(pen)
+        yield from self._again(pen)
         for row in sorted(set(self.rows.rows)):
             lines = [self._track(pen, line) for line, its in zip(self.lines, self.rows.rows, strict=True)
                      if its == row]
@@ -190,6 +194,17 @@ class Lanes:
                 yield element("g", element("line", x1=x, x2=x, y1=min(rows), y2=max(rows),
                                            stroke_dasharray=None if is_whole else "6 4"),
                               **pen.look("lost" if is_whole else "failed"))
+
+    def _again(self, pen: Pen) -> Iterator[str]:
+        """From the end of each attempt to where the next one at the same work begins."""
+        places = {id(line.track): (line, self._y(row))
+                  for line, row in zip(self.lines, self.rows.rows, strict=True)}
+        found = [(places[id(one)], places[id(other)]) for one, other in self.scene.again
+                 if id(one) in places and id(other) in places]
+        drawn = [element("line", x1=pen.x(one.end), x2=pen.x(other.start), y1=y, y2=to)
+                 for (one, y), (other, to) in found]
+        if drawn:
+            yield element("g", "".join(drawn), **pen.look("again"))
 
     def _track(self, pen: Pen, line: Line) -> str:
         track, end = line.track, pen.x(line.end)
@@ -235,6 +250,8 @@ def sign(pen: Pen, kind: str, at: float, y: float = 0) -> str:
         return element("circle", cx=pen.x(at), r=CIRCLE, cy=down, **pen.tone("g"))
     if kind == "failed":
         return pen.sign(at, y, CROSS, stroke_width=3.5)
+    if kind == "again":
+        return pen.sign(at, y, "M-7 0H7")
     return pen.sign(at, y, SIGNS[kind])
 
 

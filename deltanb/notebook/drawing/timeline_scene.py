@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import ClassVar
 
 from deltanb import formatting as units
@@ -113,6 +114,31 @@ class Scene:
         """How many transactions committed nothing."""
         return len(self.failed)
 
+    @cached_property
+    def runs(self) -> dict[int, list[Track]]:
+        """What belongs to work that was done again, by the number of the work, in the order of its runs."""
+        found: dict[int, list[Track]] = {}
+        for track in self.tracks:
+            if track.run is not None:
+                found.setdefault(track.run.work, []).append(track)
+        return {work: sorted(its, key=lambda track: (_run_of(track), track.version))
+                for work, its in found.items() if max(map(_run_of, its)) > 1}
+
+    def attempt(self, track: Track) -> str:
+        """Which attempt at its work a transaction was part of; empty where that was not done again."""
+        its = () if track.run is None else self.runs.get(track.run.work, ())
+        return f"attempt {_run_of(track)} of {_run_of(its[-1])}" if its else ""
+
+    @property
+    def again(self) -> list[tuple[Track, Track]]:
+        """A transaction that ended an attempt, and the next attempt at its work in the same lane."""
+        shown, found = set(map(id, self.shown)), []
+        for its in self.runs.values():
+            for lane in dict.fromkeys(track.writer for track in its):
+                here = [track for track in its if track.writer == lane and id(track) in shown]
+                found += [(one, other) for one, other in pairwise(here) if _run_of(one) != _run_of(other)]
+        return found
+
     @property
     def sentence(self) -> str:
         """The picture in one sentence."""
@@ -144,7 +170,8 @@ class Scene:
         mark = self.mark(track)
         if mark is not None:
             note = "; ".join(filter(None, (f"{mark.sign} {mark.words}", note)))
-        return [f"{sign} v{track.version}{read}", track.operation, units.fit(track.writer, MAX_WRITER),
+        what = ", ".join(filter(None, (track.operation, self.attempt(track))))
+        return [f"{sign} v{track.version}{read}", what, units.fit(track.writer, MAX_WRITER),
                 files(track), units.size(track.written) if track.is_counted else "", note]
 
     @property
@@ -188,8 +215,17 @@ class Scene:
         mark = self.mark(track)
         if mark is not None and mark.since is not None:
             lines.append(mark.words)
+        if attempt := self.attempt(track):
+            lines.append(f"{attempt} of the same work{self._end_of(track)}")
         on = "; went on" if track.is_committed else ""
         return [*lines, *(f"lost {one}{on}" for one in self.lost_to(track))]
+
+    def _end_of(self, track: Track) -> str:
+        """Where the work of an attempt that failed was committed in the end."""
+        assert track.run is not None
+        last = self.runs[track.run.work][-1]
+        landed = last.is_committed and not track.is_committed
+        return f", committed as {self.place(last.version)}" if landed else ""
 
     def whose(self, track: Track) -> str:
         """By whom a transaction is."""
@@ -405,7 +441,8 @@ class Scene:
         """The signs there are, and what they mean."""
         found = {kind: kind for kind in self.kinds}
         found |= {"lost": "race lost, went on"} if self.races else {}
-        return found | ({"failed": "failed"} if self.failed else {})
+        found |= {"failed": "failed"} if self.failed else {}
+        return found | ({"again": "the same work again"} if self.again else {})
 
 
 def files(track: Track) -> str:
@@ -417,6 +454,10 @@ def files(track: Track) -> str:
     if not track.is_counted:
         return "not kept"
     return f"+{units.number(track.added)} −{units.number(track.removed)}"
+
+
+def _run_of(track: Track) -> int:
+    return 0 if track.run is None else track.run.number
 
 
 def retries(track: Track) -> str:

@@ -127,7 +127,7 @@ def _lanes(scene: Scene) -> dict[str, Any]:
     x: dict[str, Any] = {**X, "field": "v", "title": scene.axis, "axis": _versions(scene)}
     y = {"field": "y", "type": "quantitative", "axis": None,
          "scale": {"domain": [-0.6, lanes.height - 0.4], "reverse": True, "nice": False, "zero": False}}
-    tips = [{"field": name} for name in scene.tips]
+    tips = [{"field": name} for name in (*scene.tips, *(["attempt"] if scene.runs else []))]
     color_of = _color(scene)
 
     def layer(data: str, mark: dict[str, Any], **encoding: Any) -> dict[str, Any]:
@@ -139,6 +139,8 @@ def _lanes(scene: Scene) -> dict[str, Any]:
         layer("tracks", {"type": "rule", "strokeWidth": 2.5}, x={**x, "field": "from"},
               x2={"field": "v"}, color=color_of, tooltip=tips),
         *([_tie(layer, x, is_lost) for is_lost in (False, True)] if scene.ties else []),
+        *([layer("again", {"type": "rule", "strokeWidth": 1, "color": NEUTRAL}, x=x, x2={"field": "to"},
+                 y2={"field": "y2"})] if scene.again else []),
         *({**layer("dashed", {"type": "rule", "strokeWidth": 2, "strokeDash": [6, 4] if failed else [1, 4],
                               "color": color("lost") if failed else NEUTRAL},
                    x={**x, "field": "s"}, x2={"field": "v"}), "transform": [_those(failed)]}
@@ -211,7 +213,7 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
         "older": [{"v": low, "to": scene.shown[0].version - 0.5, "y": (scene.lanes.height - 1) / 2,
                    "text": scene.older}],
         "tracks": [], "dashed": [], "crosses": [], "marks": [], "labels": [],
-        **_ties(scene),
+        **_ties(scene), **_again(scene),
     }
     for track, row in zip(scene.shown, scene.lanes.rows, strict=True):
         place = {"v": track.version, "y": row}
@@ -241,7 +243,8 @@ def _bars(scene: Scene) -> list[dict[str, Any]]:
 
 def _line(scene: Scene, track: Track) -> dict[str, Any]:
     start = track.crosses[-1] if track.crosses else track.start
-    return {"from": start, "kind": track.kind, **scene.tip(track)}
+    attempt = {"attempt": scene.attempt(track)} if scene.runs else {}
+    return {"from": start, "kind": track.kind, **scene.tip(track), **attempt}
 
 
 def _ties(scene: Scene) -> dict[str, list[dict[str, Any]]]:
@@ -250,6 +253,14 @@ def _ties(scene: Scene) -> dict[str, list[dict[str, Any]]]:
     ties = [(tied[0], [row[id(track)] for track in tied]) for tied in scene.ties]
     return {"ties": [{"v": one.version, "y": min(rows), "to": max(rows), "lost": not one.is_committed}
                      for one, rows in ties]} if ties else {}
+
+
+def _again(scene: Scene) -> dict[str, list[dict[str, Any]]]:
+    """From the end of an attempt to where the next one at the same work begins; no data where none is."""
+    row = dict(zip(map(id, scene.shown), scene.lanes.rows, strict=True))
+    found = [{"v": one.version, "y": row[id(one)], "to": other.start, "y2": row[id(other)]}
+             for one, other in scene.again]
+    return {"again": found} if found else {}
 
 
 def _lost(scene: Scene, track: Track, version: int) -> str:
