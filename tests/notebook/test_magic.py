@@ -133,7 +133,7 @@ def test_rows_and_files(update_golden: bool) -> None:
                   "AND upper(carrier) = 'ZZ'")
     assert_consistent(found)
     assert_golden(found, "query", update_golden)
-    assert "✓ opened 1 of 4 files; 2 spared by partition values, 1 by statistics" in bundle.text(found)
+    assert "✓ opened 1 of 4 files; 2 skipped by partition values, 1 by statistics" in bundle.text(found)
     page = Page(bundle.mimebundle(found)["text/html"])
     assert "files are asked only of columns, not of what is computed of them" in page.text
 

@@ -14,7 +14,7 @@ from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok
 from deltanb.options import options
 
-CONDITION_COLUMNS = ("condition", "held against", "spares", "what else")
+CONDITION_COLUMNS = ("condition", "held against", "skips", "notes")
 FILE_COLUMNS = ("file", "because", "condition", "size")
 MAX_SQL = 200  # characters of a condition: generated columns imply long ones
 
@@ -69,15 +69,15 @@ def spared_words(told: Any) -> str:
     >>> from deltanb.log.skipping.explain import STEPS, ScanExplanation, Step
     >>> steps = tuple(Step(by, left, left * 10) for by, left in zip(STEPS, (7, 7, 2)))
     >>> spared_words(ScanExplanation("flights", 3, "month = 1", 9, 90, steps))
-    '2 spared by partition values, 5 by statistics'
+    '2 skipped by partition values, 5 by statistics'
     """
     parts = [f"{units.number(told.spared_by(step.by))} by {step.by}"
              for step in told.steps if told.spared_by(step.by)]
     if not parts:
-        return "none spared"
+        return "none skipped"
     first, *more = parts
     number, rest = first.split(" ", 1)
-    return ", ".join([f"{number} spared {rest}", *more])
+    return ", ".join([f"{number} skipped {rest}", *more])
 
 
 def _steps(told: Any) -> Bars:
@@ -96,8 +96,8 @@ def _conditions(conditions: Sequence[Any]) -> Section:
     busy = sum(condition.spared > 0 for condition in conditions)
     summary: list[Inline] = [units.count(len(conditions), "condition")]
     if busy < len(conditions):
-        words = {0: "none of them spares", 1: "1 of them spares"}
-        summary.append(muted(f", {words.get(busy, f'{units.number(busy)} of them spare')} files"))
+        words = {0: "none of them skips", 1: "1 of them skips"}
+        summary.append(muted(f", {words.get(busy, f'{units.number(busy)} of them skip')} files"))
     table = Table(CONDITION_COLUMNS, rows, len(conditions), "condition")
     return Section("Conditions", summary, table, is_open=True, text_rows=True)
 
