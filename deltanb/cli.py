@@ -1,7 +1,7 @@
 """The command line: ``deltanb lab``, ``history PATH``, ``timeline PATH``, ``describe PATH``, ``serve``.
 
-What lives here: arguments and exit codes. 0 is success; 1 is a catalog that is not as it
-should be; 2 is an error that one line explains, on the error stream.
+What lives here: arguments and exit codes. 0 is success; 1 is a catalog that is not as it should be; 2 is an
+error that one line explains, on the error stream.
 What it does not know: the log, the views, the tutorials (``lab``). It prints what a table says of itself.
 """
 
@@ -63,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     lab = commands.add_parser(
         "lab",
         help="open the tutorials in JupyterLab",
-        description="Open a copy of the tutorials in JupyterLab. What you change in it stays yours: a newer "
-        "version of the library puts its tutorials beside it. Options that follow go to JupyterLab, "
+        description="Open a copy of the tutorials in JupyterLab, a tour of two minutes first. What you change "
+        "in the copy is yours: a newer version of the library puts its tutorials beside it. Options that follow go to JupyterLab, "
         "for instance --no-browser or --port 8889.",
     )
     lab.add_argument(

@@ -20,7 +20,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -199,15 +198,13 @@ def _record(folder: Path) -> dict[str, str]:
 
 def _write(path: Path, content: bytes) -> None:
     """The file as a whole, or as it was."""
-    handle, begun = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    begun = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(begun, 0o644)
+        begun.write_bytes(content)
         os.replace(begun, path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(begun)
+            begun.unlink()
         raise
 
 

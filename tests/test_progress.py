@@ -14,6 +14,7 @@ import pytest
 
 import deltanb as dn
 from deltanb import progress as module
+from deltanb.errors import InvalidArgument, MissingDependency
 from deltanb.log.reader import LogReader
 from deltanb.progress import MIN_INTERVAL, PATIENCE, Line, Terminal, progress
 from deltanb.testing import MemoryStore
@@ -208,6 +209,27 @@ def test_a_session_in_this_process_has_the_time_alone(told: list[str]) -> None:
     with followed(SimpleNamespace(), "Spark writes"):
         pass
     assert told == ["Spark writes"]
+
+
+def test_the_start_of_spark_has_a_line_from_its_first_import_on(
+    told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    from deltanb.spark import session
+
+    def no_java() -> None:
+        assert told == [], "the line is there while Java is looked for"
+        raise MissingDependency("no Java", extra="java")
+
+    monkeypatch.setattr(session, "running_session", lambda: None)
+    monkeypatch.setattr(session, "java_home", no_java)
+    with pytest.raises(MissingDependency):
+        session.spark()
+    assert told == ["Starting Spark"]
+    told.clear()
+    with pytest.raises(InvalidArgument):
+        session.spark("http://somewhere")
+    assert told == ["Connecting to Spark"]
 
 
 @pytest.mark.spark

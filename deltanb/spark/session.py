@@ -97,28 +97,33 @@ def spark(
     >>> session.range(3).count()                            # doctest: +SKIP
     3
     """
+    remote = remote or os.environ.get("SPARK_REMOTE")
+    # From the first import on: PySpark alone takes a second to load, and so does asking Java who it is.
+    with progress("Starting Spark" if remote is None else "Connecting to Spark"):
+        return _session(remote, dict(config or {}), app_name)
+
+
+def _session(remote: str | None, config: dict[str, Any], app_name: str) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingDependency(
             f"Spark needs PySpark ({error}): pip install 'deltanb[spark]'", extra="spark"
         ) from None
-    remote = remote or os.environ.get("SPARK_REMOTE")
     if remote is not None:
-        return _remote_session(remote, dict(config or {}), app_name)
+        return _remote_session(remote, config, app_name)
     running = running_session()
     if running is not None:
-        for key, value in (config or {}).items():
+        for key, value in config.items():
             running.conf.set(key, value)
         return running
-    settings = {**local_settings(), **(config or {})}
     builder = SparkSession.builder.appName(app_name)
-    for key, value in settings.items():
+    for key, value in {**local_settings(), **config}.items():
         builder = builder.config(key, value)
     _silence_errors_told_twice()
     worker = os.environ.get("PYSPARK_PYTHON", sys.executable)
     with given_up_whole() as variables, _environment(
-            JAVA_HOME=str(java_home()), PYSPARK_PYTHON=worker, **variables), progress("Spark starts"):
+            JAVA_HOME=str(java_home()), PYSPARK_PYTHON=worker, **variables):
         return builder.getOrCreate()
 
 
