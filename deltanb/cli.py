@@ -63,9 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     lab = commands.add_parser(
         "lab",
         help="open the tutorials in JupyterLab",
-        description="Open a copy of the tutorials in JupyterLab, a tour of two minutes first. What you change "
-        "in the copy is yours: a newer version of the library puts its tutorials beside it. Options that follow go to JupyterLab, "
-        "for instance --no-browser or --port 8889.",
+        description="Open a copy of the tutorials in JupyterLab, a tour of two minutes first. What you "
+        "change in the copy is yours: a newer version of the library puts its tutorials beside it. Options "
+        "that follow go to JupyterLab, for instance --no-browser or --port 8889.",
     )
     lab.add_argument(
         "folder",
