@@ -80,7 +80,9 @@ class Line:
     ) -> None:
         self.what, self.total, self.surface, self.patience = what, total, surface, patience
         self.done = 0
-        self.unit = ""
+        self.unit = self.part = ""
+        self.ask: Callable[[], None] | None = None
+        """Called before each drawing of the watching thread, to learn how far the work is; it may fail."""
         self.is_over = False
         self._clock, self._outer = clock, outer
         self._inner: Line | None = None
@@ -90,6 +92,11 @@ class Line:
         self._ended = threading.Event()
         if outer is not None:
             outer._inner = self
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether it is drawn anywhere, be it behind an outer one."""
+        return self.surface is not None if self._outer is None else self._outer.is_watched
 
     @property
     def text(self) -> str:
@@ -107,7 +114,8 @@ class Line:
         """What is done, and how much of it."""
         if self.total is None:
             return self.what
-        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}".rstrip()
+        part = f"{self.part}, " if self.part else ""
+        return f"{self.what}: {part}{self.done:,} of {self.total:,} {self.unit}".rstrip()
 
     def __call__(self) -> None:
         """One more is done."""
@@ -115,10 +123,10 @@ class Line:
             self.done += 1
         self.tell()
 
-    def at(self, done: int, total: int, unit: str = "") -> None:
-        """So many of so many are done by now."""
+    def at(self, done: int, total: int, unit: str = "", part: str = "") -> None:
+        """So many of so many are done by now, of the work or of a part of it."""
         with self._lock:
-            self.done, self.total, self.unit = done, total, unit
+            self.done, self.total, self.unit, self.part = done, total, unit, part
         self.tell()
 
     def tell(self, least: float = MIN_INTERVAL) -> None:
@@ -140,8 +148,19 @@ class Line:
         """Draw the line when its patience is over, and its time every second, until the work ends."""
         wait = self.patience
         while not self._ended.wait(wait):
+            self._learn()
             self.tell()
             wait = TICK
+
+    def _learn(self) -> None:
+        """Ask how far the work is, and the work within it."""
+        line: Line | None = self
+        while line is not None:
+            ask = line.ask
+            if ask is not None:
+                with suppress(Exception):  # whoever is asked may be gone by now
+                    ask()
+            line = line._inner
 
     def end(self) -> None:
         """The work is over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import io
 import threading
@@ -202,11 +203,102 @@ def test_tasks_of_spark_connect_are_counted(told: list[str]) -> None:
     assert told == ["Spark writes: 5 of 8 tasks"] and session.handlers == []
 
 
-def test_a_session_in_this_process_has_the_time_alone(told: list[str]) -> None:
+class Context:
+    """A SparkContext, as far as its status goes: jobs by group, each with stages: (running, done, all)."""
+
+    def __init__(self, group: str | None = None) -> None:
+        self.properties = {"spark.jobGroup.id": group}
+        self.jobs: list[tuple[str | None, str, list[tuple[int, int, int]]]] = []
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self.properties.get(name)
+
+    def setLocalProperty(self, name: str, value: str | None) -> None:
+        self.properties[name] = value
+
+    def statusTracker(self) -> Context:
+        return self
+
+    def run(self, *stages: tuple[int, int, int]) -> None:
+        """The job before is done, the next one runs."""
+        self.jobs = [(group, "SUCCEEDED", its) for group, _, its in self.jobs]
+        self.jobs.append((self.properties["spark.jobGroup.id"], "RUNNING", list(stages)))
+
+    def getJobIdsForGroup(self, group: str) -> list[int]:
+        return [job for job, (its, _, _) in enumerate(self.jobs) if its == group][::-1]
+
+    def getJobInfo(self, job: int) -> Any:
+        _, status, stages = self.jobs[job]
+        return SimpleNamespace(status=status, stageIds=[10 * job + at for at in range(len(stages))])
+
+    def getStageInfo(self, stage: int) -> Any:
+        active, done, total = self.jobs[stage // 10][2][stage % 10]
+        return SimpleNamespace(stageId=stage, numTasks=total, numActiveTasks=active, numCompletedTasks=done,
+                               numFailedTasks=0)
+
+
+@contextlib.contextmanager
+def watched(context: Any) -> Iterator[Line]:
+    """A line that somebody watches, around Spark's work; it is drawn when the test asks for it."""
+    from deltanb.spark.jobs import followed
+
+    surface = Surface()
+    with progress("MERGE", surface=surface, patience=3600) as outer, \
+            followed(SimpleNamespace(sparkContext=context), "Spark"):
+        yield outer
+
+
+def seen(outer: Line) -> str:
+    outer._learn()
+    assert outer._inner is not None
+    return outer._inner.said
+
+
+def test_jobs_and_tasks_of_a_session_in_this_process_are_counted() -> None:
+    pytest.importorskip("pyspark")
+    context = Context()
+    context.run((0, 7, 7))
+    with watched(context) as outer:
+        assert seen(outer) == "Spark", "the job before is not its own"
+        context.run((4, 0, 8), (0, 0, 200))
+        assert seen(outer) == "Spark: 0 of 208 tasks"
+        context.run((0, 0, 8), (2, 31, 200))
+        assert seen(outer) == "Spark: job 2, 31 of 200 tasks", "rows that are there are not made again"
+        context.run((0, 0, 8), (0, 0, 200), (0, 0, 1))
+        context.properties["spark.jobGroup.id"] = "another thread's"
+        context.run((1, 0, 9))
+        assert seen(outer) == "Spark: job 3, 0 of 209 tasks"
+        context.properties["spark.jobGroup.id"] = context.jobs[1][0]
+    assert context.properties == {"spark.jobGroup.id": None} and outer.ask is None
+
+
+def test_the_job_group_of_the_caller_stays(told: list[str]) -> None:
+    """Who has set one may want to cancel it by its name."""
+    pytest.importorskip("pyspark")
+    context = Context("nightly")
+    context.run((0, 7, 7))
+    with watched(context) as outer:
+        context.run((1, 1, 3))
+        assert context.jobs[-1][0] == "nightly"
+        assert seen(outer) == "Spark: 1 of 3 tasks"
+    assert context.properties == {"spark.jobGroup.id": "nightly"}
+
+
+def test_spark_that_cannot_be_asked_leaves_the_time_alone() -> None:
+    pytest.importorskip("pyspark")
+    context = Context()
+    with watched(context) as outer:
+        context.getJobIdsForGroup = None  # type: ignore[assignment, method-assign]
+        assert seen(outer) == "Spark"
+    with watched(None) as outer:
+        assert seen(outer) == "Spark"
+
+
+def test_spark_is_not_asked_where_nobody_watches(told: list[str]) -> None:
     pytest.importorskip("pyspark")
     from deltanb.spark.jobs import followed
 
-    with followed(SimpleNamespace(), "Spark writes"):
+    with followed(SimpleNamespace(), "Spark writes"):  # it has no context to ask
         pass
     assert told == ["Spark writes"]
 
@@ -230,6 +322,23 @@ def test_the_start_of_spark_has_a_line_from_its_first_import_on(
     with pytest.raises(InvalidArgument):
         session.spark("http://somewhere")
     assert told == ["Connecting to Spark"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_local_session_counts_its_tasks(spark: Any) -> None:
+    from deltanb.spark.jobs import followed
+
+    context = spark.sparkContext
+    with progress("MERGE", surface=Surface(), patience=3600) as outer:
+        with followed(spark, "Spark"):
+            spark.range(0, 100, 1, 3).toArrow()
+            context._jsc.sc().listenerBus().waitUntilEmpty()
+            assert seen(outer) == "Spark: 3 of 3 tasks"
+            spark.range(0, 100, 1, 4).toArrow()
+            context._jsc.sc().listenerBus().waitUntilEmpty()
+            assert seen(outer) == "Spark: job 2, 4 of 4 tasks"
+        assert context.getLocalProperty("spark.jobGroup.id") is None
 
 
 @pytest.mark.spark

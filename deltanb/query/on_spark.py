@@ -26,12 +26,13 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
         DeltaError: a table cannot be read.
     """
     session = _session()
+    from deltanb.spark.jobs import followed
     from deltanb.spark.refusals import refusals
 
     try:
         for source in sources:
             _frame(session, source).createOrReplaceTempView(source.name)
-        with refusals("run the query", sql):
+        with refusals("run the query", sql), followed(session, "Spark runs the query"):
             frame = session.sql(sql, args=dict(values)) if values else session.sql(sql)
             return Answer(frame.toArrow())
     except InvalidPredicate as reason:

@@ -1,19 +1,23 @@
-"""Progress of Spark's work: how long it takes, and how many of its tasks are done where Spark says so.
+"""Progress of Spark's work: how long it takes, and how many of its tasks are done.
 
 What lives here: :func:`followed`, around whatever this library lets Spark run.
 What it does not know: what is run.
 
-A Connect server tells its clients about stages and tasks. The public API of a session in this process has
-nothing of the kind, so there the line has the time alone.
+A Connect server tells its clients about stages and tasks by itself. A session in this process is asked for
+the jobs of a group: ours for the time of the block, or that of the caller, who may want to cancel it by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from deltanb.progress import Line, progress
+
+_GROUP = "spark.jobGroup.id"
+_numbers = itertools.count(1)
 
 
 @contextmanager
@@ -25,15 +29,22 @@ def followed(session: Any, what: str = "Spark") -> Iterator[None]:
         what: what is said of it.
     """
     with progress(what) as line:
-        if not type(session).__module__.startswith("pyspark.sql.connect"):
+        is_remote = type(session).__module__.startswith("pyspark.sql.connect")
+        with _told(session, line) if is_remote else _asked(session, line):
             yield
-            return
-        handler = _handler(line)
-        session.registerProgressHandler(handler)
-        try:
-            yield
-        finally:
-            session.removeProgressHandler(handler)
+
+
+# -- Spark Connect -------------------------------------------------------------------------------
+
+
+@contextmanager
+def _told(session: Any, line: Line) -> Iterator[None]:
+    handler = _handler(line)
+    session.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        session.removeProgressHandler(handler)
 
 
 def _handler(line: Line) -> Any:
@@ -48,3 +59,63 @@ def _handler(line: Line) -> Any:
                     sum(stage.num_tasks for stage in known), "tasks")
 
     return told
+
+
+# -- a session in this process -------------------------------------------------------------------
+
+
+@contextmanager
+def _asked(session: Any, line: Line) -> Iterator[None]:
+    """The line asks Spark's status tracker each time before it is drawn; nobody does where nobody watches."""
+    context: Any = None
+    if line.is_watched:
+        with suppress(Exception):  # a cluster may keep it from its users; they have the time alone
+            context = session.sparkContext
+    if context is None:
+        yield
+        return
+    theirs = context.getLocalProperty(_GROUP)
+    group = theirs or f"deltanb-{next(_numbers)}"
+    if theirs is None:
+        context.setLocalProperty(_GROUP, group)
+    try:
+        line.ask = _question(context.statusTracker(), group, line)
+        yield
+    finally:
+        line.ask = None
+        if theirs is None:
+            context.setLocalProperty(_GROUP, None)
+
+
+def _question(tracker: Any, group: str, line: Line) -> Callable[[], None]:
+    """What the line is to do to learn how far the jobs of a group are that begin from now on."""
+    before = frozenset(tracker.getJobIdsForGroup(group))
+
+    def ask() -> None:
+        found = _running(tracker, group, before)
+        if found is not None:
+            number, done, total = found
+            line.at(done, total, "tasks", f"job {number}" if number > 1 else "")
+
+    return ask
+
+
+def _running(tracker: Any, group: str, before: Collection[int]) -> tuple[int, int, int] | None:
+    """The how-manieth job of a group is running, how many of its tasks are done, and how many it has.
+
+    Stages of a job whose rows are there from an earlier one are left out: those with no task begun before
+    one that has. None where no job has been seen.
+    """
+    jobs = sorted(job for job in tracker.getJobIdsForGroup(group) if job not in before)
+    infos = {job: info for job in jobs if (info := tracker.getJobInfo(job)) is not None}
+    if not infos:
+        return None
+    newest = max((job for job, info in infos.items() if info.status == "RUNNING"), default=max(infos))
+    known = [tracker.getStageInfo(stage) for stage in sorted(infos[newest].stageIds)]
+    stages = [stage for stage in known if stage is not None]
+    begun = [stage for stage in stages
+             if stage.numActiveTasks or stage.numCompletedTasks or stage.numFailedTasks]
+    last = max((stage.stageId for stage in begun), default=-1)
+    counted = [stage for stage in stages if stage in begun or stage.stageId > last]
+    return (jobs.index(newest) + 1, sum(stage.numCompletedTasks for stage in counted),
+            sum(stage.numTasks for stage in counted))
