@@ -47,7 +47,7 @@ GROUP_ALGORITHM = (
     ("ratify", "ratify all, or none"),
     ("refused", "  refused: who has it?"),
     ("check", "  check the one that lost"),
-    ("won", "won: all of them count"),
+    ("won", "won: all become current"),
     ("publish", "publish each one"),
 )
 """The commit in eight lines: a short name for the text form, and the line."""
@@ -90,7 +90,7 @@ def after(frame: GroupFrame, grid: GroupCommit, step: Step, reply: Any = None) -
             return _member(frame, step.name, step.step, reply)
         case Stage():
             what = f"v{step.version}" if grid.row(step.name).has_versions else "metadata"
-            return _with_line(frame, f"stage {step.name}: {what}, where nobody counts it",
+            return _with_line(frame, f"stage {step.name}: {what}, not visible yet",
                               f"{step.name} is being staged", at=STAGE)
         case Ratify():
             tables = units.count(len(step.proposals) + len(step.stands), "table")
@@ -168,7 +168,7 @@ def _member(frame: GroupFrame, name: str, step: Step, reply: Any) -> GroupFrame:
                               f"no conflict with v{step.version} of {name}", at=CHECK)
         case Rebased():
             last = step.next_version - 1
-            return _with_line(frame, f"again {name}: it stands on v{last} now, only it is staged again",
+            return _with_line(frame, f"again {name}: it is based on v{last} now, it alone is staged again",
                               f"on to v{step.next_version} of {name}", at=CHECK)
         case Backoff():
             return _with_line(frame, f"wait {name}: before attempt {step.attempt + 1}", at=CHECK)

@@ -55,16 +55,16 @@ class GroupStepper(Displayable, Stepped):
     >>> line = stepper.rival("append here", "shop.orders", "ben")
     ben: appended 2 rows where you write, shop.orders v1
     >>> line = stepper.run()
-    2 stage shop.orders: v1, where nobody counts it
+    2 stage shop.orders: v1, not visible yet
     3 prepare shop.totals: 1 action, read v0
-    4 stage shop.totals: v1, where nobody counts it
+    4 stage shop.totals: v1, not visible yet
     5 ratify: 2 tables, all or none
     6 refused: shop.orders has v1 already, who wrote it?
     7 lost shop.orders: v1 exists (ben WRITE)
     8 check shop.orders: no conflict with v1
     9 next shop.orders: is v2 taken, too?
-    10 again shop.orders: it stands on v1 now, only it is staged again
-    11 stage shop.orders: v2, where nobody counts it
+    10 again shop.orders: it is based on v1 now, it alone is staged again
+    11 stage shop.orders: v2, not visible yet
     12 ratify once more: 2 tables, all or none
     13 tell shop.totals: v1 is its newest version
     14 tell shop.orders: v2 is its newest version
