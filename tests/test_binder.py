@@ -18,6 +18,7 @@ import pytest
 from nbformat.sign import NotebookNotary
 from packaging.requirements import Requirement
 
+from deltanb.lab import FIRST_TUTORIAL
 from deltanb.spark.session import MIN_JAVA
 
 if sys.version_info >= (3, 11):
@@ -28,7 +29,7 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 BINDER = ROOT / "binder"
 PYTHON = (3, 11)
-TUTORIAL = "01-first-commit.ipynb"  # needs no Java
+TUTORIAL = FIRST_TUTORIAL  # needs no Java
 MAX_MEMORY = 1_000_000_000
 """Bytes of a tutorial's kernel: Binder gives 2 GB, and JupyterLab, a second kernel and the page cache of
 the files it writes take their share of it."""

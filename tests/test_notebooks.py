@@ -128,7 +128,7 @@ def test_the_tour_shows_five_pictures_and_then_a_table_of_the_readers(tour: Any)
     assert pictures == ["Table", "Timeline", "✕", "Time", "Scan"]
     assert own[:2] == ["Timeline", "Commit"] and len(own) == 3  # and its rows
     headings = re.findall(r"^## (.+)", "\n".join(cell.source for cell in tour.cells), re.MULTILINE)
-    assert headings[-2:] == ["Open a table of yours", "The tutorials"]
+    assert headings[-2:] == ["Open a table of your own", "The tutorials"]
 
 
 def test_the_tour_ends_its_lesson_before_a_table_of_the_readers_is_opened(tour: Any) -> None:
