@@ -27,7 +27,9 @@ SUBJECTS = {"conflict": "race.outcomes['cleanup'].conflict", "timeline": "flight
 SCHEMES = ("light", "dark")
 WIDTH = 860  # pixels of a page, its margins included: what the README's column has on GitHub
 SCALE = 2  # pixels of a PNG for one of the page: sharp on screens of today
-COLOURS = 128  # enough for text with smooth edges; a third of the bytes of true colour
+COLOURS = 256  # enough for text with smooth edges; a third of the bytes of true colour
+CHANCE = re.compile(r"\b\d[\d.,]* k?B\b|\d\d:\d\d:\d\d|(?<=part-\d{5}-)[0-9a-f-]+")
+"""Sizes of files, which are pyarrow's affair; times and names, which tell how often the clock was read."""
 TEXT = "Description"
 """The PNG's own name for a text that says what is shown."""
 
@@ -53,11 +55,10 @@ def pages(folder: Path) -> dict[str, str]:
 
 
 def words(page: str) -> str:
-    """The text of a page. Sizes of files are left out: they differ between versions of pyarrow."""
+    """The text of a page, without what may differ though nothing has changed (``CHANCE``)."""
     reader = _Words()
     reader.feed(page)
-    text = " ".join(" ".join(reader.found).split())
-    return re.sub(r"\b\d[\d.,]* (?:B|kB)(?!\w)", "… B", text)
+    return CHANCE.sub("…", " ".join(" ".join(reader.found).split()))
 
 
 class _Words(HTMLParser):
@@ -98,7 +99,7 @@ def draw(page: str, scheme: str, browser: Any) -> bytes:
     shot = window.locator(".dnb-rich").first.screenshot()
     window.close()
     with Image.open(io.BytesIO(shot)) as image:
-        small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        small = image.convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE)
     told = PngImagePlugin.PngInfo()
     told.add_itxt(TEXT, words(page), zip=True)
     out = io.BytesIO()

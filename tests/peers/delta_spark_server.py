@@ -116,6 +116,13 @@ class Server:
                 versions.append(txn.commit(files, operation))
         return {"value": versions}
 
+    def stream(self, source: str, target: str) -> dict[str, Any]:
+        """Stream all rows that one table has into another."""
+        rows = self.spark.readStream.format("delta").load(source).writeStream.format("delta")
+        rows = rows.option("checkpointLocation", f"{target}/_checkpoints").trigger(availableNow=True)
+        rows.start(target).awaitTermination(60)
+        return {"value": None}
+
     def checkpoint(self, path: str) -> dict[str, Any]:
         """Write a checkpoint of the newest version."""
         self._log(path).checkpoint()
