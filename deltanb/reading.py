@@ -260,11 +260,15 @@ class ReadableTable(Displayable):
         return read_table(at, None, spark, columns=columns, where=where)
 
     def changes(
-        self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
+        self, start: int | str | dt.datetime | None = None, end: int | str | dt.datetime | None = None,
         columns: Sequence[str] | None = None, where: Where | None = None,
     ) -> ChangeFeed:
         """The change data feed of some versions, as :func:`deltanb.commands.read.changes.changes` has it: an
-        Arrow table that shows updated rows as before → after."""
+        Arrow table that shows updated rows as before → after.
+
+        Without ``start`` it begins where the feed does: at the first version from which on it was recorded
+        without a gap, and whose commits are still in the log.
+        """
         from deltanb.commands.read.changes import changes
         from deltanb.commands.read.feed import ChangeFeed
 
@@ -273,7 +277,7 @@ class ReadableTable(Displayable):
         return ChangeFeed(found, at.metadata.name or self.log.path, at.partition_columns)
 
     def changes_df(
-        self, start: int | str | dt.datetime, end: int | str | dt.datetime | None = None,
+        self, start: int | str | dt.datetime | None = None, end: int | str | dt.datetime | None = None,
         columns: Sequence[str] | None = None, where: Where | None = None, spark: Any = None,
     ) -> Any:
         """As :meth:`changes`, as a Spark DataFrame; the rows are read in this process first."""

@@ -17,6 +17,7 @@ from deltanb.catalog.iceberg.requirements import check, commit_failed
 from deltanb.catalog.names import TableName
 from deltanb.catalog.warehouse.commit import Change
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
+from deltanb.commands.result import CommandResult
 from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options
@@ -122,29 +123,45 @@ class IcebergTable(Displayable):
                 selected_fields=("*",) if columns is None else tuple(columns))
             return scan.to_arrow()
 
-    def append(self, data: Any) -> None:
+    def append(self, data: Any) -> CommandResult:
         """Add rows: anything that a Delta table's ``append`` takes, but Spark's.
+
+        Returns:
+            The id of the snapshot, and what PyIceberg counted in it, under Iceberg's names.
 
         Raises:
             CommitFailed: another commit was first; nothing was changed.
         """
-        self._write("append", data)
+        return self._write("append", data)
 
-    def overwrite(self, data: Any) -> None:
-        """Replace all rows."""
-        self._write("overwrite", data)
+    def overwrite(self, data: Any) -> CommandResult:
+        """Replace all rows. PyIceberg makes two snapshots of it, which are counted together."""
+        return self._write("overwrite", data)
 
-    def delete(self, where: str) -> None:
+    def delete(self, where: str) -> CommandResult:
         """Delete the rows for which a condition is true, in PyIceberg's language for conditions.
 
         Raises:
             InvalidArgument: the condition cannot be parsed, or a column is not there.
             CommitFailed: another commit was first; nothing was changed.
         """
-        with pyiceberg_client.errors(self.name):
-            self.pyiceberg().delete(where)
+        return self._run("DELETE", lambda table: table.delete(where))
 
-    def _write(self, how: str, data: Any) -> None:
+    def _run(self, operation: str, work: Callable[[Any], object]) -> CommandResult:
+        """Work on PyIceberg's table, and what it has committed."""
+        made: list[Json] = []
+
+        def commit(requirements: list[Json], updates: list[Json]) -> Loaded:
+            done = self._commit(requirements, updates)
+            made.extend(update["snapshot"] for update in updates if update["action"] == "add-snapshot")
+            return done
+
+        with pyiceberg_client.errors(self.name):
+            work(pyiceberg_client.table(self.full_name, self._read, commit))
+        newest = int(made[-1]["snapshot-id"]) if made else None
+        return CommandResult(operation, newest, "pyiceberg", _counted(made))
+
+    def _write(self, how: str, data: Any) -> CommandResult:
         import pyarrow as arrow
 
         from deltanb.data import inputs
@@ -155,9 +172,22 @@ class IcebergTable(Displayable):
                 "give Arrow or pandas, or write with Spark through the catalog's server")
         given = inputs.source(data)
         rows = arrow.Table.from_batches(given.batches(), given.schema)
-        with pyiceberg_client.errors(self.name):
-            table = self.pyiceberg()
-            getattr(table, how)(pyiceberg_client.fitted(table, rows, self.name))
+        return self._run("WRITE", lambda table: getattr(table, how)(
+            pyiceberg_client.fitted(table, rows, self.name)))
+
+
+def _counted(snapshots: Sequence[Json]) -> dict[str, int]:
+    """What the summaries of snapshots count together, without the totals of the table.
+
+    >>> _counted([{"summary": {"operation": "append", "added-records": "2", "total-records": "9"}}])
+    {'added-records': 2}
+    """
+    found: dict[str, int] = {}
+    for snapshot in snapshots:
+        for name, value in snapshot.get("summary", {}).items():
+            if not name.startswith("total-") and str(value).isdigit():
+                found[name] = found.get(name, 0) + int(value)
+    return found
 
 
 class PinnedIcebergTable(IcebergTable):

@@ -19,11 +19,13 @@ from deltanb.transaction.operations import CHANGES_DATA, Operation
 class CommandResult(Displayable, int):
     """What a command did; every command that commits to a table answers with one.
 
-    ``version`` is the version committed, None where there was nothing to do and so nothing was committed.
+    ``version`` is the version committed, None where there was nothing to do and so nothing was committed; of
+    an Iceberg table it is the id of the snapshot.
     The result is that number, too: ``table.as_of(result)``, ``result == 3``, ``f"v{result}"``; one without a
     version is equal to None, and no version of any table (-1) where a number is needed.
-    ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, or ``log`` where the log alone
-    decided. ``metrics`` are the commit's, under Delta's names, as integers (bytes, milliseconds, rows).
+    ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, ``pyiceberg``, or ``log`` where the
+    log alone decided. ``metrics`` are the commit's, under Delta's names or Iceberg's, as integers (bytes,
+    milliseconds, rows).
 
     >>> print(CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedBytes": 4100}))
     DELETE  ✓ committed v3  in the log alone

@@ -10,6 +10,8 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
+from deltanb.commands.result import CommandResult
+from tests.notebook.looks import assert_consistent
 
 pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's: pip install pyiceberg")
 
@@ -39,6 +41,36 @@ def test_a_table_is_made_and_its_rows_written(shop: dn.Catalog) -> None:
     events.overwrite({"id": [9]})
     assert ids(events) == [9] and events.column_names == ["id"]
     assert shop.list_tables("shop") == ["shop.events", "shop.totals"]
+
+
+def test_commands_say_what_they_did(shop: dn.Catalog) -> None:
+    events = shop.table("shop.events")
+    done = events.append({"id": [3]})
+    assert isinstance(done, CommandResult) and done.version == events.snapshot_id and done.changes_data
+    assert (done.operation, done.engine, done.metrics["added-records"]) == ("WRITE", "pyiceberg", 1)
+    assert repr(done) == f"<CommandResult WRITE, ✓ committed snapshot {events.snapshot_id}, by PyIceberg>"
+    replaced = events.overwrite({"id": [8, 9]})
+    assert replaced == events.snapshot_id
+    assert (replaced.metrics["deleted-records"], replaced.metrics["added-records"]) == (3, 2)
+    assert not any(name.startswith("total-") for name in replaced.metrics)
+    deleted = events.delete("id = 8")
+    assert deleted.operation == "DELETE" and deleted.version == events.snapshot_id and ids(events) == [9]
+    assert_consistent(deleted)
+
+
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
+def test_a_delete_that_meets_no_row_commits_nothing(shop: dn.Catalog) -> None:
+    events = shop.table("shop.events")
+    before = events.snapshot_id
+    done = events.delete("id = 77")
+    assert done.version is None and events.snapshot_id == before and "no row matched" in str(done)
+
+
+def test_staged_commands_say_what_they_will_do(shop: dn.Catalog) -> None:
+    with shop.transaction() as txn:
+        done = txn.table("shop.events").append({"id": [3]})
+        assert done.version == txn.table("shop.events").snapshot_id
+    assert done == shop.table("shop.events").snapshot_id and done.metrics["added-records"] == 1
 
 
 def ids_where(table, where: str) -> list[int]:

@@ -69,7 +69,7 @@ _NO_ROW_CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRo
 
 def changes(
     log: DeltaLog,
-    start: Moment,
+    start: Moment | None = None,
     end: Moment | None = None,
     *,
     columns: Sequence[str] | None = None,
@@ -81,7 +81,8 @@ def changes(
     Args:
         start, end: a version (an integer), or a time (ISO 8601 text or a datetime, UTC without a zone):
             the first version at or after it, and the last at or before it. Without ``end``: up to the
-            newest version.
+            newest version. Without ``start``: from the first version from which on, up to the end, the
+            feed is on and the commits are still in the log.
         columns: top-level names, in the order wanted; all unless given. Names, types and partitioning
             are those of the last version of the range.
         where: a condition in SQL on any column, those of the feed included.
@@ -104,6 +105,8 @@ def changes(
     >>> _ = table.append({"n": [2]})
     >>> table.changes(1).select(["n", "_change_type", "_commit_version"]).to_pylist()
     [{'n': 2, '_change_type': 'insert', '_commit_version': 1}]
+    >>> table.changes()["_commit_version"].to_pylist()
+    [0, 1]
     """
     last = log.update() if newest is None else newest
     if last.version < 0:
@@ -122,7 +125,7 @@ def changes(
 
 # --- the range ------------------------------------------------------------------------------------
 
-def _range(log: DeltaLog, start: Moment, end: Moment | None, newest: Snapshot) -> tuple[int, int]:
+def _range(log: DeltaLog, start: Moment | None, end: Moment | None, newest: Snapshot) -> tuple[int, int]:
     """The versions meant; the first may lie after the last only where times name an empty range."""
     for moment in (start, end):
         if isinstance(moment, bool) or not isinstance(moment, int | str | dt.datetime | None):
@@ -131,11 +134,13 @@ def _range(log: DeltaLog, start: Moment, end: Moment | None, newest: Snapshot) -
                 f"{moment!r}")
         if isinstance(moment, int):
             as_version(moment, "changes")
-    if start is None:
-        raise InvalidArgument("changes() needs a start: a version, an ISO 8601 text or a datetime")
     earliest, latest = _earliest(log), newest.version
-    first = start if isinstance(start, int) else _at_or_after(log, start, earliest)
     final = latest if end is None else end if isinstance(end, int) else _at_or_before(log, end, latest)
+    if start is None:
+        if not earliest <= final <= latest:
+            raise _outside(log, final, earliest, latest)
+        return _first_recorded(log, final, earliest), final
+    first = start if isinstance(start, int) else _at_or_after(log, start, earliest)
     for version in (first, final):
         if not earliest <= version <= latest and not (first > final and version == first):
             raise _outside(log, version, earliest, latest)
@@ -146,6 +151,23 @@ def _range(log: DeltaLog, start: Moment, end: Moment | None, newest: Snapshot) -
             f"the changes of {log.path} from version {first} to {final} are asked for: the end lies "
             "before the start. Exchange them")
     return first, final
+
+
+def _first_recorded(log: DeltaLog, final: int, earliest: int) -> int:
+    """The first version from which on the feed was on up to ``final``.
+
+    Raises:
+        MissingChangeData: it was off at ``final``.
+    """
+    at = log.snapshot_at(final)
+    _check_enabled(at.metadata, at.protocol, final, log)
+    for version in range(final, earliest, -1):
+        actions = log.read_commit(version)
+        if any(isinstance(action, Metadata | Protocol) for action in actions):
+            before = log.snapshot_at(version - 1)
+            if not _is_on(before.metadata, before.protocol):
+                return version
+    return earliest
 
 
 def _earliest(log: DeltaLog) -> int:
@@ -340,12 +362,16 @@ def _check_replaced(
 
 
 def _check_enabled(metadata: Metadata, protocol: Protocol, version: int, log: DeltaLog) -> None:
-    on = properties.get(metadata.configuration, "delta.enableChangeDataFeed")
-    if not on or not protocol.supports("changeDataFeed"):
+    if not _is_on(metadata, protocol):
         raise MissingChangeData(
             f"{log.path} recorded no changes at version {version}: its change data feed was off "
             "(delta.enableChangeDataFeed). Ask for a range in which it is on; a feed that is switched "
             "on records from then on", version=version)
+
+
+def _is_on(metadata: Metadata, protocol: Protocol) -> bool:
+    on = properties.get(metadata.configuration, "delta.enableChangeDataFeed")
+    return bool(on) and protocol.supports("changeDataFeed")
 
 
 def _told_by(

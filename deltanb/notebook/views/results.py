@@ -11,13 +11,14 @@ from typing import Any
 from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok
 
-ENGINES = {"arrow": "in the process", "spark": "on Spark", "log": "in the log alone"}
+ENGINES = {"arrow": "in the process", "spark": "on Spark", "log": "in the log alone",
+           "pyiceberg": "by PyIceberg"}
 TIME = "TimeMs"  # how a metric of milliseconds ends
 NOTHING = {
     "RESTORE": "the table is like that already",
     "WRITE": "no row came, or the table has this write already",
 }
-SIZES = ("Bytes", "Size", "sizeOf")  # what the name of a metric of bytes holds
+SIZES = ("Bytes", "Size", "sizeOf", "files-size")  # what the name of a metric of bytes holds
 
 
 def view(result: Any) -> View:
@@ -38,7 +39,8 @@ def view(result: Any) -> View:
     if times:
         took = code(units.pairs((name, measure(name, ms)) for name, ms in times.items()))
         sections.append(Section("Took", took, _table(times), is_detail=True))
-    marks = (ok(f"✓ committed v{result.version}"), where)
+    what = f"snapshot {result.version}" if result.engine == "pyiceberg" else f"v{result.version}"
+    marks = (ok(f"✓ committed {what}"), where)
     return View(result.operation, "", marks, (), tuple(sections), title)
 
 
