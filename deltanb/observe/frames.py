@@ -145,7 +145,7 @@ def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
             return _checked(frame, step)
         case Rebased():
             last = step.next_version - 1
-            return _with_line(frame, f"again: you stand on v{last} now, try v{step.next_version}",
+            return _with_line(frame, f"again: you build on v{last} now, try v{step.next_version}",
                          f"on to v{step.next_version}", at=AGAIN)
         case Backoff():
             return _with_line(frame, f"wait: before attempt {step.attempt + 1}",
@@ -214,7 +214,7 @@ def _trying(frame: StepFrame, step: PutIfAbsent) -> StepFrame:
 
 def _read(frame: StepFrame, version: int, reply: Any) -> StepFrame:
     if frame.at != PUT:
-        return _with_line(frame, f"next: is v{version} taken, too?", f"is v{version} taken, too?", at=AGAIN)
+        return _with_line(frame, f"next: is v{version} taken too?", f"is v{version} taken too?", at=AGAIN)
     if reply is False:
         frame = _last_try(frame, verdict="taken")
         if not any(box.version == version for box in frame.boxes):

@@ -150,8 +150,8 @@ def _member(frame: GroupFrame, name: str, step: Step, reply: Any) -> GroupFrame:
             return _with_line(frame, f"refused: {name} has v{step.version} already, who wrote it?",
                               f"refused, {name} has moved", at=REFUSED)
         case ReadWinner():
-            return _with_line(frame, f"next {name}: is v{step.version} taken, too?",
-                              f"is v{step.version} of {name} taken, too?", at=CHECK)
+            return _with_line(frame, f"next {name}: is v{step.version} taken too?",
+                              f"is v{step.version} of {name} taken too?", at=CHECK)
         case Recognised():
             return _with_line(frame, f"found {name}: v{step.version} is your own, its answer was lost",
                               f"v{step.version} of {name} is your own", at=REFUSED)

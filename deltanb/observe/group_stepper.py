@@ -62,7 +62,7 @@ class GroupStepper(Displayable, Stepped):
     6 refused: shop.orders has v1 already, who wrote it?
     7 lost shop.orders: v1 exists (ben WRITE)
     8 check shop.orders: no conflict with v1
-    9 next shop.orders: is v2 taken, too?
+    9 next shop.orders: is v2 taken too?
     10 again shop.orders: it is based on v1 now, it alone is staged again
     11 stage shop.orders: v2, not visible yet
     12 ratify once more: 2 tables, all or none

@@ -53,8 +53,8 @@ class CommitStepper(Displayable, Stepped):
     3 taken: v1 exists, read who has it
     4 lost: v1 exists (Gladstone WRITE)
     5 check: no conflict with v1
-    6 next: is v2 taken, too?
-    7 again: you stand on v1 now, try v2
+    6 next: is v2 taken too?
+    7 again: you build on v1 now, try v2
     8 put: v2 if it is absent
     9 committed v2 after 2 attempts
     >>> stepper.version, len(stepper.frames)

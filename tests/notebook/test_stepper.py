@@ -162,8 +162,8 @@ def test_a_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         "3 taken: v3 exists, read who has it",
         "4 lost: v3 exists (etl-b WRITE)",
         "5 check: no conflict with v3",
-        "6 next: is v4 taken, too?",
-        "7 again: you stand on v3 now, try v4",
+        "6 next: is v4 taken too?",
+        "7 again: you build on v3 now, try v4",
         "8 put: v4 if it is absent",
         "9 committed v4 after 2 attempts",
     ]
