@@ -403,7 +403,7 @@ def as_markdown() -> str:
     >>> print(as_markdown().splitlines()[2])
     | 1 | protocol | the protocol was changed | `ProtocolChangedException` |
     """
-    lines = ["| | rule | a commit ends when | with |", "|---|---|---|---|"]
+    lines = ["| | rule | a commit fails when | with |", "|---|---|---|---|"]
     for number, rule in enumerate(RULES, 1):
         error = f"`{rule.exception.__name__}`" if rule.exception else "(rebased)"
         lines.append(f"| {number} | {rule.name} | {rule.failed} | {error} |")

@@ -190,7 +190,7 @@ FEATURES: dict[str, Feature] = {
         "n INT", [(1,)], lambda library, path: library.append(path, {"n": [2**40]}), has(2**40),
         {"delta.enableTypeWidening": "true"},
         lambda table: (table.append({"n": [1]}), table.change_column("n", type="bigint"))),
-    "Compatibility with Iceberg": Feature(
+    "Iceberg compatibility (`icebergCompatV2`)": Feature(
         ROWS, ALL, lambda library, path: library.append(path, NEW),
         has(4, "d"), {"delta.columnMapping.mode": "name"}, compatible_with_iceberg),
 }
@@ -230,7 +230,7 @@ def no_java(library: Library, folder: Path) -> str:
 
 
 ROWS_OF_THE_TABLE: dict[str, Probe] = {
-    "What the error of a conflict names": what_a_conflict_names,
+    "What a conflict's error names": what_a_conflict_names,
     "Isolation levels you can choose": isolation_levels,
     "Several statements in one commit": statements,
     "Several tables in one commit, through a catalog": tables,
