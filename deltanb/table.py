@@ -160,7 +160,8 @@ class DeltaTable(ReadableTable, Aliases):
     def as_of(self, moment: int | str | dt.datetime) -> DeltaTable:
         """The table at a version (an integer), or at a time (ISO 8601 text or a datetime).
 
-        The last version committed at or before the time is meant; without a zone it is UTC.
+        The last version committed at or before the time is meant; without a zone it is UTC, and a day alone
+        is its midnight, as in Delta's ``TIMESTAMP AS OF``.
 
         Raises:
             VersionNotFound: there is no such version, or it is gone.

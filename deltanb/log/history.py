@@ -395,6 +395,8 @@ def commit_times(log: LogReader, first: int, last: int) -> dict[int, int]:
 def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
     """The last version committed at or before a time, among those that can be read.
 
+    A day alone means its midnight, as in Delta's ``TIMESTAMP AS OF``.
+
     Raises:
         VersionNotFound: before the first or after the last of them; the message names both.
         InvalidArgument: a time that cannot be understood.
@@ -431,9 +433,27 @@ def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
             f"the {word} commit that can be read, version {v}, is of {_iso(at)}"
             for word, (v, at) in zip(("first", "last"), bounds, strict=False)
         )
-        + ". Ask for a time between them, or for a version by number",
+        + ". Ask for a time between them, or for a version by number" + _about_day(when, bounds),
         version=None, earliest=earliest, latest=latest, timestamp=wanted,
     )
+
+
+def _about_day(when: int | str | dt.datetime, bounds: Sequence[tuple[int, int]]) -> str:
+    """What to write for the end of a day, where that has a version and its midnight has none."""
+    try:
+        day = dt.date.fromisoformat(when.strip()) if isinstance(when, str) else None
+    except ValueError:
+        return ""
+    if day is None or not bounds:
+        return ""
+    end = dt.datetime.combine(day, dt.time(23, 59, 59, 999_000), dt.timezone.utc)
+    (_, begin), (latest, last) = bounds[0], bounds[-1]
+    if not to_milliseconds(day.isoformat()) < begin <= to_milliseconds(end):
+        return ""
+    said = f". A day alone means its midnight, {day}T00:00:00Z; "
+    if to_milliseconds(end) > last:
+        return f"{said}at its end the table is at version {latest}: ask for that"
+    return f"{said}its end is {_iso(to_milliseconds(end))}"
 
 
 def to_milliseconds(when: int | str | dt.datetime) -> int:

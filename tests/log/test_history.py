@@ -102,6 +102,26 @@ def test_a_time_outside_the_log_names_the_first_and_the_last() -> None:
         assert (found.value.earliest, found.value.latest) == (0, 1)
 
 
+def refused(log: DeltaLog, when: str) -> str:
+    with pytest.raises(VersionNotFound) as found:
+        log.snapshot_as_of(when)
+    return found.value.message.partition("for a version by number")[2]
+
+
+def test_a_day_before_whose_end_the_table_began_says_what_to_type() -> None:
+    """A day means its midnight, as in Delta's TIMESTAMP AS OF; what was meant is often its end."""
+    log = aged(NOON, NOON + 86_400_000).log
+    said = refused(log, "2026-01-01")
+    assert said == (". A day alone means its midnight, 2026-01-01T00:00:00Z; "
+                    "its end is 2026-01-01T23:59:59.999Z")
+    assert log.snapshot_as_of(said.split()[-1]).version == 0
+    assert log.snapshot_as_of("2026-01-02").version == 0, "midnight, not the commit at noon"
+    for other in ("2025-12-31", "2026-01-03", "2026-01-01T00:00:00", "2026-01-01T11:59"):
+        assert refused(log, other) == ""
+    only = aged(NOON, NOON + 60_000).log
+    assert refused(only, " 2026-01-01 ").endswith("; at its end the table is at version 1: ask for that")
+
+
 def test_times_come_as_numbers_datetimes_and_text() -> None:
     log = aged(NOON, NOON + 60_000).log
     zone = dt.timezone(dt.timedelta(hours=2))
