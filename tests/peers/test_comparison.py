@@ -21,6 +21,8 @@ def table_of_the_readme() -> list[list[str]]:
 
 
 HEAD, *BODY = table_of_the_readme()
+TAKES_LONG = ("Runs without a JVM", "Several tables in one commit, through a catalog")
+ROWS = [pytest.param(row, marks=pytest.mark.slow if row in TAKES_LONG else ()) for row in ROWS_OF_THE_TABLE]
 SAID = {row[0]: dict(zip((kind.__name__ for kind in LIBRARIES), row[1:], strict=True)) for row in BODY}
 
 
@@ -33,12 +35,12 @@ def check(library: Library, row: str, folder: Path) -> None:
     assert ROWS_OF_THE_TABLE[row](library, folder) == SAID[row][type(library).__name__]
 
 
-@pytest.mark.parametrize("row", ROWS_OF_THE_TABLE)
+@pytest.mark.parametrize("row", ROWS)
 def test_deltanb(row: str, tmp_path: Path) -> None:
     check(Deltanb(), row, tmp_path)
 
 
-@pytest.mark.parametrize("row", ROWS_OF_THE_TABLE)
+@pytest.mark.parametrize("row", ROWS)
 def test_delta_rs(row: str, tmp_path: Path) -> None:
     check(DeltaRs(), row, tmp_path)
 
