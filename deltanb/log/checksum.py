@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from deltanb.action import as_json
 from deltanb.actions import (
     Action,
@@ -25,6 +27,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.damage import what_is_wrong
+from deltanb.errors import DeltaError
 from deltanb.log.segment import checksum_name
 from deltanb.safe_text import get_logger
 from deltanb.schema.protocol import is_active
@@ -103,6 +106,24 @@ def read_checksum(store: LogStore, version: int) -> Checksum | None:
         return None
 
 
+def read_counts(store: LogStore, version: int) -> tuple[int, int] | None:
+    """Number and size of a version's files as its checksum says; None where it does not."""
+    try:
+        found = _Counts.decode(store.read(checksum_name(version)))
+    except (OSError, DeltaError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    counts = found.numFiles, found.tableSizeBytes
+    return counts if min(counts) >= 0 else None
+
+
+class _CountsOfFiles(msgspec.Struct):
+    numFiles: int
+    tableSizeBytes: int
+
+
+_Counts = msgspec.json.Decoder(_CountsOfFiles)
+
+
 def _parse(value: dict[str, Any]) -> Checksum:
     counts = {name: _count(value, name) for name in _COUNTS}
     if counts["tableSizeBytes"] is None or counts["numFiles"] is None:
@@ -174,7 +195,8 @@ def write_checksum(store: LogStore, snapshot: Snapshot, actions: Sequence[Action
     """Write the checksum of a snapshot's version; a file that is there already is left alone.
 
     ``actions`` are those of the commit, for its transaction id and in-commit timestamp. Counts and
-    sizes come from the snapshot, which carries them forward from version to version; what the table's
+    sizes come from the snapshot, which carries them forward from version to version, and from the checksums
+    of other writers where these were first; what the table's
     last checksum said otherwise is carried forward, too.
 
     Warns:
@@ -195,9 +217,10 @@ def _checksum_of(snapshot: Snapshot, info: CommitInfo | None) -> Checksum:
     if is_active(snapshot.protocol, snapshot.metadata, "inCommitTimestamp"):
         timestamp = info.in_commit_timestamp if info else snapshot.timestamp
     txns, domains = snapshot.txns, snapshot.domain_metadata
+    num_files, size = snapshot.counts
     return Checksum(
-        table_size_bytes=snapshot.size_in_bytes,
-        num_files=snapshot.num_files,
+        table_size_bytes=size,
+        num_files=num_files,
         metadata=snapshot.metadata,
         protocol=snapshot.protocol,
         txn_id=info.txn_id if info else None,

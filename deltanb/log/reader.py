@@ -133,12 +133,32 @@ class LogReader:
         are files made for this commit: no version before it has them.
         """
         held = self._held
-        if held is None or held[0].version != version - 1:
-            return self.update() if held is None or held[0].version < version else held[0]
+        if held is not None and held[0].version >= version:
+            return held[0]
+        if held is None or (held[0].version < version - 1 and not self._is_current(held)):
+            return self.update()
+        before = self._follow(held[0]._state, version - 1)
+        if before.version != version - 1:
+            return self.update()
         delta = Delta()
         feed_actions(delta, actions)
         all_new = not delta.removes and delta.adds.keys() <= {file.path for file in written}
-        return self._install(held[0]._state.after(delta, version, all_new))
+        if all_new and before.tally is None and before.files.known == (None, None):
+            before = self._tallied(before)
+        return self._install(before.after(delta, version, all_new))
+
+    def _tallied(self, state: State) -> State:
+        """The state with the counts that the checksum of its version has, written by whoever committed it.
+
+        Not where a table was opened at that version, nor where its checksum is known to differ from the log:
+        there the files are counted.
+        """
+        recorded = state.recorded
+        if recorded is not None and (recorded.version == state.version or recorded.differences):
+            return state
+        from deltanb.log.checksum import read_counts
+
+        return replace(state, tally=read_counts(self.store, state.version))
 
     def snapshot_at(self, version: int) -> Snapshot:
         """The table as it was at a version.
@@ -291,21 +311,22 @@ class LogReader:
         version = snapshot.version
         return version >= 0 and seen is not None and self.commits.identity(version) == seen
 
-    def _follow(self, state: State) -> State:
-        """The state after the commits that came since; one missing read ends the search.
+    def _follow(self, state: State, last: int | None = None) -> State:
+        """The state after the commits that came since, up to ``last``; one missing read ends the search.
 
         Versions have no gaps (PROTOCOL.md, "Delta Log Entries"), so there is nothing to list.
         """
         delta: Delta | None = None
         version = state.version
-        while True:
+        while last is None or version < last:
             try:
                 data = self.commits.read(version + 1)
             except FileNotFoundError:
-                return state if delta is None else state.after(delta, version)
+                break
             version += 1
             delta = delta or Delta()
             feed(delta, data, commit_name(version), self.path)
+        return state if delta is None else state.after(delta, version)
 
     def state_without(self, version: int, checkpoint: Iterable[str]) -> State:
         """The state of a version, read without the files of a checkpoint that turned out to be damaged.

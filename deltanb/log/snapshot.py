@@ -63,6 +63,9 @@ class State:
     """What the checksum of the version that was opened says."""
     recent: tuple[int, ...] = ()
     """How many files each of the last commits adds and removes, as far as they were read one by one."""
+    tally: tuple[int, int] | None = None
+    """Number and size of the files, carried on from the checksum of a version before where nobody has counted
+    them. For what is written down of a commit; who asks for the table's files counts them."""
 
     @property
     def info(self) -> dict[str, Any]:
@@ -93,6 +96,9 @@ class State:
         if delta.domains:
             both = {**domains, **delta.domains}
             domains = {name: domain for name, domain in both.items() if not domain.removed}
+        tally = self.tally if all_new else None
+        if tally is not None:
+            tally = tally[0] + len(delta.adds), tally[1] + sum(row.size or 0 for row in delta.adds.values())
         recent = tuple(delta.recent)
         if len(recent) == version - self.version:
             recent = (*self.recent, *recent)[-MAX_RECENT:]
@@ -108,6 +114,7 @@ class State:
             self.checkpoint,
             self.recorded,
             recent,
+            tally,
         )
 
 
@@ -297,6 +304,12 @@ class Snapshot(Displayable):
 
             self._rows = counted(self)
         return self._rows
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Number and size of the files as a commit of this process writes them down: carried on from the
+        version before, or from its checksum, where that is surely the same, and else counted."""
+        return (self.num_files, self.size_in_bytes) if self._state.tally is None else self._state.tally
 
     @property
     def files(self) -> pa.Table:

@@ -1,6 +1,6 @@
 """Folders of the local file system as stores.
 
-What lives here: put-if-absent by temporary file and link, what reaches the disk when, and errors of the
+What lives here: files that appear whole and once, what reaches the disk when, and errors of the
 system as errors of this library.
 What it does not know: what the files mean. No name of a log file, no action, no Parquet.
 
@@ -22,7 +22,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -31,23 +30,19 @@ from deltanb.errors import InvalidArgument, StorageError
 from deltanb.options import options
 from deltanb.safe_text import redacted
 from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.drafts import NO_HARD_LINKS, Draft, Turn, held_time, stamp, sync_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LocalStore", "is_temporary", "local_path_of", "sync_path", "unsynced"]
+__all__ = ["LocalStore", "is_temporary", "local_path_of", "sync_path", "turn_in", "unsynced"]
 
 READ_CHUNK = 1 << 16
 """Bytes asked for at first: nearly every commit is smaller, so one call reads it. Above 128 KiB the
 allocator would map and unmap fresh memory for every file, which costs more than the read."""
 
-# What link() answers on file systems without hard links (FAT, some network and FUSE mounts).
-_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 # Names too long for the file system, and links in a circle: nothing is there.
 _NO_SUCH_NAME = {errno.ENAMETOOLONG, errno.ELOOP}
-# What link() answers where it is certain that it did nothing; an I/O error leaves that open.
-_REFUSED = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EROFS, errno.EACCES, errno.ENOENT,
-            errno.ENOTDIR}
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _VECTOR = rf"\.deletion_vector_{_UUID}\.bin(?:\.{_UUID})?\.tmp"
 # Ours; deletion vectors and files of the log as other writers name them before they are renamed.
@@ -116,6 +111,7 @@ class LocalStore:
             raise InvalidArgument(f"durability={durability!r} is not 'sync' or 'none'")
         self.root = local_path_of(os.fspath(root))
         self.is_partial_write_visible = False
+        self.has_nameless_files = hasattr(os, "O_TMPFILE")
         self._durability = durability
 
     def __repr__(self) -> str:
@@ -195,17 +191,20 @@ class LocalStore:
         except OSError as error:
             raise StorageError.of(error, "read", self._path(name)) from error
 
-    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
-        """A temporary file, then a hard link to the name: it appears whole, and once."""
+    def put_if_absent(
+        self, name: str, data: bytes, *, make_folders: bool = True, turn: Turn | None = None
+    ) -> bool:
+        """A file without a name, which is then given this one: it appears whole, and once.
+
+        In a ``turn`` the folder has to be there, and is synced at the turn's end.
+        """
         path = self._path(name)
-        temporary = _temporary_name(path)
-        try:
-            self._write_temporary(temporary, data, path, make_folders)
-            if not self._link(temporary, path, data):
+        if turn is not None:
+            return turn.put(path, data)
+        with Draft(self, path, data, make_folders) as draft:
+            if not draft.link(path):
                 return False
-        finally:
-            _drop(temporary)
-        if self._syncs:
+        if self.syncs:
             sync_path(os.path.dirname(path))
         return True
 
@@ -223,26 +222,22 @@ class LocalStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            if error.errno in _NO_HARD_LINKS:
+            if error.errno in NO_HARD_LINKS:
                 return None
             raise StorageError.of(error, "written", path) from error
-        if self._syncs:
+        if self.syncs:
             sync_path(os.path.dirname(path))
         return True
 
     def put(self, name: str, data: bytes) -> None:
         """A temporary file renamed over the name."""
         path = self._path(name)
-        temporary = _temporary_name(path)
-        try:
-            self._write_temporary(temporary, data, path)
-            os.replace(temporary, path)
-            self._sync_folder(os.path.dirname(path))
-        except BaseException as error:
-            _drop(temporary)
-            if isinstance(error, OSError):
+        with Draft(self, path, data, is_nameless=False) as draft:
+            try:
+                draft.replace(path)
+                self._sync_folder(os.path.dirname(path))
+            except OSError as error:
                 raise StorageError.of(error, "written", path) from error
-            raise
 
     def delete(self, name: str) -> None:
         """Unlink."""
@@ -277,7 +272,7 @@ class LocalStore:
             try:
                 return self._output(path)
             except FileNotFoundError:
-                self._make_folder(os.path.dirname(path))
+                self.make_folder(os.path.dirname(path))
                 return self._output(path)
         except OSError as error:
             raise StorageError.of(error, "written", path) from error
@@ -295,13 +290,14 @@ class LocalStore:
     # -- helpers --------------------------------------------------------------------------------
 
     @property
-    def _syncs(self) -> bool:
+    def syncs(self) -> bool:
+        """Whether what is written here has to reach the disk."""
         return (self._durability or options.durability) == "sync"
 
     def _output(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
-        if not self._syncs and held_time() is None:
+        if not self.syncs and held_time() is None:
             return pa.OSFile(path, "wb")
         return pa.PythonFile(_SyncedFile(path, self), mode="w")
 
@@ -310,66 +306,7 @@ class LocalStore:
             raise FileNotFoundError(errno.ENOENT, "no file can have this name", name)
         return f"{self.root}/{name}" if self.root != "/" else f"/{name}"
 
-    def _write_temporary(
-        self, temporary: str, data: bytes, path: str, make_folders: bool = True
-    ) -> None:
-        """A hidden file beside the target; a killed writer leaves it, and logs ignore it.
-
-        Raises:
-            StorageError: whatever goes wrong, the target was not touched.
-        """
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        try:
-            try:
-                handle = os.open(temporary, flags, 0o644)
-            except FileNotFoundError:
-                if not make_folders:
-                    raise
-                self._make_folder(os.path.dirname(temporary))
-                handle = os.open(temporary, flags, 0o644)
-            try:
-                _write_all(handle, data)
-                stamp(temporary)
-                if self._syncs:
-                    os.fsync(handle)
-            finally:
-                os.close(handle)
-        except OSError as error:
-            raise StorageError.of(error, "written", path) from error
-
-    def _link(self, temporary: str, path: str, data: bytes) -> bool:
-        try:
-            os.link(temporary, path)
-            return True
-        except FileExistsError:
-            # A network file system may repeat a link whose answer was lost, and then meet itself.
-            return os.stat(temporary).st_nlink > 1
-        except OSError as error:
-            if error.errno in _REFUSED and os.stat(temporary).st_nlink == 1:
-                raise StorageError.of(error, "written", path) from error
-            if error.errno not in _NO_HARD_LINKS:
-                raise
-        self.is_partial_write_visible = True
-        return self._create_exclusively(path, data)
-
-    def _create_exclusively(self, path: str, data: bytes) -> bool:
-        """Without hard links: still never two winners, but a reader may see half a file."""
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        except FileExistsError:
-            return False
-        try:
-            _write_all(handle, data)
-            if self._syncs:
-                os.fsync(handle)
-        except BaseException:
-            os.unlink(path)  # half a commit would stop every reader of the table
-            raise
-        finally:
-            os.close(handle)
-        return True
-
-    def _make_folder(self, folder: str) -> None:
+    def make_folder(self, folder: str) -> None:
         """Make a folder with its parents; their entries are synced as the file's will be."""
         missing = []
         above = folder
@@ -381,7 +318,7 @@ class LocalStore:
             self._sync_folder(os.path.dirname(made))
 
     def _sync_folder(self, folder: str) -> None:
-        if self._syncs:
+        if self.syncs:
             sync_path(folder)
 
 
@@ -407,42 +344,11 @@ class _SyncedFile(io.FileIO):
             return
         try:
             stamp(self._path)
-            if self._store._syncs:
+            if self._store.syncs:
                 os.fsync(self.fileno())
         finally:
             super().close()
         self._store._sync_folder(os.path.dirname(self._path))
-
-
-def held_time() -> int | None:
-    """The time of a clock that is held still, as lessons hold it; None of one that runs."""
-    time: int | None = getattr(options.clock, "last", None)
-    return time
-
-
-def stamp(path: str) -> None:
-    """Where the clock is held still, give a file that time: listings of files show no other one."""
-    if (held := held_time()) is not None:
-        os.utime(path, ns=(held * 1_000_000, held * 1_000_000))
-
-
-def _temporary_name(path: str) -> str:
-    # Random bytes, not options.new_id(): the name never reaches the log, and several processes
-    # that draw their ids from one seed must not meet here.
-    folder, _, base = path.rpartition("/")
-    return f"{folder}/.{base}.{os.urandom(8).hex()}.tmp"
-
-
-def sync_path(path: str) -> None:
-    """Wait until a file, or the entries of a folder, have reached the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system syncs folders
-            raise
-    finally:
-        os.close(handle)
 
 
 def raise_unlistable(error: OSError) -> None:
@@ -455,18 +361,6 @@ def raise_unlistable(error: OSError) -> None:
     """
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise StorageError.of(error, "listed", str(error.filename)) from error
-
-
-def _drop(temporary: str) -> None:
-    """Remove a temporary file; one that stays is ignored, and VACUUM removes it."""
-    with suppress(OSError):
-        os.unlink(temporary)
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
 
 
 def unsynced(store: LogStore) -> LogStore:
@@ -484,3 +378,9 @@ def unsynced(store: LogStore) -> LogStore:
 @lru_cache(maxsize=64)
 def _unsynced(root: str) -> LocalStore:
     return LocalStore(root, durability="none")
+
+
+def turn_in(store: LogStore) -> Turn | None:
+    """A turn among the writers of this host, where the store has turns. One that somebody made of ours has
+    none: its own ``put_if_absent`` is asked for every put."""
+    return Turn(store) if type(store) is LocalStore else None

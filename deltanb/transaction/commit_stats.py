@@ -128,6 +128,7 @@ def stats_of(
     current, done, error = txn.prepared, txn.committed, txn.error
     if current is None:
         return None
+    totals = (None, None) if snapshot is None else snapshot.counts
     actions, ended = current.actions, laps.begun if laps.ended is None else laps.ended
     by_kind: dict[type[Action], list[Any]] = {}
     for action in actions:
@@ -140,8 +141,7 @@ def stats_of(
         start_version=current.read_version, commit_version=None if done is None else done.version,
         attempts=len(txn.attempts) + 1 if done is None else done.attempts,
         read_version=None if snapshot is None else snapshot.version,
-        num_files_total=None if snapshot is None else snapshot.num_files,
-        size_in_bytes_total=None if snapshot is None else snapshot.size_in_bytes,
+        num_files_total=totals[0], size_in_bytes_total=totals[1],
         state_reconstruction_duration_ms=_milliseconds(laps.following),
         checkpoint_attempt=snapshot is not None and done is not None and needs_checkpoint(
             done.version, snapshot),

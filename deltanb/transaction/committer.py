@@ -8,18 +8,21 @@ is its ``log.commits``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.errors import DeltaError, StorageError, TableNotFound, TableReplaced, VersionNotFound
 from deltanb.log.commits import commit_name
 from deltanb.safe_text import get_logger
+from deltanb.store.local import turn_in
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
+    from deltanb.store.drafts import Turn
     from deltanb.transaction.current import CurrentTransaction
 
 logger = get_logger("deltanb.transaction")
@@ -99,6 +102,7 @@ class FolderCommitter:
         self, log: LogReader, snapshot: Snapshot, begins: Callable[[], object] = lambda: None
     ) -> None:
         self.log, self.snapshot, self.begins = log, snapshot, begins
+        self._turn: Turn | None = None
 
     @property
     def is_final(self) -> bool:
@@ -111,12 +115,15 @@ class FolderCommitter:
         A DeltaError comes back where nothing was written: the store says so, or the table that was read is
         no longer there. The store's error comes back where it leaves that open.
         """
-        store, settings = self.log.store, {}
+        store = self.log.store
+        settings: dict[str, Any] = {}
         try:
             if self.snapshot.version >= 0:
                 self._verify(version - 1)
                 if getattr(store, "has_folders", False):  # what was removed meanwhile is not made again
                     settings = {"make_folders": False}
+            if self._turn is not None:
+                settings["turn"] = self._turn
             self.begins()
             return store.put_if_absent(commit_name(version), body, **settings)
         except DeltaError as error:
@@ -124,6 +131,21 @@ class FolderCommitter:
         except OSError as error:
             logger.warning("Writing version %d: %s; reading it back", version, error)
             return error
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """A block in which the first put waits for its turn among the writers of this host, and those after
+        it still have it. For a commit that goes through without a pause."""
+        turn = turn_in(self.log.store) if self.snapshot.version >= 0 else None
+        if turn is None:
+            yield
+            return
+        try:
+            with turn:
+                self._turn = turn
+                yield
+        finally:
+            self._turn = None
 
     def read(self, version: int) -> Winner | None:
         """The commit at a version, or None if there is none."""

@@ -111,8 +111,17 @@ def drain(
     lock: AbstractContextManager[Any] = _NO_LOCK,
 ) -> Committed:
     """Run a commit to its end; ``listen`` hears of every step before it is answered, and gives the commit
-    up by raising."""
-    drive = Drive(steps, committer, lock)
+    up by raising.
+
+    Where nobody listens the commit does not pause, and is made in turn with those of other writers on this
+    host, if the committer has turns.
+    """
+    turn = getattr(committer, "turn", nullcontext) if listen is None else nullcontext
+    with turn():
+        return _drained(Drive(steps, committer, lock), listen)
+
+
+def _drained(drive: Drive, listen: Callable[[Step], None] | None) -> Committed:
     try:
         while (step := drive.advance()) is not None:
             if listen is not None:

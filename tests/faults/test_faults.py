@@ -93,7 +93,7 @@ def torn(store: LocalStore, name: str, data: bytes, **more: object) -> bool:
     path = f"{store.root}/{name}"
     if os.path.exists(path):
         return False
-    store._make_folder(os.path.dirname(path))
+    store.make_folder(os.path.dirname(path))
     with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644), "wb") as file:
         os.write(file.fileno(), data)
     return True

@@ -12,8 +12,10 @@ import deltanb as dn
 from deltanb.actions import CommitInfo
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable
 from deltanb.log.checksum import checksum_name, read_checksum, write_checksum
+from deltanb.log.file_set import FileSet
 from deltanb.log.verification import compare, verify
 from deltanb.store.local import LocalStore
+from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -332,6 +334,69 @@ def test_a_checksum_is_read_once_when_a_table_is_opened_and_never_when_it_is_fol
     before = store.calls["read"]
     assert log.update().version == 2
     assert store.calls["read"] == before + 2  # the commit that came, and the one that did not
+
+
+def beside(path, monkeypatch):
+    """A table, another writer's handle on it, and how often the first one counts its files anew."""
+    ours = DeltaTable(DeltaLog(LocalStore(path)))
+    theirs = DeltaTable(DeltaLog(LocalStore(path)))
+    ours.append({"id": [0]})  # what was opened is counted once
+    theirs.append({"id": [0]})
+    settled = []
+    settle = FileSet._settle
+    monkeypatch.setattr(FileSet, "_settle", lambda files, wanted: (
+        settled.append(files), settle(files, wanted))[1])
+    return ours, theirs, settled
+
+
+def test_counts_go_on_from_the_checksum_of_whoever_was_first(tmp_path, monkeypatch):
+    ours, theirs, settled = beside(lake(tmp_path / "t"), monkeypatch)
+    theirs.delete("id = 0")
+    theirs.append({"id": [7, 8]})
+    settled.clear()
+    version = ours.append({"id": [9]}).version
+    assert settled == [], "the other's checksum says what is there"
+    assert ours.log.snapshot.counts == (ours.snapshot.num_files, ours.snapshot.size_in_bytes)
+    written = read_checksum(ours.log.store, version)
+    assert (written.num_files, written.table_size_bytes) == ours.log.snapshot.counts
+    assert ours.verify_checksum().ok
+
+
+@pytest.mark.parametrize("damage", [
+    lambda path: path.unlink(),
+    lambda path: path.write_text("{"),
+    lambda path: path.write_text('{"numFiles":"many","tableSizeBytes":3}'),
+    lambda path: path.write_text('{"numFiles":-1,"tableSizeBytes":3}'),
+])
+def test_without_a_checksum_that_can_be_read_the_files_are_counted(tmp_path, monkeypatch, damage):
+    path = lake(tmp_path / "t")
+    ours, theirs, settled = beside(path, monkeypatch)
+    last = theirs.append({"id": [7]}).version
+    damage(path / "_delta_log" / f"{last:020}.crc")
+    settled.clear()
+    ours.append({"id": [9]})
+    assert settled and ours.verify_checksum().ok
+
+
+def test_a_commit_that_takes_files_away_is_counted(tmp_path, monkeypatch):
+    ours, theirs, settled = beside(lake(tmp_path / "t"), monkeypatch)
+    theirs.append({"id": [7]})
+    ours.delete("id = 7")
+    assert ours.verify_checksum().ok
+    theirs.append({"id": [8]})
+    ours.append({"id": [9]})
+    assert ours.verify_checksum().ok and settled
+
+
+def test_a_commit_behind_others_has_its_own_checksum(tmp_path):
+    """The snapshot after a commit is that of its version, though later ones may be there already."""
+    path = lake(tmp_path / "t")
+    ours, theirs = (DeltaTable(DeltaLog(LocalStore(path))) for _ in range(2))
+    txn = ours.log.start_transaction()
+    theirs.append({"id": [7]})
+    theirs.append({"id": [8]})
+    version = txn.commit([], "MANUAL UPDATE")
+    assert read_checksum(ours.log.store, version).txn_id == txn.txn_id
 
 
 # -- everything ---------------------------------------------------------------------------------

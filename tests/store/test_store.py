@@ -136,9 +136,15 @@ def test_durability_decides_about_fsync(
     assert len(synced) == (2 if durability == "sync" else 0)
 
 
-@pytest.mark.parametrize("call", ["open", "write", "fsync", "link", "unlink"])
-def test_a_writer_killed_at_any_call_leaves_all_or_nothing(tmp_path: Path, call: str) -> None:
+@pytest.mark.parametrize(("call", "nameless"), [
+    *((call, True) for call in ("open", "write", "fsync", "link", "close")),
+    *((call, False) for call in ("open", "write", "fsync", "link", "unlink"))])
+def test_a_writer_killed_at_any_call_leaves_all_or_nothing(
+    tmp_path: Path, call: str, nameless: bool
+) -> None:
     """The process dies inside one system call of the put; what it leaves is whole or ignored."""
+    if nameless and not hasattr(os, "O_TMPFILE"):
+        pytest.skip("files without a name are Linux's")
     code = f"""
 import os, sys
 from deltanb.store.local import LocalStore
@@ -149,13 +155,17 @@ def die(*args, **kwargs):
     os._exit(9)
 os.makedirs(sys.argv[1] + "/_delta_log")
 os.{call} = die
-LocalStore(sys.argv[1]).put_if_absent({COMMIT!r}, b"whole")
+store = LocalStore(sys.argv[1])
+store.has_nameless_files = {nameless}
+store.put_if_absent({COMMIT!r}, b"whole")
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2])
     assert done.returncode == 9
     store = LocalStore(tmp_path)
     found = store.status(COMMIT)
-    assert (found is not None) == (call == "unlink")
+    assert (found is not None) == (call in ("unlink", "close"))
+    hidden = [name for name in os.listdir(tmp_path / "_delta_log") if name.startswith(".")]
+    assert len(hidden) == (not nameless and call != "unlink"), "what has no name is gone with its process"
     if found is not None:
         assert store.read(COMMIT) == b"whole"
     assert store.put_if_absent(COMMIT, b"next") == (found is None)
@@ -174,17 +184,19 @@ def test_a_failed_write_leaves_no_temporary_file(
     assert list((tmp_path / "_delta_log").iterdir()) == []
 
 
+@pytest.mark.parametrize("nameless", [True, False])
 def test_a_repeated_link_that_meets_itself_is_a_win(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool
 ) -> None:
     link = os.link
 
-    def twice(source: str, target: str) -> None:
-        link(source, target)
-        link(source, target)
+    def twice(source: str, target: str, **more: Any) -> None:
+        link(source, target, **more)
+        link(source, target, **more)
 
     monkeypatch.setattr(os, "link", twice)
     store = LocalStore(tmp_path)
+    store.has_nameless_files &= nameless
     assert store.put_if_absent(COMMIT, b"x")
     monkeypatch.undo()
     assert not store.put_if_absent(COMMIT, b"y")
@@ -193,7 +205,7 @@ def test_a_repeated_link_that_meets_itself_is_a_win(
 def test_without_hard_links_there_is_still_one_winner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(source: str, target: str) -> None:
+    def refused(source: str, target: str, **more: Any) -> None:
         raise OSError(errno.EPERM, "operation not permitted")
 
     monkeypatch.setattr(os, "link", refused)

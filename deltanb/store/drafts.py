@@ -1,0 +1,301 @@
+"""Content that is on the disk and has no name yet, and a writer's turn to give it one.
+
+What lives here: :class:`Draft`, a file that no reader can see until it is given its name, whole and once; and
+:class:`Turn`, in which the writers of one host come one after another.
+What it does not know: what the content means, and what a writer does when the name is taken.
+
+A turn is an advisory lock on the folder, which the kernel takes back from a process that dies. It only gives
+an order, so that a writer need not find out again and again that others were quicker. Nobody relies on it:
+writers on other hosts, of other libraries and those that have waited too long meet at the name, which is
+given once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from deltanb.errors import StorageError
+from deltanb.options import options
+from deltanb.safe_text import get_logger
+
+try:
+    import fcntl
+except ImportError:  # Windows: every writer for itself
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from deltanb.store.local import LocalStore
+
+__all__ = ["Draft", "Turn", "sync_path"]
+
+logger = get_logger("deltanb.transaction")
+
+PATIENCE = 2.0
+"""Seconds to wait for a turn. Who holds it longer is stopped, by a debugger or Ctrl-Z, and stands in nobody's
+way then."""
+POLL = 0.0002
+"""Seconds between two looks, about the time that a turn takes."""
+
+# What link() answers on file systems without hard links (FAT, some network and FUSE mounts).
+NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+# What link() answers where it is certain that it did nothing; an I/O error leaves that open.
+_REFUSED = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EROFS, errno.EACCES, errno.ENOENT,
+            errno.ENOTDIR}
+# What open() answers where files without a name are not to be had.
+_NO_NAMELESS = {errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL}
+
+
+class Draft:
+    """Bytes in a folder under no name, or a hidden one where the system cannot do without; synced if the
+    store is.
+
+    A process that is killed leaves nothing of the first kind, and a hidden file of the second, which logs
+    ignore.
+
+    Raises:
+        StorageError: it cannot be written; nothing is left of it.
+    """
+
+    def __init__(self, store: LocalStore, path: str, data: bytes, make_folders: bool = True,
+                 is_nameless: bool = True) -> None:
+        self._store, self._data, self._syncs = store, data, store.syncs
+        self._is_nameless = is_nameless and store.has_nameless_files
+        self._handle: int | None = None
+        self._hidden: str | None = None
+        try:
+            try:
+                self._begin(path)
+            except FileNotFoundError:
+                if not make_folders:
+                    raise
+                store.make_folder(os.path.dirname(path))
+                self._begin(path)
+            self._fill()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise StorageError.of(error, "written", path) from error
+            raise
+
+    def _begin(self, path: str) -> None:
+        folder = os.path.dirname(path)
+        if self._is_nameless:
+            try:
+                self._handle = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o644)
+                return
+            except OSError as error:
+                if error.errno not in _NO_NAMELESS:
+                    raise
+                self._store.has_nameless_files = False
+        self._hidden = hidden_name(path)  # before it is there: an interrupt may come between
+        self._handle = os.open(self._hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+
+    def _fill(self) -> None:
+        handle = self._handle
+        assert handle is not None
+        write_all(handle, self._data)
+        stamp(handle)
+        if self._syncs:
+            os.fsync(handle)
+        if self._hidden is not None:  # some file systems write only now, and say only now that they cannot
+            self._handle = None
+            os.close(handle)
+
+    def link(self, path: str) -> bool:
+        """Give it a name, if that is free. The folder is not synced.
+
+        Raises:
+            StorageError: nothing was changed. Any other OSError leaves open whether it has the name.
+        """
+        handle = self._handle
+        try:
+            if self._hidden is not None:
+                os.link(self._hidden, path)
+            elif handle is not None:  # some handle, which an absolute path ignores, makes Python call linkat
+                os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
+            return True
+        except FileExistsError:
+            # A network file system may repeat a link whose answer was lost, and then meet itself.
+            return self._names > 0
+        except OSError as error:
+            if self._hidden is None and error.errno == errno.ENOENT and not os.path.exists("/proc/self/fd"):
+                self._store.has_nameless_files = False
+                with Draft(self._store, path, self._data, make_folders=False) as named:
+                    return named.link(path)
+            if error.errno in _REFUSED and self._names == 0:
+                raise StorageError.of(error, "written", path) from error
+            if error.errno not in NO_HARD_LINKS:
+                raise
+        self._store.is_partial_write_visible = True
+        return self._create(path)
+
+    def replace(self, path: str) -> None:
+        """Give one with a hidden name this one instead, whatever was there."""
+        assert self._hidden is not None
+        os.replace(self._hidden, path)
+        self._hidden = None
+
+    @property
+    def _names(self) -> int:
+        """How many names it has been given."""
+        if self._hidden is not None:
+            return os.stat(self._hidden).st_nlink - 1
+        assert self._handle is not None
+        return os.fstat(self._handle).st_nlink
+
+    def _create(self, path: str) -> bool:
+        """Without hard links: still never two winners, but a reader may see half a file."""
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            return False
+        try:
+            write_all(handle, self._data)
+            if self._syncs:
+                os.fsync(handle)
+        except BaseException:
+            os.unlink(path)  # half a commit would stop every reader of the table
+            raise
+        finally:
+            os.close(handle)
+        return True
+
+    def close(self) -> None:
+        """Let go of it; its name, if it was given one, stays."""
+        handle, self._handle = self._handle, None
+        hidden, self._hidden = self._hidden, None
+        try:
+            if handle is not None:
+                with suppress(OSError):  # its content was written, and synced if it was to be
+                    os.close(handle)
+        finally:
+            if hidden is not None:
+                with suppress(OSError):  # one that stays is ignored, and VACUUM removes it
+                    os.unlink(hidden)
+
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Turn:
+    """A writer's turn in a folder: it begins with the first :meth:`put`, and lasts until the block ends.
+
+    The content is on the disk before anybody is made to wait, and the folder is synced after the next one's
+    turn has begun.
+    """
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self._folder: str | None = None
+        self._lock: int | None = None
+        self._draft: Draft | None = None
+        self._body = b""
+        self._has_put = False
+
+    def put(self, path: str, body: bytes) -> bool:
+        """Make the content the file at a path, unless there is one. The folder has to be there.
+
+        Raises:
+            StorageError: nothing was written. Any other OSError leaves open whether it was.
+        """
+        if self._draft is None or body != self._body:
+            self._drop()
+            self._draft, self._body = Draft(self._store, path, body, make_folders=False), body
+        if self._folder is None:
+            self._folder = os.path.dirname(path)
+            self._wait()
+        self._has_put |= self._draft.link(path)
+        return self._has_put
+
+    def _wait(self) -> None:
+        """Until it is this one's turn, or everybody else's has lasted too long."""
+        if fcntl is None or self._folder is None:
+            return
+        with suppress(OSError):  # a file system without such locks has no turns
+            self._lock = os.open(self._folder, os.O_RDONLY)
+            until = time.monotonic() + PATIENCE
+            while not _locked(self._lock):
+                if time.monotonic() > until:
+                    return
+                time.sleep(POLL * (0.5 + random.random()))
+
+    def _drop(self) -> None:
+        draft, self._draft = self._draft, None
+        if draft is not None:
+            draft.close()
+
+    def __enter__(self) -> Turn:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        lock, self._lock = self._lock, None
+        try:
+            if lock is not None:
+                with suppress(OSError):
+                    fcntl.flock(lock, fcntl.LOCK_UN)  # a process forked meanwhile has the handle, too
+                with suppress(OSError):
+                    os.close(lock)
+        finally:
+            self._drop()
+        if self._has_put and self._folder is not None and self._store.syncs:
+            try:
+                sync_path(self._folder)
+            except OSError as failed:  # it is there; whether a power cut would spare it nobody knows
+                logger.warning("%s was not synced after a commit: %s", self._folder, failed)
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+def held_time() -> int | None:
+    """The time of a clock that is held still, as lessons hold it; None of one that runs."""
+    time: int | None = getattr(options.clock, "last", None)
+    return time
+
+
+def stamp(file: str | int) -> None:
+    """Where the clock is held still, give a file (open, or its path) that time: listings show no other."""
+    if (held := held_time()) is not None:
+        os.utime(file, ns=(held * 1_000_000, held * 1_000_000))
+
+
+def hidden_name(path: str) -> str:
+    """A name beside a path that logs ignore."""
+    # Random bytes, not options.new_id(): the name never reaches the log, and several processes
+    # that draw their ids from one seed must not meet here.
+    folder, _, base = path.rpartition("/")
+    return f"{folder}/.{base}.{os.urandom(8).hex()}.tmp"
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """Write all of it, in as many calls as it takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def sync_path(path: str) -> None:
+    """Wait until a file, or the entries of a folder, have reached the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system syncs folders
+            raise
+    finally:
+        os.close(handle)
