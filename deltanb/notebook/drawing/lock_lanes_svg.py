@@ -7,7 +7,7 @@ What it does not know: where bands begin and end (``lock_lanes``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
 
@@ -58,41 +58,31 @@ def _height(lane: Lane) -> float:
 def _lane(lane: Lane, x: Place, top: float) -> Iterator[str]:
     said = f"{lane.transaction} {units.clean(lane.name)}" if lane.name else f"transaction {lane.transaction}"
     yield label(units.fit(said, MAX_NAME), 14, top + 10, font_weight=600)
+    for level in range(1, lane.depth):
+        yield _row_name(f"scope {level}", top + level * SCOPE)
     for scope in lane.scopes:
         yield from _scope(scope, x, top + scope.level * SCOPE)
     y = top + lane.depth * SCOPE
     for one in lane.lines:
-        yield label(units.fit(one.title, MAX_NAME), LEFT - 8, y + 11, muted=True, text_anchor="end",
-                    font_size=11)
+        yield _row_name(one.title, y)
         yield from _bands(one, x, y)
         y += ROW
 
 
+def _row_name(name: str, y: float) -> str:
+    return label(units.fit(name, MAX_NAME), LEFT - 8, y + 11, muted=True, text_anchor="end", font_size=11)
+
+
 def _scope(scope: ScopeBand, x: Place, y: float) -> Iterator[str]:
     start, end = x(scope.start), x(scope.end)
-    name = f"scope {scope.level}" if scope.level else ""
+    name = f"scope {scope.level}" if scope.level else "transaction"
     ends = ", ".join(mark.what for mark in scope.ends) or "open"
-    yield element("rect", f"<title>{escape(name or 'transaction')}: {escape(ends)}</title>", x=start, y=y + 2,
+    yield element("rect", f"<title>{name}: {escape(ends)}</title>", x=start, y=y + 2,
                   width=max(2.0, end - start), height=9, rx=2, fill=NEUTRAL, fill_opacity=0.22)
-    signs = [x(mark.at) for mark in scope.ends[:-1]]
-    free = _free_of(signs, start, end, len(name) * CHARACTER)
-    if name and free is not None:
-        yield label(name, free + 4, y + 10, muted=True, font_size=10)
-    for mark, at in zip(scope.ends, signs, strict=False):
-        yield label(SIGNS[mark.what][0], at, y + 11, font_size=11, text_anchor="middle")
+    for mark in scope.ends[:-1]:
+        yield label(SIGNS[mark.what][0], x(mark.at), y + 11, font_size=11, text_anchor="middle")
     if scope.ends:
         yield label(SIGNS[scope.ends[-1].what], end + 4, y + 11, font_size=11)
-
-
-def _free_of(signs: Sequence[float], start: float, end: float, width: float) -> float | None:
-    """Where a word has room beside the signs of a scope; None where it has none.
-
-    >>> _free_of([], 0, 100, 40), _free_of([20], 0, 100, 40), _free_of([20, 60], 0, 100, 40)
-    (0, 26.0, None)
-    """
-    lefts = [start, *(at + SIGN / 2 for at in signs)]
-    rights = [*(at - SIGN / 2 for at in signs), end]
-    return next((left for left, right in zip(lefts, rights, strict=True) if right - left > width), None)
 
 
 def _bands(one: Line, x: Place, y: float) -> Iterator[str]:
