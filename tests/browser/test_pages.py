@@ -83,12 +83,17 @@ def test_without_the_stylesheet_the_text_shows(browser: Any) -> None:
     page.close()
 
 
-def test_advice_folds_from_the_keyboard(browser: Any) -> None:
+def test_checks_unfold_and_advice_folds_from_the_keyboard(browser: Any) -> None:
     page = page_of(browser, samples.append())
-    assert page.is_visible("details li")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    assert not page.is_visible("details li")
+
+    def open_ones() -> list[bool]:
+        return [bool(one.evaluate("one => one.open")) for one in page.query_selector_all("details")]
+
+    assert open_ones() == [False, True] and page.is_visible("details[open] li")
+    for states in ([True, True], [True, False]):
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        assert open_ones() == states
     page.close()
 
 

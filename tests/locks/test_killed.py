@@ -3,13 +3,15 @@
 The steps are the operations on files and the statements of the catalog's database. What must hold is the law
 of the trials (``tests/faults/trial``, ``tests/catalog/struck``): the tables open; they are what they were or
 what the transaction makes of them; no file that a version names is gone; the next commit is the next version;
-and a vacuum removes the rest. A usual run kills at every step of some, ``--faults=all`` of all.
+and a vacuum removes the rest. A usual run kills at some steps of some, chosen by a seed, ``--faults=all`` at
+every step of all.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,32 +73,34 @@ def _not_always(request: pytest.FixtureRequest) -> None:
         pytest.skip("killed at some steps by tests/faults and tests/catalog; at all of them by --faults=all")
 
 
-def kills(strikes: list[Strike], first: int) -> list[Strike]:
-    """Those of a commit; after a step is before the next one."""
+def kills(strikes: list[Strike], first: int, seed: str) -> list[Strike]:
+    """Those of a commit, or some of them chosen by a seed; after a step is before the next one."""
     found = [strike for strike in strikes if strike.fault == "kill" and strike.place >= first
              and (strike.moment != "after" or strike.place == strikes[-1].place)]
     assert len(found) > FEWEST_STEPS
-    return found
+    return found if seed == "all" else random.Random(int(seed)).sample(found, FEWEST_STEPS)
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_one_table(name: str, begins: list[int], tmp_path: Path) -> None:
+def test_one_table(name: str, begins: list[int], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     with Killer() as killer:
         trials = Trials(tmp_path, killer)
         strikes = trials.reference(name).strikes()
-        first = begins[0]
-        found = [each for strike in kills(strikes, first) for each in trials.complaints(name, strike)]
+        some = kills(strikes, begins[0], request.config.getoption("--faults"))
+        found = [each for strike in some for each in trials.complaints(name, strike)]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_two_tables_of_a_catalog(name: str, begins: list[int], tmp_path: Path) -> None:
+def test_two_tables_of_a_catalog(
+    name: str, begins: list[int], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     with Killer("tests.catalog.struck") as killer, set_options(durability="none"):
         trials = CatalogTrials(tmp_path, killer)
         trials.found(f"sqlite:///{tmp_path}/lake.db")
         strikes = trials.reference(name).strikes()
-        first = begins[0]
-        found = [each for strike in kills(strikes, first) for each in trials.complaints(name, strike)]
+        some = kills(strikes, begins[0], request.config.getoption("--faults"))
+        found = [each for strike in some for each in trials.complaints(name, strike)]
     assert not found, "\n".join(found)
 
 
