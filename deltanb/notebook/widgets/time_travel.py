@@ -47,7 +47,7 @@ class Panel:
                                      layout=wide)
         self.two = w.SelectionRangeSlider(options=options, index=(0, 0), description="versions",
                                           continuous_update=False, layout=w.Layout(width="34em"))
-        self.box = w.Text(placeholder="3, or 2026-11-20T10:00:00Z", description="go to",
+        self.box = w.Text(placeholder="3, or 2026-01-01T10:00:00Z", description="go to",
                           continuous_update=False, layout=w.Layout(width="24em"))
         self.strip = w.HTML(description=" ", layout=wide)
         self.message, self.about, self.picture = w.HTML(), w.HTML(), w.HTML()
