@@ -55,7 +55,7 @@ class DeltaTable(ReadableTable, Aliases):
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
     >>> table.append({"name": ["Scrooge"], "nephews": [1]})
-    <CommandResult WRITE, ✓ committed v1, in the process>
+    <CommandResult WRITE, ✓ committed v1, in this process>
     >>> table.to_arrow(columns=["name"], where="nephews > 1").to_pylist()
     [{'name': 'Donald'}]
     >>> table.as_of(0).to_arrow().num_rows

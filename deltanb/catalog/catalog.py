@@ -71,7 +71,7 @@ class Catalog(Displayable):
     >>> catalog.create_namespace("shop")
     >>> table = catalog.create_table("shop.ducks", {"name": ["Donald"]})
     >>> table.append({"name": ["Daisy"]})
-    <CommandResult WRITE, ✓ committed v1, in the process>
+    <CommandResult WRITE, ✓ committed v1, in this process>
     >>> catalog.list_tables("shop"), catalog.table("shop.ducks").to_arrow().num_rows
     (['shop.ducks'], 2)
     """

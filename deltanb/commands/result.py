@@ -28,8 +28,8 @@ class CommandResult(Displayable, int):
     milliseconds, rows).
 
     >>> print(CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedBytes": 4100}))
-    DELETE  ✓ committed v3  in the log alone
-    Metrics  2 of 2 are not 0
+    DELETE  ✓ committed v3  log only
+    Metrics  2 of 2 are above zero
     metric           value
     numDeletedRows   4
     numRemovedBytes  4.1 kB

@@ -50,7 +50,7 @@ def line(obj: Any) -> str:
 
     >>> from deltanb.commands.result import CommandResult
     >>> print(line(CommandResult("DELETE", 3, "log")))
-    <CommandResult DELETE, ✓ committed v3, in the log alone>
+    <CommandResult DELETE, ✓ committed v3, log only>
     """
     cls = type(obj).__name__
     head = text(obj).partition("\n")[0]

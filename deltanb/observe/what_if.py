@@ -247,7 +247,7 @@ def replay(
     >>> txn = table.start_transaction()
     >>> removed = [file.remove() for file in txn.filter_files("nephews = 0")]
     >>> table.append({"name": ["Scrooge"], "nephews": [1]})
-    <CommandResult WRITE, ✓ committed v1, in the process>
+    <CommandResult WRITE, ✓ committed v1, in this process>
     >>> txn.commit(removed, "DELETE")
     2
     >>> [conflict.rule for conflict in table.history().replay("Serializable").conflicts]
@@ -491,7 +491,7 @@ def explain_conflict(
     >>> explain_conflict(txn).ok
     True
     >>> table.append({"name": ["Scrooge"], "nephews": [1]})
-    <CommandResult WRITE, ✓ committed v1, in the process>
+    <CommandResult WRITE, ✓ committed v1, in this process>
     >>> explain_conflict(txn).conflict.rule, txn.status
     ('append', 'open')
     """

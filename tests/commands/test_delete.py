@@ -136,7 +136,7 @@ def test_no_matching_row_is_no_commit() -> None:
     before = files_of(table)
     done = table.delete("id = 99")
     assert (done.version, done.engine, done.metrics) == (None, "arrow", {})
-    assert str(done) == "DELETE  nothing committed  in the process\nno row matched"
+    assert str(done) == "DELETE  nothing committed  in this process\nno row matched"
     assert (table.version, files_of(table)) == (0, before)
 
 

@@ -186,7 +186,7 @@ def test_several_source_rows_for_one_are_refused(table: DeltaTable) -> None:
 def test_a_merge_that_changes_nothing_commits_nothing(table: DeltaTable) -> None:
     result = merge(table, {"id": [1, 7]}).when_matched_delete("t.v = 'none'").execute()
     assert (result.version, table.version) == (None, 1)
-    assert str(result) == "MERGE  nothing committed  in the process\nno row matched"
+    assert str(result) == "MERGE  nothing committed  in this process\nno row matched"
 
 
 @pytest.mark.parametrize("seed", range(24))

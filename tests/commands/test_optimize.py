@@ -90,7 +90,7 @@ def test_a_table_in_order_is_left_alone() -> None:
     table.optimize()
     result = table.optimize()
     assert (result.version, result.engine, table.version) == (None, "log", 4)
-    assert str(result) == "OPTIMIZE  nothing committed  in the log alone\nnothing to do"
+    assert str(result) == "OPTIMIZE  nothing committed  log only\nnothing to do"
     empty = create(MemoryStore(), pa.schema([("id", pa.int64())]))
     assert empty.optimize().version is None
 

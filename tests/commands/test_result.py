@@ -66,12 +66,12 @@ def test_every_command_answers_with_what_it_did(name: str) -> None:
 def test_a_write_says_its_metrics_and_who_did_it() -> None:
     done = ducks().append({"id": [3, 4], "name": ["Huey", "Louie"]})
     assert (done.engine, done.metrics["numOutputRows"], done.metrics["numFiles"]) == ("arrow", 2, 1)
-    assert str(done).startswith("WRITE  ✓ committed v2  in the process\nMetrics")
+    assert str(done).startswith("WRITE  ✓ committed v2  in this process\nMetrics")
     assert "no row came" in str(ducks().append({"id": [], "name": []}))
 
 
 def test_what_counts_nothing_shows_no_metrics() -> None:
-    assert str(ducks().set_properties({"mine": 1})) == "SET TBLPROPERTIES  ✓ committed v2  in the log alone"
+    assert str(ducks().set_properties({"mine": 1})) == "SET TBLPROPERTIES  ✓ committed v2  log only"
 
 
 def test_a_result_stands_for_its_version() -> None:

@@ -25,7 +25,7 @@ def test_result(update_golden: bool) -> None:
 
 @pytest.mark.parametrize(("name", "engine", "words"), [
     ("DELETE", "spark", "on Spark\nno row matched"),
-    ("OPTIMIZE", "log", "in the log alone\nnothing to do"),
+    ("OPTIMIZE", "log", "log only\nnothing to do"),
 ])
 def test_nothing_done_says_why(name: str, engine: str, words: str) -> None:
     done = CommandResult(name, None, engine)
@@ -36,7 +36,7 @@ def test_nothing_done_says_why(name: str, engine: str, words: str) -> None:
 def test_real_commands() -> None:
     table = dn.create(MemoryStore(), {"id": [1, 2, 3]})
     deleted = table.delete("id = 2")
-    assert str(deleted).startswith("DELETE  ✓ committed v1  in the process\nMetrics")
+    assert str(deleted).startswith("DELETE  ✓ committed v1  in this process\nMetrics")
     for done in (deleted, table.delete("id = 99"), table.update({"id": "id + 1"}), table.restore(0)):
         assert_consistent(done)
         assert "Time" not in bundle.text(done)

@@ -93,7 +93,7 @@ def test_repr_is_one_line_that_says_what_and_which() -> None:
         "<HistoryEntry Commit v0, 2026-03-02 09:14:22 UTC, operation not recorded>")
     assert repr(file("part-0131")) == "<AddFile + part-0131.parquet, day=2026-03-02, 120 rows, 4.1 kB>"
     assert repr(CommandResult("DELETE", 3, "log", {"numDeletedRows": 4})) == (
-        "<CommandResult DELETE, ✓ committed v3, in the log alone>")
+        "<CommandResult DELETE, ✓ committed v3, log only>")
     long = repr(CommandResult("DELETE" * 30, 3, "log"))
     assert len(long) == 88 and long.endswith("…>")
 

@@ -91,7 +91,7 @@ def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> Co
     >>> table = dn.create("ducks", {"name": ["Donald"]},
     ...     properties={"delta.feature.domainMetadata": "supported"})
     >>> table.drop_feature("domainMetadata")
-    <CommandResult DROP FEATURE, ✓ committed v1, in the log alone>
+    <CommandResult DROP FEATURE, ✓ committed v1, log only>
     >>> table.protocol.writer_features is None
     True
     """

@@ -11,7 +11,7 @@ from typing import Any
 from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok
 
-ENGINES = {"arrow": "in the process", "spark": "on Spark", "log": "in the log alone",
+ENGINES = {"arrow": "in this process", "spark": "on Spark", "log": "log only",
            "pyiceberg": "by PyIceberg"}
 TIME = "TimeMs"  # how a metric of milliseconds ends
 NOTHING = {
@@ -34,7 +34,7 @@ def view(result: Any) -> View:
     times = {name: value for name, value in result.metrics.items() if name.endswith(TIME)}
     counts = {name: value for name, value in result.metrics.items() if name not in times}
     some = {name: value for name, value in counts.items() if value}
-    summary = muted(f"{len(some)} of {len(counts)} are not 0" if some else "nothing was counted")
+    summary = muted(f"{len(some)} of {len(counts)} are above zero" if some else "nothing was counted")
     sections = [Section("Metrics", summary, _table(some), is_open=True, text_rows=True)] if counts else []
     if times:
         took = code(units.pairs((name, measure(name, ms)) for name, ms in times.items()))
