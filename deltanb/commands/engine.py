@@ -26,8 +26,6 @@ from deltanb.data.generated import checks_of
 from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
 from deltanb.formatting import did_you_mean
 from deltanb.safe_text import safe
-from deltanb.sql.row_expressions import ROW_FUNCTIONS
-from deltanb.sql.syntax import anonymous_functions
 
 if TYPE_CHECKING:
     from deltanb.engine import Engine
@@ -168,6 +166,8 @@ def refuse_unknown_functions(sql: str) -> None:
         InvalidPredicate: naming the function, with the closest names.
     """
     from deltanb.spark.session import running_session
+    from deltanb.sql.row_expressions import ROW_FUNCTIONS
+    from deltanb.sql.syntax import anonymous_functions
 
     try:
         names = anonymous_functions(sql)

@@ -17,7 +17,6 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
@@ -69,10 +68,9 @@ def source(data: Any) -> Source:
     if isinstance(data, pa.Table):
         table = data
         return Source(table.schema, lambda: iter(table.to_batches(BATCH_ROWS)), table.num_rows)
-    if isinstance(data, ds.Dataset):
-        data = data.scanner(batch_size=BATCH_ROWS)
-    if isinstance(data, ds.Scanner):
-        return Source(data.projected_schema, data.to_batches)
+    if _is_dataset(data):
+        scanner = data.scanner(batch_size=BATCH_ROWS) if hasattr(data, "scanner") else data
+        return Source(scanner.projected_schema, scanner.to_batches)
     if _is_batches(data):
         reader = data if isinstance(data, pa.RecordBatchReader) else _reader_of(data)
         return Source(reader.schema, lambda: iter(reader))
@@ -97,6 +95,15 @@ def _reader_of(data: Any) -> pa.RecordBatchReader:
         raise InvalidArgument(
             f"data of type {type(data).__module__}.{type(data).__qualname__} has no rows with columns, so it "
             f"cannot be written: {error}") from error
+
+
+def _is_dataset(data: Any) -> bool:
+    """Whether it is a dataset of pyarrow's or a scanner; asked of no other data: the module loads pandas."""
+    if not any(kind.__module__ == "pyarrow._dataset" for kind in type(data).__mro__):
+        return False
+    import pyarrow.dataset as ds
+
+    return isinstance(data, ds.Dataset | ds.Scanner)
 
 
 def _of_parts(parts: Iterator[Any]) -> Source:

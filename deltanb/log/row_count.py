@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from deltanb.log.skipping.prune import read_stats
 from deltanb.log.skipping.stats import NUM_RECORDS, parse_stats
+from deltanb.sql.coercion import arrow_scalar
 
 if TYPE_CHECKING:
     from deltanb.log.file_set import FileSet
@@ -61,6 +62,7 @@ def of_files(files: pa.Table, schema: StructType) -> RowCount:
 
 
 def _sum(stated: pa.ChunkedArray, vectors: pa.ChunkedArray) -> RowCount:
-    deleted = pc.fill_null(pc.struct_field(vectors, "cardinality").cast(pa.int64()), 0)
+    counts = pc.struct_field(vectors, "cardinality").cast(pa.int64())
+    deleted = pc.fill_null(counts, arrow_scalar(0, pa.int64()))  # a plain 0 would load pandas
     live = pc.subtract(pa.chunked_array(stated.chunks, pa.int64()).combine_chunks(), deleted.combine_chunks())
     return RowCount(pc.sum(live).as_py() or 0, live.null_count)

@@ -1,4 +1,4 @@
-"""DDL in Spark's SQL: types, columns and column paths as text.
+"""DDL in Spark's SQL: types and columns as text.
 
 What lives here: a small parser over sqlglot's Spark tokens for what stands between the brackets of CREATE
 TABLE and after ADD COLUMNS: ``name type [NOT NULL] [DEFAULT …] [COMMENT '…'] [FIRST | AFTER name]``.
@@ -11,8 +11,6 @@ What it does not know: tables, and whether a column may be added to one.
 'array<struct<a: integer, b: decimal(10,2)>>'
 >>> [column.field.name for column in parse_columns("id BIGINT NOT NULL, `a b` STRING COMMENT 'x' FIRST")]
 ['id', 'a b']
->>> parse_path("a.`b.c`.d")
-('a', 'b.c', 'd')
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import InvalidSchema
 from deltanb.safe_text import shown
+from deltanb.schema.paths import Position, parse_path, quoted, recorded_name
 from deltanb.schema.types import (
     MAX_PRECISION,
     NO_INTERVALS,
@@ -39,12 +38,10 @@ from deltanb.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
-    backticked,
 )
 
 __all__ = [
-    "ColumnDefinition", "Position", "parse_columns", "parse_path", "parse_position", "parse_schema",
-    "parse_type", "quoted", "recorded_name",
+    "ColumnDefinition", "parse_columns", "parse_position", "parse_schema", "parse_type",
 ]
 
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
@@ -56,17 +53,6 @@ _MAX_DIGITS = 4  # of a decimal's size that are read: one that has more is too l
 _DECIMALS = ("decimal", "dec", "numeric")
 _CLAUSES = ("comment", "generated", "first", "after")
 _OPENING, _CLOSING = (TokenType.L_PAREN, TokenType.CASE), (TokenType.R_PAREN, TokenType.END)
-_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a column goes among its siblings: first (``after`` is None), or after one of them."""
-
-    after: str | None = None
-
-    def __str__(self) -> str:
-        return "FIRST" if self.after is None else f"AFTER {quoted((self.after,))}"
 
 
 @dataclass(frozen=True)
@@ -133,38 +119,6 @@ def parse_schema(text: str) -> StructType:
     return StructType(column.field for column in columns)
 
 
-def parse_path(text: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of a column path: ``a.b``, with backticks around names that hold dots or blanks.
-
-    A sequence is taken as the names themselves.
-
-    Raises:
-        InvalidSchema: no path.
-    """
-    if not isinstance(text, str):
-        if not isinstance(text, Sequence) or not all(isinstance(name, str) for name in text):
-            raise InvalidSchema(f"{shown(text)} is not a path of a column: it takes text, or a list of names")
-        return tuple(text)
-    if _PLAIN.fullmatch(text):
-        return (text,)
-    parts: list[str] = []
-    rest = text
-    while True:
-        match = re.match(r"`((?:[^`]|``)+)`|([^`.]+)", rest)
-        if match is None:
-            break
-        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
-        rest = rest[match.end():]
-        if not rest:
-            return tuple(parts)
-        if not rest.startswith("."):
-            break
-        rest = rest[1:]
-    raise InvalidSchema(
-        f"{text!r} is not a column; write a.b for a field of a struct, and backticks around a name with "
-        "dots", column=text)
-
-
 def parse_position(text: str) -> Position:
     """``first`` or ``after <name>``.
 
@@ -182,24 +136,6 @@ def parse_position(text: str) -> Position:
         if len(path) == 1:
             return Position(path[0])
     raise InvalidSchema(f"position {text!r} is neither 'first' nor 'after <name of a column beside it>'")
-
-
-def quoted(path: Sequence[str]) -> str:
-    """A path as SQL writes it: names in backticks where they need them.
-
-    >>> quoted(["a", "b.c"])
-    'a.`b.c`'
-    """
-    return ".".join(name if _PLAIN.fullmatch(name) else backticked(name) for name in path)
-
-
-def recorded_name(path: Sequence[str]) -> str:
-    """A path as ``operationParameters`` name it: as Spark, with backticks around names with dots only.
-
-    >>> recorded_name(["a b", "c.d"])
-    'a b.`c.d`'
-    """
-    return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
 class _Parser:

@@ -1,8 +1,9 @@
 """Fields of a schema by path: found, changed, added, moved, taken out.
 
-What lives here: surgery on a :class:`~deltanb.schema.types.StructType`, which gives a new one. A path goes
-through structs by field name and through arrays and maps by ``element``, ``key`` and ``value``
-(PROTOCOL.md, "Field Path"); names are compared without case, the exact one first.
+What lives here: paths as text, both ways, and surgery on a :class:`~deltanb.schema.types.StructType`,
+which gives a new one. A path goes through structs by field name and through arrays and maps by
+``element``, ``key`` and ``value`` (PROTOCOL.md, "Field Path"); names are compared without case, the exact
+one first.
 What it does not know: which changes a table allows, and what follows from them.
 
 >>> schema = StructType([StructField("a", ArrayType(StructType([StructField("b", PrimitiveType("long"))])))])
@@ -14,15 +15,39 @@ What it does not know: which changes a table allows, and what follows from them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from deltanb.errors import InvalidSchema
 from deltanb.formatting import MAX_NAMES, did_you_mean
-from deltanb.schema.ddl import Position, quoted
-from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from deltanb.safe_text import shown
+from deltanb.schema.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    backticked,
+)
 
-__all__ = ["children", "field_at", "find", "inserted", "moved", "removed", "replaced", "type_at", "walk"]
+__all__ = [
+    "Position", "children", "field_at", "find", "inserted", "moved", "parse_path", "quoted", "recorded_name",
+    "removed", "replaced", "type_at", "walk",
+]
 
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a column goes among its siblings: first (``after`` is None), or after one of them."""
+
+    after: str | None = None
+
+    def __str__(self) -> str:
+        return "FIRST" if self.after is None else f"AFTER {quoted((self.after,))}"
 
 
 def find(schema: StructType, path: Sequence[str], table: str = "the table") -> tuple[str, ...]:
@@ -171,6 +196,61 @@ def moved(schema: StructType, path: Sequence[str], position: Position) -> Struct
         return StructType(_placed([f for f in struct.fields if f is not field], field, position))
 
     return _changed(schema, path[:-1], change)
+
+
+# --- as text --------------------------------------------------------------------------------------
+
+def parse_path(text: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of a column path: ``a.b``, with backticks around names that hold dots or blanks.
+
+    A sequence is taken as the names themselves.
+
+    >>> parse_path("a.`b.c`.d")
+    ('a', 'b.c', 'd')
+
+    Raises:
+        InvalidSchema: no path.
+    """
+    if not isinstance(text, str):
+        if not isinstance(text, Sequence) or not all(isinstance(name, str) for name in text):
+            raise InvalidSchema(f"{shown(text)} is not a path of a column: it takes text, or a list of names")
+        return tuple(text)
+    if _PLAIN.fullmatch(text):
+        return (text,)
+    parts: list[str] = []
+    rest = text
+    while True:
+        match = re.match(r"`((?:[^`]|``)+)`|([^`.]+)", rest)
+        if match is None:
+            break
+        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
+        rest = rest[match.end():]
+        if not rest:
+            return tuple(parts)
+        if not rest.startswith("."):
+            break
+        rest = rest[1:]
+    raise InvalidSchema(
+        f"{text!r} is not a column; write a.b for a field of a struct, and backticks around a name with "
+        "dots", column=text)
+
+
+def quoted(path: Sequence[str]) -> str:
+    """A path as SQL writes it: names in backticks where they need them.
+
+    >>> quoted(["a", "b.c"])
+    'a.`b.c`'
+    """
+    return ".".join(name if _PLAIN.fullmatch(name) else backticked(name) for name in path)
+
+
+def recorded_name(path: Sequence[str]) -> str:
+    """A path as ``operationParameters`` name it: as Spark, with backticks around names with dots only.
+
+    >>> recorded_name(["a b", "c.d"])
+    'a b.`c.d`'
+    """
+    return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
 def _placed(

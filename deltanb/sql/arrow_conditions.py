@@ -28,7 +28,7 @@ from sqlglot.tokens import TokenType
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.formatting import did_you_mean
 from deltanb.safe_text import with_cut
-from deltanb.schema.ddl import quoted
+from deltanb.schema.paths import quoted
 from deltanb.schema.types import StructType, backticked
 from deltanb.sql.literals import literal, text_literal
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot import exp
-
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.formatting import did_you_mean
 from deltanb.schema.types import DataType, StructType, arrow_type
 from deltanb.sql import expressions as ex
-from deltanb.sql.syntax import syntax
 
 
 def split_name(name: str) -> list[str]:
@@ -26,6 +23,8 @@ def split_name(name: str) -> list[str]:
     >>> split_name("a.`b.c`")
     ['a', 'b.c']
     """
+    from deltanb.sql.syntax import identifiers, syntax  # late: they load the SQL parser
+
     found = identifiers(syntax(name))
     if found is None:
         raise InvalidPredicate(f"{name!r} is not a name of a column; quote it with backticks",
@@ -70,15 +69,3 @@ def leaf_names(schema: StructType, prefix: str = "") -> list[str]:
         if isinstance(f.type, StructType):
             names += leaf_names(f.type, f"{prefix}{f.name}.")
     return names
-
-
-def identifiers(node: exp.Expression) -> list[exp.Identifier] | None:
-    """The parts of a name; None for anything else."""
-    if isinstance(node, exp.Column):
-        parts = list(node.parts)
-        return parts if all(isinstance(p, exp.Identifier) for p in parts) else None
-    if isinstance(node, exp.Dot):
-        left = identifiers(node.this)
-        if left is not None and isinstance(node.expression, exp.Identifier):
-            return [*left, node.expression]
-    return None

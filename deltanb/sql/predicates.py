@@ -29,8 +29,6 @@ from deltanb.sql import failures
 from deltanb.sql.coercion import convert, spark_name
 from deltanb.sql.conditions import Where, text_of
 from deltanb.sql.names import split_name as split_name
-from deltanb.sql.syntax import split, too_deep
-from deltanb.sql.syntax import syntax as syntax
 
 if TYPE_CHECKING:
     from deltanb.sql.values import Value
@@ -83,6 +81,8 @@ class Predicate:
         parts = ex.conjuncts(self.expression)
         if len(parts) == 1:
             return (self,)
+        from deltanb.sql.syntax import split
+
         texts = split(self.sql)
         if len(texts) != len(parts):
             return tuple(Predicate(self.sql, part) for part in parts)
@@ -157,6 +157,7 @@ def parse(sql: Where | Predicate, schema: StructType | pa.Schema) -> Predicate:
 @lru_cache(maxsize=256)
 def _parse(sql: str, schema: StructType) -> Predicate:
     from deltanb.sql.resolver import Resolver
+    from deltanb.sql.syntax import syntax, too_deep
 
     try:
         expression = Resolver(sql, schema).whole(syntax(sql), is_condition=True)
@@ -189,6 +190,7 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
 def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
     from deltanb.sql import values
     from deltanb.sql.resolver import Resolver
+    from deltanb.sql.syntax import syntax, too_deep
 
     try:
         found = Resolver(sql, schema).whole(syntax(sql), is_condition=False)
@@ -254,6 +256,8 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
     Raises:
         InvalidPredicate: as :func:`parse`.
     """
+    from deltanb.sql.syntax import split, syntax
+
     syntax(sql)
     found, left_out = [], []
     for text in split(sql):

@@ -25,8 +25,8 @@ from deltanb.sql import coercion as co
 from deltanb.sql import nested
 from deltanb.sql.expressions import MIRRORED, Call, Expression, Literal, boolean, joined, like, negate
 from deltanb.sql.functions import BOOL, DOUBLE, FUNCTION_NODES, INT, LONG, STRING, Reader, reads
-from deltanb.sql.names import identifiers, resolve_column
-from deltanb.sql.syntax import sql_of
+from deltanb.sql.names import resolve_column
+from deltanb.sql.syntax import identifiers, sql_of
 
 MAX_SIZE = 4  # digits of a type's size that are read: one that has more is too large anyhow
 NULL = Literal(None, pa.null())

@@ -238,6 +238,18 @@ def _text(tree: sqlglot.Expression) -> str:
     return tree.sql(dialect="spark")
 
 
+def identifiers(node: exp.Expression) -> list[exp.Identifier] | None:
+    """The parts of a name; None for anything else."""
+    if isinstance(node, exp.Column):
+        parts = list(node.parts)
+        return parts if all(isinstance(p, exp.Identifier) for p in parts) else None
+    if isinstance(node, exp.Dot):
+        left = identifiers(node.this)
+        if left is not None and isinstance(node.expression, exp.Identifier):
+            return [*left, node.expression]
+    return None
+
+
 def sql_of(node: exp.Expression) -> str:
     """The SQL of a node, for messages."""
     text = node.sql(dialect="spark")

@@ -7,6 +7,7 @@ What it does not know: what that metadata means for rows (``schema/columns.py``,
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from deltanb.actions import Metadata
 from deltanb.errors import InvalidPredicate, InvalidSchema, InvalidTable, UnsupportedPredicate
@@ -14,8 +15,9 @@ from deltanb.schema.columns import DEFAULT, GENERATION, KEYS, START, STEP, Ident
 from deltanb.schema.paths import walk
 from deltanb.schema.types import StructField, StructType, arrow_type
 from deltanb.sql.coercion import spark_name
-from deltanb.sql.predicates import parse_value
-from deltanb.sql.row_expressions import ROW_FUNCTIONS, Inspected, inspect
+
+if TYPE_CHECKING:
+    from deltanb.sql.row_expressions import Inspected
 
 
 def verify(metadata: Metadata, before: Metadata | None = None) -> None:
@@ -70,6 +72,8 @@ def _verify_identity(field: StructField, metadata: Metadata) -> None:
 
 def _verify_generated(field: StructField, schema: StructType) -> None:
     """An expression of one row, over columns that come with the data, of the column's own type."""
+    from deltanb.sql.row_expressions import ROW_FUNCTIONS
+
     sql = field.metadata[GENERATION]
     found = _inspected(field, sql, schema, ROW_FUNCTIONS)
     for name in sorted({path[0] for path in found.columns}):
@@ -86,6 +90,8 @@ def _verify_generated(field: StructField, schema: StructType) -> None:
 
 def _verify_default(field: StructField) -> None:
     """An expression over no column that can be stored in this one."""
+    from deltanb.sql.predicates import parse_value
+
     sql = field.metadata[DEFAULT]
     if not isinstance(sql, str) or sql.strip().lower() != "null":
         _inspected(field, sql, StructType(()), None)
@@ -100,6 +106,8 @@ def _verify_default(field: StructField) -> None:
 def _inspected(
     field: StructField, sql: object, schema: StructType, functions: frozenset[str] | None
 ) -> Inspected:
+    from deltanb.sql.row_expressions import inspect  # late: it loads the SQL parser
+
     try:
         return inspect(sql, schema, functions)
     except InvalidPredicate as error:

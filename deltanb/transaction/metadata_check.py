@@ -16,8 +16,7 @@ from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.schema import properties
 from deltanb.schema.columns import mentioned
-from deltanb.schema.ddl import parse_path
-from deltanb.schema.paths import find
+from deltanb.schema.paths import find, parse_path
 from deltanb.schema.types import (
     NO_INTERVALS,
     PHYSICAL_NAME,

@@ -11,14 +11,12 @@ from deltanb.schema.ddl import (
     CHAR_KEY,
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
-    Position,
     parse_columns,
-    parse_path,
     parse_position,
     parse_schema,
     parse_type,
-    quoted,
 )
+from deltanb.schema.paths import Position, parse_path, quoted
 from deltanb.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 
 

@@ -15,6 +15,7 @@ from deltanb.schema.types import from_arrow
 from deltanb.sql import failures, predicates
 from deltanb.sql.expressions import compile_expression
 from deltanb.sql.resolver import Resolver
+from deltanb.sql.syntax import syntax
 from deltanb.sql.values import project
 from deltanb.table import DeltaTable
 from tests.helpers import ids
@@ -70,7 +71,7 @@ VALUES: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("sql", "found"), VALUES)
 def test_values_are_those_of_spark(sql: str, found: Any) -> None:
-    expression = Resolver(sql, SCHEMA).whole(predicates.syntax(sql), is_condition=False)
+    expression = Resolver(sql, SCHEMA).whole(syntax(sql), is_condition=False)
     failing = failures.failure(expression)
     fails = failing is not None and any(values(ROWS, failing))
     assert fails == (found is FAILS)

@@ -21,8 +21,8 @@ from sqlglot.errors import SqlglotError
 from deltanb.actions import Action, Metadata, Protocol
 from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
-from deltanb.schema.ddl import GENERATION_EXPRESSION, quoted
-from deltanb.schema.paths import walk
+from deltanb.schema.ddl import GENERATION_EXPRESSION
+from deltanb.schema.paths import quoted, walk
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import StructType
 

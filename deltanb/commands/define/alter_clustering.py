@@ -18,8 +18,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.data.statistics import indexed_leaves
 from deltanb.errors import InvalidArgument
 from deltanb.schema.column_mapping import mode_of, physical_name
-from deltanb.schema.ddl import parse_path, quoted
-from deltanb.schema.paths import field_at, find, type_at
+from deltanb.schema.paths import field_at, find, parse_path, quoted, type_at
 from deltanb.schema.protocol import supports, upgraded
 from deltanb.schema.types import StructType
 from deltanb.transaction import active

@@ -30,13 +30,22 @@ from deltanb.schema.ddl import (
     ColumnDefinition,
     field_for_log,
     parse_columns,
-    parse_path,
     parse_position,
     parse_type,
+)
+from deltanb.schema.paths import (
+    field_at,
+    find,
+    inserted,
+    moved,
+    parse_path,
     quoted,
     recorded_name,
+    removed,
+    replaced,
+    type_at,
+    walk,
 )
-from deltanb.schema.paths import field_at, find, inserted, moved, removed, replaced, type_at, walk
 from deltanb.schema.protocol import supports
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType, arrow_type, from_arrow
 from deltanb.transaction import active

@@ -23,7 +23,7 @@ from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAl
 from deltanb.options import options
 from deltanb.schema import columns as column_values
 from deltanb.schema import properties as table_properties
-from deltanb.schema.ddl import parse_schema, quoted
+from deltanb.schema.paths import quoted
 from deltanb.schema.protocol import FEATURE_PREFIX, check_writable, without_protocol_properties
 from deltanb.schema.types import StructType, from_arrow
 from deltanb.store.base import LogStore
@@ -84,12 +84,11 @@ def schema_and_data(given: Any) -> tuple[StructType, Any]:
     if isinstance(given, StructType):
         return given, None
     if isinstance(given, str):
-        is_json = given.lstrip().startswith("{")
-        return StructType.from_json(given) if is_json else parse_schema(given), None
+        return StructType.from_json(given) if given.lstrip().startswith("{") else _of_ddl(given), None
     if isinstance(given, Mapping) and given.get("type") == "struct":
         return StructType.from_json(json.dumps(given)), None
     if isinstance(given, Mapping) and given and all(isinstance(kind, str) for kind in given.values()):
-        return parse_schema(", ".join(f"{quoted([str(n)])} {kind}" for n, kind in given.items())), None
+        return _of_ddl(", ".join(f"{quoted([str(n)])} {kind}" for n, kind in given.items())), None
     if isinstance(given, pa.Schema):
         return from_arrow(given), None
     if inputs.is_spark(given):
@@ -100,6 +99,12 @@ def schema_and_data(given: Any) -> tuple[StructType, Any]:
         return schema, given
     data = inputs.source(given)
     return from_arrow(data.schema), data
+
+
+def _of_ddl(columns: str) -> StructType:
+    from deltanb.schema.ddl import parse_schema  # late: it loads the SQL parser
+
+    return parse_schema(columns)
 
 
 def _metadata(

@@ -23,7 +23,7 @@ from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.formatting import did_you_mean
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
 from deltanb.schema.types import DataType, StructField, StructType, backticked
-from deltanb.sql import predicates
+from deltanb.sql.syntax import syntax
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
@@ -212,7 +212,7 @@ def settled(sql: str, now: int, *, is_condition: bool) -> str:
     texts = {"date": f"DATE '{moment:%Y-%m-%d}'",
              "timestamp": f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}.{now % 1000:03d}Z'",
              "timestamp_ntz": f"TIMESTAMP_NTZ '{moment:%Y-%m-%d %H:%M:%S}.{now % 1000:03d}'"}
-    predicates.syntax(sql)
+    syntax(sql)
     tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(sql)
     made, done = [], 0
     for i, token in enumerate(tokens):
@@ -246,7 +246,7 @@ def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
     >>> list(references("t.a = `b c` + 1"))
     [(['t', 'a'], 0), (['b c'], 6)]
     """
-    for node in predicates.syntax(sql).find_all(exp.Column):
+    for node in syntax(sql).find_all(exp.Column):
         parts = list(node.parts)
         yield [part.name for part in parts], parts[0].meta.get("start")
 

@@ -407,9 +407,9 @@ def _leaves(
 
 def plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
     """The path of the column that the SQL is, over :meth:`Names.schema`; None for anything else."""
-    from deltanb.sql.names import identifiers
+    from deltanb.sql.syntax import identifiers, syntax
 
-    parts = identifiers(predicates.syntax(sql))
+    parts = identifiers(syntax(sql))
     if parts is None:
         return None
     path, current = [], both

@@ -1,0 +1,70 @@
+"""What the first call of each kind loads in a fresh process: each library is waited for by people."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import deltanb
+
+ROOT = Path(__file__).resolve().parent.parent
+ARROW = {"pyarrow", "numpy", "typing_extensions"}
+LOG = ARROW | {"msgspec"}
+FILES = LOG | {"pyroaring", "pyarrow.parquet", "pyarrow.fs"}
+PANDAS = {"pandas", "pyarrow.pandas_compat", "pytz", "dateutil"}
+"""Arrow loads it for ``pa.array`` of a list and for all that needs ``pyarrow._dataset``, as Acero."""
+SQL = {"sqlglot", "mypy_extensions"}
+ACERO = PANDAS | {"pyarrow.acero", "pyarrow.dataset", "pyarrow.substrait", "pyarrow.fs"}
+
+MAY_LOAD = {
+    "deltanb.open(path)": LOG,
+    "repr(deltanb.open(path))": LOG | {"pyroaring"},
+    "repr(deltanb.open(path).history())": LOG | {"pyroaring"},
+    "deltanb.open(path).to_arrow()": FILES,
+    "deltanb.open(path).append(pa.table({'id': ids}))": LOG | {"pyarrow.parquet", "pyarrow.fs"},
+    "deltanb.create(other, pa.table({'id': ids}))": LOG | {"pyarrow.parquet", "pyarrow.fs"},
+    "deltanb.open(path).append({'id': [4]})": LOG | PANDAS | {"pyarrow.parquet", "pyarrow.fs"},
+    "deltanb.open(path).delete('id = 2')": FILES | SQL | ACERO,
+    "deltanb.open(path).update({'id': '5'}, where='id = 2')": FILES | SQL | ACERO,
+    "deltanb.open(path).merge(pa.table({'id': ids}), 'target.id = source.id')"
+    ".when_matched_delete().execute()": FILES | SQL | ACERO,
+}
+"""The first call of a process, and the libraries beyond Python's own that it may load."""
+
+PROGRAM = """
+import json, sys
+given = set(sys.modules)
+import pyarrow as pa
+import deltanb
+path, other = sys.argv[1:]
+ids = pa.repeat(pa.nulls(1, pa.int64())[0], 1)
+{call}
+found = set(sys.modules) - given
+ours = {{name for name in found if name.startswith("pyarrow.") and name.count(".") == 1}}
+tops = {{name.partition(".")[0] for name in found}} - sys.stdlib_module_names - {{"deltanb"}}
+print(json.dumps(sorted(tops | ours)))
+"""
+QUIET = {"pyarrow.compute", "pyarrow.ipc", "pyarrow.lib", "pyarrow.types", "pyarrow.util", "pyarrow.cffi"}
+"""Parts of pyarrow that any other loads, or that are no files of their own."""
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small table, in a folder of its own."""
+    path = tmp_path_factory.mktemp("first") / "table"
+    deltanb.create(path, {"id": [1, 2, 3]})
+    return path
+
+
+@pytest.mark.parametrize("call", MAY_LOAD)
+def test_a_first_call_loads_only_what_it_needs(call: str, table: Path, tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(call=call), str(table), str(tmp_path / "other")],
+        capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {name for name in json.loads(result.stdout.splitlines()[-1]) if name not in QUIET
+              and not name.startswith(("_", "cython_runtime", "pyarrow._", "pyarrow.vendored"))}
+    assert loaded - MAY_LOAD[call] == set()
