@@ -103,15 +103,8 @@ class MergeEngine(Protocol):
     def key_values(self) -> list[Any]:
         """For each key of the condition its values in the source, or their bounds; None if not known."""
 
-    def find(
-        self, files: FileScan, where: Sequence[Predicate], seen: Callable[[], None] = lambda: None
-    ) -> Found:
-        """Join the files' rows with the source.
-
-        Args:
-            where: conjuncts over the target that every row which can match satisfies.
-            seen: may be called after each file that is read.
-        """
+    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
+        """Join the files' rows with the source; ``seen`` may be called after each file that is read."""
 
     def write(
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,

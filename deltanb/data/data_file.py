@@ -61,6 +61,8 @@ class Scan:
     ``columns`` are the result's fields in its order; ``fields`` are those and the ones that only
     the predicate needs. ``tracked``, the last of them, are the columns of row ids and commit versions, where
     these are wanted and the table has them. ``table`` and ``version`` name the snapshot in errors.
+    ``groups`` says which row groups are read, where somebody knows more than the predicate does;
+    ``judged`` are the columns that it asks statistics of.
     """
 
     store: LogStore
@@ -72,6 +74,8 @@ class Scan:
     table: str = ""
     version: int | None = None
     tracked: Fields = ()
+    groups: row_groups.Judge | None = None
+    judged: tuple[StructField, ...] = ()
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -91,10 +95,10 @@ class Scan:
         return self.predicate.to_expression(self.read_schema, as_filter=True)
 
     @cached_property
-    def condition(self) -> row_groups.Condition | None:
-        """The predicate over the statistics of row groups."""
-        if self.predicate is None:
-            return None
+    def condition(self) -> row_groups.Judge | None:
+        """What the statistics of row groups are asked."""
+        if self.groups is not None or self.predicate is None:
+            return self.groups
         return row_groups.Condition(self.predicate, self.partition_columns)
 
 
@@ -317,7 +321,7 @@ def _stored_batches(
     if scan.condition is not None:
         with _naming(path):
             wanted = row_groups.matching(
-                parquet, list(parquet.schema_arrow), scan.fields, scan.condition,
+                parquet, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
                 mode=scan.mode, constants=columns.constants)
     start = 0
     for group in range(parquet.metadata.num_row_groups):

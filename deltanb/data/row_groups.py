@@ -12,7 +12,7 @@ or cannot be converted, is NULL and keeps the row group.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,13 +28,24 @@ if TYPE_CHECKING:
     from deltanb.sql.expressions import Expression
     from deltanb.sql.predicates import Predicate
 
-__all__ = ["MIN_ROWS", "Condition", "matching"]
+__all__ = ["MIN_ROWS", "Condition", "Judge", "matching"]
 
 MIN_ROWS = 10_000  # smaller files are decoded in the time that judging their statistics takes
 
 
+class Judge(Protocol):
+    """Who says which row groups may hold wanted rows: made once, used for many files."""
+
+    @property
+    def wanted(self) -> Sequence[Stat]:
+        """The statistics that it asks for."""
+
+    def holds(self, table: pa.Table) -> list[bool]:
+        """For each row of statistics whether the rows it describes may be wanted."""
+
+
 class Condition:
-    """A predicate over row groups: made once, used for many files."""
+    """A predicate over row groups."""
 
     def __init__(self, predicate: Predicate, partition_columns: frozenset[str]) -> None:
         from deltanb.log.skipping import prune as skipping
@@ -55,15 +66,15 @@ def matching(
     file: SafeFile,
     stored: Sequence[pa.Field],
     fields: Sequence[StructField],
-    condition: Condition,
+    condition: Judge,
     *,
     mode: str = "none",
     constants: Mapping[str, pa.Scalar] | None = None,
 ) -> Sequence[int]:
     """The row groups that may hold wanted rows, in order.
 
-    ``stored`` are the file's Arrow fields, ``fields`` the table's, ``mode`` its column mapping;
-    ``constants`` are the file's partition values by name.
+    ``stored`` are the file's Arrow fields, ``fields`` the table's, those of the statistics at least, ``mode``
+    its column mapping; ``constants`` are the file's partition values by name.
     """
     footer = file.metadata
     everything = range(footer.num_row_groups)

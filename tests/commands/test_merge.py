@@ -653,9 +653,9 @@ def test_a_table_without_files_and_a_source_without_rows() -> None:
 
 
 def test_windows_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltanb.commands.merge import in_process as merge_rows
+    from deltanb.commands.merge import search
 
-    monkeypatch.setattr(merge_rows, "WINDOW_ROWS", 3)
+    monkeypatch.setattr(search, "WINDOW_ROWS", 3)
     table = table_of({"id": list(range(20)), "n": [0] * 20}, 10)
     upsert(table, {"id": list(range(5, 25)), "n": [1] * 20}).execute()
     assert [row["n"] for row in sorted(rows(table), key=lambda row: row["id"])] == [0] * 5 + [1] * 20

@@ -1,26 +1,25 @@
-"""MERGE in the process: equality joins, and the rows they give, with Arrow.
+"""MERGE in the process: rows of two sides joined by equal keys, and the rows they give, with Arrow.
 
-What lives here: :class:`ArrowMerge`, which finds the target's rows that clauses change
+What lives here: :class:`ArrowMerge`, which holds the source, finds the target's rows that clauses change
 (:meth:`ArrowMerge.find`) and then writes the new ones (:meth:`ArrowMerge.write`); the contract is
 :class:`deltanb.engine.MergeEngine`.
-What it does not know: the transaction's commit, metrics, deletion vectors (``merge``); Spark.
+What it does not know: how rows are found (``search``); the transaction's commit, metrics, deletion vectors
+(``merge``); Spark.
 
-The source is held in memory. Of the target only the columns that decide are read to find rows,
-:data:`WINDOW_ROWS` at a time; what stays are the places of the rows that change. When rows are
-written, one batch of the target is in memory at a time.
+The source is held in memory. Of the target what stays are the places of the rows that change. When rows are
+written, a few batches of the target are in memory at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as t
-from pyroaring import BitMap64
 
 from deltanb import parallel
 from deltanb.actions import AddFile
@@ -29,12 +28,15 @@ from deltanb.commands.merge.clauses import (
     INSERT,
     MATCHED,
     NOT_MATCHED,
-    NOT_MATCHED_BY_SOURCE,
     UPDATE,
     Fields,
     Names,
     Resolved,
 )
+from deltanb.commands.merge.matching import SourceKeys, comparable
+from deltanb.commands.merge.reach import Reach
+from deltanb.commands.merge.search import Changed, Search
+from deltanb.commands.merge.sides import evaluated, inner, is_true, sided
 from deltanb.data import assignments as assigning
 from deltanb.data import inputs
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
@@ -44,34 +46,13 @@ from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.data.row_ids import renewed
 from deltanb.engine import Found
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
-from deltanb.sql import expressions as ex
-from deltanb.sql import predicates, values
+from deltanb.sql import predicates
 from deltanb.sql.predicates import Predicate
+from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
-    from deltanb.commands.merge.on import Key, On
-    from deltanb.transaction.reads import FileScan
+    from deltanb.commands.merge.on import On
     from deltanb.transaction.transaction import OptimisticTransaction
-
-WINDOW_ROWS = 4_000_000
-"""Rows of the target joined with the source at a time: the source is hashed once for each window, and a
-window of two long columns takes some 100 MB."""
-_NUMBER = "__row"  # of a row among those that are joined or evaluated
-
-
-@dataclass
-class Changed:
-    """The rows of a file that clauses change: positions in the file, ascending, and for each the
-    clause (its place among all) and the source's row (-1 where there is none)."""
-
-    file: AddFile
-    positions: Any
-    clauses: Any
-    source_rows: Any
-
-    def of(self, clauses: Sequence[int]) -> BitMap64:
-        """The positions of the rows that some clauses change."""
-        return BitMap64(self.positions[np.isin(self.clauses, clauses)].astype(np.uint64))
 
 
 class ArrowMerge:
@@ -116,132 +97,49 @@ class ArrowMerge:
         """Hold the source's rows, in the Arrow types of ``names.source``."""
         self.source = source.combine_chunks()
         self.matched = np.zeros(source.num_rows, bool)
-        rows = _sided(source=self.source, names=self.names)
+        rows = sided(self.names, source=self.source)
         able = np.ones(source.num_rows, bool)
         for part in self.on.source_only:
-            able &= _is_true(rows, part)
-        self.source_keys = [array for key in self.on.keys
-                            for array in _joined(key, _evaluated(rows, key.source))]
-        self.able = None if able.all() else pa.array(np.flatnonzero(able))
+            able &= is_true(rows, part)
+        self._able = None if able.all() else np.flatnonzero(able)
+        self._key_values = [evaluated(rows, key.source) for key in self.on.keys]
 
     def key_values(self) -> list[pa.Array]:
         """For each key of the condition the values of the source's rows that can match."""
-        rows = _sided(source=self.source, names=self.names)
-        found = [_evaluated(rows, key.source) for key in self.on.keys]
-        return found if self.able is None else [array.take(self.able) for array in found]
+        if self._able is None:
+            return self._key_values
+        return [array.take(pa.array(self._able)) for array in self._key_values]
 
-    def find(
-        self, files: FileScan, where: Sequence[Predicate], seen: Callable[[], None] = lambda: None
-    ) -> Found:
-        """Join the files' rows with the source, :data:`WINDOW_ROWS` at a time."""
+    @cached_property
+    def _reach(self) -> Reach:
+        return Reach(self.txn.snapshot, self.on.keys, self.key_values(), self.on.target_only)
+
+    def narrowed(self, files: FileScan) -> FileScan:
+        """Of the files those that some key of the source can meet."""
+        met = self._reach.of_files(files)
+        return files if met.all() else FileScan(files.table.filter(pa.array(met)))
+
+    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
+        """Look the files' keys up among those of the source."""
         found = Found()
-        needed = self._needed()
-        scan = plan(self.txn.snapshot, needed, self._filter(where))
-        for window in _windows(files):
-            small = sum(file.size for file in window) <= SMALL_SCAN_BYTES
-            tables = list(parallel.each(
-                lambda file: _keyed(scan, file, seen), window, 1 if small else None, name="merge"))
-            self._join(window, tables, found)
-        self._choose_inserts(found)
+        keys = SourceKeys([array for key, values in zip(self.on.keys, self._key_values, strict=True)
+                           for array in comparable(key, values)], self._able)
+        search = Search(self.txn, self.names, self.on, self.clauses, self.conditions, self.source, keys,
+                        self._reach)
+        for part in search.parts(files, seen):
+            for rows in part.matched:
+                self.matched[rows] = True
+            found.several |= part.several
+            for one in part.changed:
+                _count(found, one.clauses)
+                found.changed.append(one)
+        self._choose_inserts(search, found)
         return found
 
-    def _needed(self) -> list[str]:
-        """The columns of the target that decide."""
-        alias = self.names.target_alias
-        paths = [node.path for key in self.on.keys for node in ex.walk(key.target)
-                 if isinstance(node, ex.Column)]
-        paths += [path for part in self.on.target_only for path in
-                  ((alias, *path) for path in part.column_paths)]
-        for part in [*self.on.rest, *(c for c in self.conditions if c is not None)]:
-            paths += part.column_paths
-        return sorted({path[1] for path in paths if path[0] == alias})
-
-    def _filter(self, where: Sequence[Predicate]) -> Predicate | None:
-        if not where or any(clause.kind == NOT_MATCHED_BY_SOURCE for clause in self.clauses):
-            return None
-        if len(where) == 1:
-            return where[0]
-        return Predicate(" AND ".join(f"({part.sql})" for part in where),
-                         ex.boolean("and", *(part.expression for part in where)))
-
-    def _join(self, files: Sequence[AddFile], tables: Sequence[pa.Table], found: Found) -> None:
-        """Find what becomes of the rows of some files, the tables of which are given in the same order.
-
-        ``here`` and ``there`` are pairs of a row of the target and one of the source, as row numbers; they
-        stay sorted by ``here`` throughout, as they are only filtered.
-        """
-        rows = pa.concat_tables(tables).combine_chunks()
-        ends = np.cumsum([table.num_rows for table in tables])
-        sided = _sided(target=rows, names=self.names)
-        keys = [array for key in self.on.keys for array in _joined(key, _evaluated(sided, key.target))]
-        able = np.ones(rows.num_rows, bool)
-        for part in self.on.target_only:
-            able &= _is_true(rows, part)
-        here, there = _pairs(keys, self.source_keys, self.able)
-        keep = able[here]
-        here, there = here[keep], there[keep]
-        if self.on.rest and len(here):
-            pairs = self._paired(rows, here, there)
-            keep = np.logical_and.reduce([_is_true(pairs, part) for part in self.on.rest])
-            here, there = here[keep], there[keep]
-        # Before pairs are dropped: a source row that meets any target row is not inserted.
-        self.matched[there] = True
-        # As pairs are sorted by target row, a row's first pair is where the number changes. One pair per
-        # row is enough: several are refused later, unless matched rows are left alone or all deleted.
-        first: Any = np.ones(len(here), bool)
-        first[1:] = here[1:] != here[:-1]
-        found.several |= not first.all()
-        alone = np.ones(rows.num_rows, bool)
-        alone[here] = False
-        here, there = here[first], there[first]
-        chosen = self._chosen(MATCHED, lambda: self._paired(rows, here, there), len(here))
-        lonely = np.flatnonzero(alone)
-        left = self._chosen(
-            NOT_MATCHED_BY_SOURCE, lambda: _sided(target=rows.take(pa.array(lonely)), names=self.names),
-            len(lonely))
-        # From here on each target row is there at most once: `here` and `lonely` share none.
-        number = np.concatenate([here, lonely])
-        clauses = np.concatenate([chosen, left])
-        source_rows = np.concatenate([there, np.full(len(lonely), -1)])
-        keep = clauses >= 0
-        number, clauses, source_rows = number[keep], clauses[keep], source_rows[keep]
-        order = np.argsort(number, kind="stable")
-        number, clauses, source_rows = number[order], clauses[order], source_rows[order]
-        positions = rows.column(ROW_POSITION).to_numpy()[number]
-        _count(found, clauses)
-        # Row numbers run through the files in order, so each file's rows are one slice of the sorted ones.
-        start = 0
-        borders: Any = np.searchsorted(number, ends)
-        for file, end in zip(files, list(borders), strict=True):
-            if end > start:
-                here_ = slice(start, end)
-                found.changed.append(Changed(file, positions[here_], clauses[here_], source_rows[here_]))
-            start = end
-
-    def _paired(self, rows: pa.Table, here: Any, there: Any) -> pa.Table:
-        return _sided(rows.take(pa.array(here)), self.source.take(pa.array(there)), self.names)
-
-    def _chosen(self, kind: str, rows: Callable[[], pa.Table], count: int) -> Any:
-        """For each row the place of the first clause of the kind whose condition is TRUE, or -1."""
-        chosen: Any = np.full(count, -1, np.int16)
-        places = [place for place, clause in enumerate(self.clauses) if clause.kind == kind]
-        if not count or not places:
-            return chosen
-        table = rows() if any(self.conditions[place] is not None for place in places) else None
-        for place in places:
-            condition = self.conditions[place]
-            open_ = chosen < 0
-            if condition is not None:
-                assert table is not None
-                open_ &= _is_true(table, condition)
-            chosen[open_] = place
-        return chosen
-
-    def _choose_inserts(self, found: Found) -> None:
+    def _choose_inserts(self, search: Search, found: Found) -> None:
         missing = np.flatnonzero(~self.matched)
-        chosen = self._chosen(
-            NOT_MATCHED, lambda: _sided(source=self.source.take(pa.array(missing)), names=self.names),
-            len(missing))
+        chosen = search.chosen(
+            NOT_MATCHED, lambda: sided(self.names, source=self.source.take(pa.array(missing))), len(missing))
         _count(found, chosen[chosen >= 0])
         self.inserted = np.full(self.source.num_rows, -1, np.int16)
         self.inserted[missing] = chosen
@@ -252,7 +150,7 @@ class ArrowMerge:
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
     ) -> list[AddFile]:
-        """One batch of the target is in memory at a time."""
+        """A few batches of the target are in memory at a time."""
         return PROCESS.write(self.txn, self._rows(changed, groups, inserts, without))
 
     def _rows(
@@ -268,8 +166,7 @@ class ArrowMerge:
 
         def batches() -> Iterator[pa.RecordBatch]:
             if UPDATE in groups or "copy" in groups:
-                for one in changed:
-                    yield from self._of_file(scan, one, groups)
+                yield from _streamed(lambda one: self._of_file(scan, one, groups), changed)
             if INSERT in groups:
                 for batch in self._inserts(inserts):
                     new = [pa.nulls(batch.num_rows, field.type) for field in tracked]
@@ -280,7 +177,7 @@ class ArrowMerge:
 
     def _of_file(
         self, scan: Scan, one: Changed, groups: Sequence[str]
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, None]:
         names = self.txn.snapshot.schema.names
         widen = Enforcer(pa.schema([scan.schema.field(name) for name in names]), self.schema)
         only = None
@@ -294,8 +191,11 @@ class ArrowMerge:
             places = np.minimum(np.searchsorted(one.positions, positions), len(one.positions) - 1)
             hit = one.positions[places] == positions
             if "copy" in groups and not hit.all():
-                others = pa.array(~hit)
-                yield _beside(widen.apply(old.filter(others)), ids.filter(others))
+                if hit.any():
+                    others = pa.array(~hit)
+                    yield _beside(widen.apply(old.filter(others)), ids.filter(others))
+                else:
+                    yield _beside(widen.apply(old), ids)
             for place in np.unique(one.clauses[places[hit]]) if UPDATE in groups else ():
                 outcome = self.outcomes[place]
                 if outcome is None:
@@ -304,9 +204,9 @@ class ArrowMerge:
                 before = old.take(pa.array(mine))
                 there = one.source_rows[places[mine]]
                 other = None if self.clauses[place].kind != MATCHED else self.source.take(pa.array(there))
-                sided = _sided(pa.Table.from_batches([before]), other, self.names)
+                both = sided(self.names, pa.Table.from_batches([before]), other)
                 kept = renewed(ids.take(pa.array(mine)), scan.tracked)
-                yield _beside(outcome.apply(sided, widen.apply(before)), kept)
+                yield _beside(outcome.apply(both, widen.apply(before)), kept)
 
     def _inserts(self, places: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         for place in np.unique(self.inserted):
@@ -316,7 +216,16 @@ class ArrowMerge:
             numbers = np.flatnonzero(self.inserted == place)
             for start in range(0, len(numbers), BATCH_ROWS):
                 taken = self.source.take(pa.array(numbers[start:start + BATCH_ROWS]))
-                yield outcome.apply(_sided(source=taken, names=self.names), None)
+                yield outcome.apply(sided(self.names, source=taken), None)
+
+
+def _streamed(
+    rows: Callable[[Changed], Generator[pa.RecordBatch, None, None]], changed: Sequence[Changed]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the files in their order, decoded while those before them are written."""
+    if sum(one.file.size for one in changed) > SMALL_SCAN_BYTES and parallel.threads(2) > 1:
+        return parallel.streamed(rows, changed, 1, "merge")
+    return (batch for one in changed for batch in rows(one))
 
 
 def _beside(rows: pa.RecordBatch, ids: pa.RecordBatch) -> pa.RecordBatch:
@@ -367,7 +276,7 @@ class _Taken:
 
     def evaluate(self, rows: pa.Table) -> pa.Array:
         """The column's values in the wanted type."""
-        array = _inner(rows, self.path)
+        array = inner(rows, self.path)
         batch = pa.RecordBatch.from_arrays([array], names=[self.enforcer.table.names[0]])
         return self.enforcer.apply(batch).column(0)
 
@@ -438,46 +347,14 @@ def _new(leaf: Any, rows: pa.Table, before: pa.Array, path: str) -> pa.Array:
         made = leaf.evaluate(rows, path)
         return made if made.type.equals(before.type) else made.cast(before.type)
     children = []
-    for place, inner in enumerate(before.type):
+    for place, field in enumerate(before.type):
         child = pc.struct_field(before, [place])
-        if inner.name in leaf.fields:
-            child = _new(leaf.fields[inner.name], rows, child, f"{path}.{inner.name}")
+        if field.name in leaf.fields:
+            child = _new(leaf.fields[field.name], rows, child, f"{path}.{field.name}")
         children.append(child)
     nothing = None if leaf.source is None else pc.and_(
-        before.is_null(), _inner(rows, leaf.source).is_null())
+        before.is_null(), inner(rows, leaf.source).is_null())
     return pa.StructArray.from_arrays(children, fields=list(before.type), mask=nothing)
-
-
-# --- rows of two sides ------------------------------------------------------------------------------
-
-def _sided(
-    target: pa.Table | None = None, source: pa.Table | None = None, names: Names | None = None
-) -> pa.Table:
-    """One struct column for each side, under its alias, as :meth:`Names.schema` describes it."""
-    assert names is not None
-    count = next(side.num_rows for side in (target, source) if side is not None)
-    columns = {_NUMBER: pa.array(np.arange(count))}
-    for alias, side in ((names.target_alias, target), (names.source_alias, source)):
-        if side is None:
-            continue
-        side = side.combine_chunks()
-        columns[alias] = pa.StructArray.from_arrays(
-            [_one(column) for column in side.columns], names=side.schema.names) \
-            if side.num_columns else pa.array([{}] * count, pa.struct([]))
-    return pa.table(columns)
-
-
-def _one(column: Any) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
-    return column
-
-
-def _inner(rows: pa.Table, path: Sequence[str]) -> pa.Array:
-    array = _one(rows.column(path[0]))
-    for name in path[1:]:
-        array = pc.struct_field(array, [name])
-    return array
 
 
 def _runnable(sql: str, schema: StructType) -> Predicate:
@@ -486,83 +363,6 @@ def _runnable(sql: str, schema: StructType) -> Predicate:
     return found
 
 
-def _is_true(rows: pa.Table, condition: Predicate) -> Any:
-    """For each row whether the condition is TRUE, as a numpy mask."""
-    found = values.project(rows, {"x": condition.to_expression(rows.schema)})
-    return _one(pc.fill_null(found.column("x"), False)).to_numpy(zero_copy_only=False)
-
-
-def _evaluated(rows: pa.Table, expression: ex.Expression) -> pa.Array:
-    if isinstance(expression, ex.Column):
-        return _inner(rows, expression.path)
-    return _one(values.project(rows, {"x": ex.compile_expression(expression)}).column("x"))
-
-
-def _joined(key: Key, array: pa.Array) -> list[pa.Array]:
-    """What a key is joined by: of a null-safe one whether it is NULL, and some value in its place."""
-    array = _normal(array)
-    if not key.null_safe:
-        return [array]
-    kind = array.type
-    empty: Any = b"" if t.is_binary(kind) else "" if t.is_string(kind) else False if t.is_boolean(kind) else 0
-    return [array.is_null(), array.fill_null(pa.scalar(empty, kind)) if array.null_count else array]
-
-
-def _normal(array: pa.Array) -> pa.Array:
-    """Keys of which two are equal in Spark's SQL exactly if they are the same bytes."""
-    if t.is_floating(array.type):
-        array = array.cast(pa.float64())
-        array = pc.if_else(pc.is_nan(array), float("nan"), pc.add(array, 0.0))
-        return pa.Array.from_buffers(pa.int64(), len(array), array.buffers(), offset=array.offset)
-    if t.is_decimal256(array.type):
-        return array.cast(pa.string())
-    return array
-
-
-def _pairs(
-    here: Sequence[pa.Array], there: Sequence[pa.Array], able: pa.Array | None
-) -> tuple[Any, Any]:
-    """(row of the one side, row of the other) of all pairs with equal keys, none NULL; by the first."""
-    names = [f"k{i}" for i in range(len(here))]
-    left = pa.table([*here, pa.array(np.arange(len(here[0])))], names=[*names, "here"])
-    right = pa.table([*there, pa.array(np.arange(len(there[0])))], names=[*names, "there"])
-    if able is not None:
-        right = right.take(able)
-    if not left.num_rows or not right.num_rows:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    if right.num_rows > left.num_rows:  # the second one is hashed
-        joined = right.join(left, names, join_type="inner")
-    else:
-        joined = left.join(right, names, join_type="inner")
-    one, other = joined.column("here").to_numpy(), joined.column("there").to_numpy()
-    order = np.lexsort((other, one))
-    return one[order], other[order]
-
-
 def _count(found: Found, clauses: Any) -> None:
     for place, rows in zip(*np.unique(clauses, return_counts=True), strict=True):
         found.counts[int(place)] = found.counts.get(int(place), 0) + int(rows)
-
-
-# --- files ------------------------------------------------------------------------------------------
-
-def _windows(files: FileScan) -> Iterator[list[AddFile]]:
-    """The files in groups of about :data:`WINDOW_ROWS` rows; one without a count is a group."""
-    window: list[AddFile] = []
-    rows = 0
-    for file in files:
-        count = WINDOW_ROWS if file.num_records is None else file.num_records
-        if window and rows + count > WINDOW_ROWS:
-            yield window
-            window, rows = [], 0
-        window.append(file)
-        rows += count
-    if window:
-        yield window
-
-
-def _keyed(scan: Scan, file: AddFile, seen: Callable[[], None]) -> pa.Table:
-    batches = list(read_data_file(scan, file, positions=True))
-    seen()
-    schema = scan.schema.append(pa.field(ROW_POSITION, pa.int64()))
-    return pa.Table.from_batches(batches, schema)

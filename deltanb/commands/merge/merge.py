@@ -323,9 +323,9 @@ class _Merge:
         from deltanb.progress import progress
 
         txn = self.txn
-        work, engine, files, where = self._begun()
+        work, engine, files = self._begun()
         with progress("MERGE: looking for rows", len(files)) as seen:
-            found = work.find(files, where, seen)
+            found = work.find(files, seen)
         self.watch.lap("scanTimeMs")
         if found.several and not self.is_insert_only and not self._deletes_alone():
             raise MultipleSourceRowsMatched(
@@ -355,9 +355,8 @@ class _Merge:
 
     # -- who, and which files ------------------------------------------------------------------------
 
-    def _begun(self) -> tuple[MergeEngine, str, FileScan, list[Predicate]]:
-        """The engine with the source at hand, its name, the files to look into, and what their rows that
-        can match satisfy."""
+    def _begun(self) -> tuple[MergeEngine, str, FileScan]:
+        """The engine with the source at hand, its name, and the files to look into."""
         nothing = FileScan(files_table([]))
         wanted = self.engine
         reason = None
@@ -376,9 +375,11 @@ class _Merge:
         files = nothing if where is None else self.txn.filter_files(*where)
         if self.builder.narrow is not None and not self.needs_all_rows:
             files = self.builder.narrow(self.txn.snapshot, files)
+        if engine == "arrow" and not self.needs_all_rows:
+            files = self.here.narrowed(files)
         if engine == "arrow" and choose_engine(self.txn, wanted, files, reason) == "spark":
             engine, work = "spark", self._work("spark")
-        return work, engine, files, where or []
+        return work, engine, files
 
     def _sql(self) -> Iterator[str | None]:
         """The condition, and what the clauses say."""

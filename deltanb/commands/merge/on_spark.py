@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
     from deltanb.commands.merge.merge import Source
     from deltanb.commands.merge.on import On
-    from deltanb.sql.predicates import Predicate
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -141,9 +140,7 @@ class SparkMerge:
         bounds = values.agg(F.min("x").alias("low"), F.max("x").alias("high")).toArrow()
         return tuple(bounds.column(side).cast(key.target.type)[0].as_py() for side in ("low", "high"))
 
-    def find(
-        self, files: FileScan, where: Sequence[Predicate], seen: Callable[[], None] = lambda: None
-    ) -> Found:
+    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
         """Join the files' rows with the source."""
         kinds = {clause.kind for clause in self.clauses}
         found = Found(inserts_are_counted=NOT_MATCHED not in kinds)

@@ -1,0 +1,105 @@
+"""Which rows of a target and of a source have equal keys.
+
+What lives here: :class:`SourceKeys`, which holds the source's keys and finds for rows of the target those of
+the source with the same ones; :func:`comparable`, values that are equal as Spark's SQL has it.
+What it does not know: conditions beside equality, files, clauses.
+
+Nothing of the target is hashed: each column of its keys is looked up among the values that the source has,
+and only the rows that are found go on to the next column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
+from deltanb.commands.merge.on import Key
+
+
+class SourceKeys:
+    """The keys of a source's rows, by which rows with equal ones are found.
+
+    Args:
+        columns: the key, in the order and types of those given to :meth:`pairs`.
+        able: numbers of the rows that can match, ascending; None: all.
+
+    >>> keys = SourceKeys([pa.array([7, 8, None, 7])])
+    >>> [rows.tolist() for rows in keys.pairs([pa.array([9, 7, None, 8])])]
+    [[1, 1, 3], [0, 3, 1]]
+    """
+
+    def __init__(self, columns: Sequence[pa.Array], able: Any = None) -> None:
+        rows: Any = np.arange(len(columns[0])) if able is None else able
+        codes: Any = np.zeros(len(rows), np.int64)
+        self._steps: list[tuple[pa.Array, Any]] = []
+        for column in columns:
+            values = column.take(pa.array(rows)) if len(rows) < len(column) else column
+            distinct = pc.unique(values).drop_null()
+            codes, rows = _found(values, distinct, codes, rows)
+            known = None
+            if self._steps:  # of the pairs of codes there are fewer than the two numbers allow
+                known, codes = np.unique(codes, return_inverse=True)
+            self._steps.append((distinct, known))
+        counts = np.bincount(codes, minlength=1)
+        self._rows = rows[np.argsort(codes, kind="stable")]
+        self._counts = counts
+        self._starts = np.cumsum(counts) - counts
+        self._are_unique = bool(counts.max() <= 1)
+
+    def __len__(self) -> int:
+        """How many rows can match."""
+        return len(self._rows)
+
+    def pairs(self, columns: Sequence[pa.Array]) -> tuple[Any, Any]:
+        """(row of the target, row of the source) of all pairs with equal keys, none NULL; in that order."""
+        here: Any = np.arange(len(columns[0]))
+        codes: Any = np.zeros(len(here), np.int64)
+        if not len(self):
+            return here[:0], here[:0]
+        for column, (distinct, known) in zip(columns, self._steps, strict=True):
+            values = column.take(pa.array(here)) if len(here) < len(column) else column
+            codes, here = _found(values, distinct, codes, here)
+            if known is not None and len(codes):
+                places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+                hit = known[places] == codes
+                codes, here = places[hit], here[hit]
+        if self._are_unique:
+            return here, self._rows[self._starts[codes]]
+        counts = self._counts[codes]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(here, counts), self._rows[np.repeat(self._starts[codes], counts) + within]
+
+
+def _found(values: pa.Array, distinct: pa.Array, codes: Any, rows: Any) -> tuple[Any, Any]:
+    """The codes and numbers of the rows whose values are among the distinct ones, with these counted in."""
+    places = pc.index_in(values, value_set=distinct)
+    if places.null_count:
+        found = places.is_valid().to_numpy(zero_copy_only=False)
+        places, codes, rows = places.drop_null(), codes[found], rows[found]
+    return codes * len(distinct) + places.to_numpy(), rows
+
+
+def comparable(key: Key, array: pa.Array) -> list[pa.Array]:
+    """What a key is compared by: of a null-safe one whether it is NULL, and some value in its place."""
+    array = _normal(array)
+    if not key.null_safe:
+        return [array]
+    kind = array.type
+    empty: Any = b"" if t.is_binary(kind) else "" if t.is_string(kind) else False if t.is_boolean(kind) else 0
+    return [array.is_null(), array.fill_null(pa.scalar(empty, kind)) if array.null_count else array]
+
+
+def _normal(array: pa.Array) -> pa.Array:
+    """Keys of which two are equal in Spark's SQL exactly if they are the same bytes."""
+    if t.is_floating(array.type):
+        array = array.cast(pa.float64())
+        array = pc.if_else(pc.is_nan(array), float("nan"), pc.add(array, 0.0))
+        return pa.Array.from_buffers(pa.int64(), len(array), array.buffers(), offset=array.offset)
+    if t.is_decimal256(array.type):
+        return array.cast(pa.string())
+    return array

@@ -1,0 +1,198 @@
+"""Which files, and which of their row groups, can hold a row whose key the source has.
+
+What lives here: :class:`Reach`, which holds the source's keys against minima and maxima. A range of the
+target is met only where a key lies within it: with the keys 1 and 9 the range 3 to 5 is not.
+What it does not know: rows of the target; the bounds that the whole source has (``on``), by which files were
+chosen and conflicts are judged before.
+
+A statistic that is missing says nothing, and what it describes is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
+from deltanb.commands.merge.on import Key
+from deltanb.data.row_groups import Condition
+from deltanb.log.skipping.partitions import typed_partition_values
+from deltanb.log.skipping.stats import Stat, has_bounds, parse_stats
+from deltanb.schema.types import StructType
+from deltanb.sql.predicates import Predicate
+from deltanb.transaction.reads import FileScan
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+
+MAX_RANGES = 100_000
+"""Values of one key, as Python objects, that ranges are held against: of more, several together are one."""
+MAX_SORTED_OBJECTS = 1_000_000
+"""Texts and decimals beyond it are not sorted, which would take longer than what it spares: their minimum and
+maximum stand for all."""
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The values of one key in the source, as ascending ranges that do not overlap."""
+
+    key: Key
+    first: Any
+    last: Any
+    has_null: bool
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The target's column."""
+        assert self.key.path is not None
+        return self.key.path
+
+    def meets(self, low: pa.Array, high: pa.Array, may_be_null: Any) -> Any:
+        """For each pair of bounds in the column's type whether a value lies within; True where one is NULL.
+
+        ``may_be_null``: whether what the bounds describe has NULLs, too, which meet those of ``<=>``.
+        """
+        met = (may_be_null & self.has_null) | low.is_null().to_numpy(zero_copy_only=False) \
+            | high.is_null().to_numpy(zero_copy_only=False)
+        asked = np.flatnonzero(~met)
+        if not len(asked) or not len(self.first):
+            return met
+        ends = [_ordered(side.take(pa.array(asked)).cast(self.key.target.type)) for side in (low, high)]
+        places: Any = np.searchsorted(self.last, ends[0])  # of the first range that does not end below
+        inside = places < len(self.first)
+        met[asked[inside]] = self.first[places[inside]] <= ends[1][inside]
+        return met
+
+
+class Reach:
+    """What of a table rows of the source can match.
+
+    Args:
+        values: for each key the values of the source's rows that can match; NULLs may be among them.
+        target_only: conjuncts of the condition over the target, by which row groups are judged, too.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, keys: Sequence[Key], values: Sequence[pa.Array],
+        target_only: Sequence[Predicate] = (),
+    ) -> None:
+        self._snapshot = snapshot
+        self._partitioned = frozenset(snapshot.schema.field(name).name for name in snapshot.partition_columns)
+        known = [_known(key, array) for key, array in zip(keys, values, strict=True)]
+        self._known = [one for one in known if one is not None]
+        self._stored = [one for one in self._known if one.path[0] not in self._partitioned]
+        data_only = [part for part in target_only
+                     if not self._partitioned.intersection(path[0] for path in part.column_paths)]
+        self._further = [Condition(part, frozenset()) for part in data_only]
+        wanted = [stat for one in self._stored for stat in _stats(one)]
+        wanted += [stat for condition in self._further for stat in condition.wanted]
+        self.wanted: list[Stat] = list(dict.fromkeys(wanted))
+
+    def holds(self, table: pa.Table) -> list[bool]:
+        """For each row of statistics whether the rows it describes may match.
+
+        As of :class:`deltanb.data.row_groups.Condition`.
+        """
+        met = self._met(self._stored, table)
+        for condition in self._further:
+            met &= np.array(condition.holds(table), bool)
+        found: list[bool] = met.tolist()
+        return found
+
+    def of_files(self, files: FileScan) -> Any:
+        """For each file whether a row of it may match, as a numpy mask."""
+        schema: StructType = self._snapshot.schema
+        met: Any = np.ones(len(files), bool)
+        if not len(files) or not self._known:
+            return met
+        partitions = [one for one in self._known if one not in self._stored]
+        if partitions:
+            names = list(dict.fromkeys(one.path[0] for one in partitions))
+            table = typed_partition_values(files.table, schema, names)
+            for one in partitions:
+                texts = _array(table[one.path[0]])
+                is_null = texts.is_null().to_numpy(zero_copy_only=False)
+                met &= np.where(is_null, one.has_null, one.meets(texts, texts, np.zeros(len(files), bool)))
+        if self._stored:
+            wanted = list(dict.fromkeys(stat for one in self._stored for stat in _stats(one)))
+            met &= self._met(self._stored, parse_stats(files.table["stats"], schema, wanted=wanted))
+        return met
+
+    def _met(self, known: Sequence[_Values], table: pa.Table) -> Any:
+        met: Any = np.ones(table.num_rows, bool)
+        for one in known:
+            low, high = (_array(table[Stat(kind, one.path).name]) for kind in ("min", "max"))
+            may_be_null: Any = np.zeros(table.num_rows, bool)
+            if one.has_null:
+                counts = _array(table[Stat("null_count", one.path).name])
+                may_be_null = pc.fill_null(pc.not_equal(counts, 0), True).to_numpy(zero_copy_only=False)
+            met &= one.meets(low, high, may_be_null)
+        return met
+
+
+def _stats(one: _Values) -> list[Stat]:
+    found = [Stat("min", one.path), Stat("max", one.path)]
+    return [*found, Stat("null_count", one.path)] if one.has_null else found
+
+
+def _known(key: Key, values: pa.Array) -> _Values | None:
+    """The values as ranges; None where bounds of the target's column say nothing of them."""
+    if key.path is None or not has_bounds(key.column_type) or not has_bounds(key.target.type):
+        return None
+    distinct = pc.unique(values)
+    has_null = key.null_safe and distinct.null_count > 0
+    distinct = distinct.drop_null()
+    if t.is_floating(distinct.type) and pc.any(pc.is_nan(distinct)).as_py():
+        return None  # NaN is above every maximum
+    is_plain = not (_is_object(distinct.type))
+    if not is_plain and len(distinct) > MAX_SORTED_OBJECTS:
+        ends = pc.min_max(distinct)
+        first, last = (_ordered(pa.array([ends[side].as_py()], distinct.type)) for side in ("min", "max"))
+        return _Values(key, first, last, has_null)
+    if is_plain:
+        first = last = np.sort(_ordered(distinct))
+    else:
+        distinct = distinct.take(pc.array_sort_indices(distinct))
+        run = -(-len(distinct) // MAX_RANGES) or 1
+        starts = np.arange(0, len(distinct), run)
+        first, last = (_ordered(distinct.take(pa.array(places)))
+                       for places in (starts, np.minimum(starts + run, len(distinct)) - 1))
+    return _Values(key, first, last, has_null)
+
+
+def _is_object(kind: pa.DataType) -> bool:
+    return bool(t.is_decimal(kind) or not (t.is_primitive(kind) or t.is_boolean(kind)))
+
+
+def _ordered(array: pa.Array) -> Any:
+    """Values, none NULL, as numpy compares them in the order of Spark's SQL: texts by their bytes."""
+    kind = array.type
+    if t.is_decimal(kind):
+        return _objects(array)
+    if t.is_string(kind) or t.is_large_string(kind):
+        return _objects(array.cast(pa.binary()))
+    if _is_object(kind):
+        return _objects(array)
+    if t.is_timestamp(kind):
+        return array.cast(pa.int64()).to_numpy()
+    if t.is_date(kind):
+        return array.cast(pa.int32()).to_numpy()
+    plain = array.to_numpy(zero_copy_only=False)
+    return plain + 0.0 if t.is_floating(kind) else plain  # -0.0 is 0.0
+
+
+def _objects(array: pa.Array) -> Any:
+    found: Any = np.empty(len(array), object)
+    found[:] = array.to_pylist()
+    return found
+
+
+def _array(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+

@@ -1,0 +1,288 @@
+"""Finding the rows of a merge's target that clauses change, in the process.
+
+What lives here: :class:`Search`, which goes through the files: keys first, then of the rows with a match what
+else decides, then the clause of each row.
+What it does not know: how the new rows are made and written (``in_process``), the commit.
+
+Of a file only the columns of the keys are decoded, of those row groups that can hold a key of the source;
+what the condition and the clauses name beside them is decoded where keys have matched. Clauses for rows
+that match none of the source need all rows; even then keys are not decoded in files that none can meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from deltanb import parallel
+from deltanb.actions import AddFile
+from deltanb.commands.merge.clauses import MATCHED, NOT_MATCHED_BY_SOURCE, Names, Resolved
+from deltanb.commands.merge.matching import SourceKeys, comparable
+from deltanb.commands.merge.reach import Reach
+from deltanb.commands.merge.sides import evaluated, is_true, sided
+from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
+from deltanb.data.read import SMALL_SCAN_BYTES
+from deltanb.sql import expressions as ex
+
+if TYPE_CHECKING:
+    from deltanb.commands.merge.on import On
+    from deltanb.sql.predicates import Predicate
+    from deltanb.transaction.reads import FileScan
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+WINDOW_ROWS = 1 << 18
+"""Rows of the target whose keys are looked up at a time, where the source has fewer: its keys are hashed once
+for each window."""
+MAX_WINDOW_ROWS = 4_000_000
+"""The same for sources of any size: a window of two long columns takes some 100 MB."""
+_FILE = "__file"  # the number of a row's file within its window
+
+
+@dataclass
+class Changed:
+    """The rows of a file that clauses change: positions in the file, ascending, and for each the
+    clause (its place among all) and the source's row (-1 where there is none)."""
+
+    file: AddFile
+    positions: Any
+    clauses: Any
+    source_rows: Any
+
+    def of(self, clauses: Sequence[int]) -> BitMap64:
+        """The positions of the rows that some clauses change."""
+        return BitMap64(self.positions[np.isin(self.clauses, clauses)].astype(np.uint64))
+
+
+@dataclass
+class Part:
+    """What was found in some files: ``matched`` are rows of the source, perhaps several times."""
+
+    changed: list[Changed] = field(default_factory=list)
+    matched: list[Any] = field(default_factory=list)
+    several: bool = False
+
+
+class Search:
+    """The look for the rows that change, of one merge.
+
+    Args:
+        conditions: of the clauses, over :meth:`Names.schema`.
+        source: its rows.
+        keys: those of its rows that can match.
+        reach: of these keys.
+    """
+
+    def __init__(
+        self, txn: OptimisticTransaction, names: Names, on: On, clauses: Sequence[Resolved],
+        conditions: Sequence[Predicate | None], source: pa.Table, keys: SourceKeys, reach: Reach,
+    ) -> None:
+        self.names, self.on, self.clauses, self.conditions = names, on, clauses, conditions
+        self.source, self.keys, self.reach = source, keys, reach
+        self.by_source = any(clause.kind == NOT_MATCHED_BY_SOURCE for clause in clauses)
+        self._snapshot = txn.snapshot
+        own = plan(txn.snapshot, sorted(self._key_columns | (self._others if self.by_source else set())))
+        self._scan = own if self.by_source else replace(
+            own, groups=reach, judged=txn.snapshot.schema.fields)
+
+    def parts(self, files: FileScan, seen: Callable[[], None]) -> Iterator[Part]:
+        """What is found, in the order of the files; last those that no key of the source can meet.
+
+        Where every row counts, all files are given; else those that some key can meet.
+        """
+        small = sum(files.table["size"].to_pylist()) <= SMALL_SCAN_BYTES
+        beyond = None
+        if self.by_source:
+            met = self.reach.of_files(files)
+            files, beyond = _at(files, met), _at(files, ~met)
+        works = [(True, window) for window in self._windows(files)]
+        works += [(False, window) for window in self._windows(beyond)] if beyond is not None else []
+        yield from parallel.each(
+            lambda work: self._search(*work, seen), works, 1 if small else None, name="merge")
+
+    # -- which columns -------------------------------------------------------------------------------
+
+    @cached_property
+    def _key_columns(self) -> set[str]:
+        return {node.path[1] for key in self.on.keys for node in ex.walk(key.target)
+                if isinstance(node, ex.Column) and node.path[0] == self.names.target_alias}
+
+    @cached_property
+    def _others(self) -> set[str]:
+        """The columns of the target that decide beside the keys."""
+        decisive = [*self.on.rest, *(one for one in self.conditions if one is not None)]
+        found = {path[1] for part in decisive for path in part.column_paths
+                 if path[0] == self.names.target_alias}
+        found |= {path[0] for part in self.on.target_only for path in part.column_paths}
+        return found - self._key_columns
+
+    @cached_property
+    def _late(self) -> Scan | None:
+        """What is read of the rows whose keys have matched."""
+        return plan(self._snapshot, sorted(self._others)) if self._others and not self.by_source else None
+
+    @cached_property
+    def _lonely(self) -> Scan:
+        """What is read of files without a match."""
+        conditions = [condition for clause, condition in zip(self.clauses, self.conditions, strict=True)
+                      if clause.kind == NOT_MATCHED_BY_SOURCE and condition is not None]
+        return plan(self._snapshot, sorted({path[1] for one in conditions for path in one.column_paths}))
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    @property
+    def _window_rows(self) -> int:
+        return min(max(WINDOW_ROWS, len(self.keys)), MAX_WINDOW_ROWS)
+
+    def _windows(self, files: FileScan) -> Iterator[list[AddFile]]:
+        """The files in groups of about as many rows; one without a count is a group."""
+        window: list[AddFile] = []
+        rows, most = 0, self._window_rows
+        for file in files:
+            count = most if file.num_records is None else file.num_records
+            if window and rows + count > most:
+                yield window
+                window, rows = [], 0
+            window.append(file)
+            rows += count
+        if window:
+            yield window
+
+    def _search(self, can_match: bool, files: Sequence[AddFile], seen: Callable[[], None]) -> Part:
+        part, changes = Part(), []
+        for rows in self._read(self._scan if can_match else self._lonely, files, seen):
+            changes.append(self._judged(files, rows, part, can_match))
+        numbers, positions, clauses, source_rows = (
+            np.concatenate(column) for column in zip(*changes, strict=True)) if changes else [np.zeros(0)] * 4
+        borders: Any = np.searchsorted(numbers, np.arange(len(files) + 1))
+        for place, file in enumerate(files):
+            here = slice(borders[place], borders[place + 1])
+            if here.stop > here.start:
+                part.changed.append(Changed(file, positions[here], clauses[here], source_rows[here]))
+        return part
+
+    def _read(
+        self, scan: Scan, files: Sequence[AddFile], seen: Callable[[], None]
+    ) -> Iterator[pa.Table]:
+        """The rows of the files in pieces of about a window, with their positions and files' numbers."""
+        schema = pa.schema([*scan.schema, pa.field(ROW_POSITION, pa.int64()), pa.field(_FILE, pa.int64())])
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for place, file in enumerate(files):
+            for batch in read_data_file(scan, file, positions=True):
+                number = pa.array(np.full(batch.num_rows, place))
+                waiting.append(pa.RecordBatch.from_arrays([*batch.columns, number], schema=schema))
+                rows += batch.num_rows
+                if rows >= self._window_rows:
+                    yield pa.Table.from_batches(waiting, schema)
+                    waiting, rows = [], 0
+            seen()
+        if rows:
+            yield pa.Table.from_batches(waiting, schema)
+
+    # -- rows ----------------------------------------------------------------------------------------
+
+    def _judged(
+        self, files: Sequence[AddFile], rows: pa.Table, part: Part, can_match: bool
+    ) -> tuple[Any, Any, Any, Any]:
+        """Of the rows that change the file's number, the position, the clause and the source's row.
+
+        ``here`` and ``there`` are pairs of a row of the target and one of the source, as row numbers; they
+        stay sorted by ``here`` throughout, as they are only filtered.
+        """
+        rows = rows.combine_chunks()
+        here, there = self._pairs(rows) if can_match else [np.zeros(0, np.int64)] * 2
+        if not self.by_source:
+            rows, here = self._narrowed(files, rows, here)
+        here, there = self._filtered(rows, here, there)
+        # Before pairs are dropped: a source row that meets any target row is not inserted.
+        part.matched.append(np.unique(there))
+        # As pairs are sorted by target row, a row's first pair is where the number changes. One pair per
+        # row is enough: several are refused later, unless matched rows are left alone or all deleted.
+        first: Any = np.ones(len(here), bool)
+        first[1:] = here[1:] != here[:-1]
+        part.several |= not first.all()
+        here, there = here[first], there[first]
+        clauses = self.chosen(MATCHED, lambda: self._paired(rows, here, there), len(here))
+        if self.by_source:
+            here, there, clauses = self._with_lonely(rows, here, there, clauses)
+        keep = clauses >= 0
+        here, there, clauses = here[keep], there[keep], clauses[keep]
+        return (rows.column(_FILE).to_numpy()[here], rows.column(ROW_POSITION).to_numpy()[here], clauses,
+                there)
+
+    def _pairs(self, rows: pa.Table) -> tuple[Any, Any]:
+        both = sided(self.names, target=rows)
+        return self.keys.pairs(
+            [array for key in self.on.keys for array in comparable(key, evaluated(both, key.target))])
+
+    def _narrowed(
+        self, files: Sequence[AddFile], rows: pa.Table, here: Any
+    ) -> tuple[pa.Table, Any]:
+        """The rows with a match alone, with what decides beside the keys; and the pairs' new numbers."""
+        kept: Any = np.unique(here)
+        if len(kept) < rows.num_rows:
+            rows, here = rows.take(pa.array(kept)), np.searchsorted(kept, here)
+        if self._late is None or not len(kept):
+            return rows, here
+        numbers, positions = rows.column(_FILE).to_numpy(), rows.column(ROW_POSITION).to_numpy()
+        batches = [batch for place in np.unique(numbers) for batch in read_data_file(
+            self._late, files[place], only=BitMap64(positions[numbers == place].astype(np.uint64)))]
+        more = pa.Table.from_batches(batches, self._late.schema)
+        for name in more.schema.names:
+            rows = rows.append_column(more.schema.field(name), more.column(name))
+        return rows.combine_chunks(), here
+
+    def _filtered(self, rows: pa.Table, here: Any, there: Any) -> tuple[Any, Any]:
+        """The pairs for which the whole condition is TRUE."""
+        able: Any = np.ones(rows.num_rows, bool)
+        for conjunct in self.on.target_only if len(here) else ():
+            able &= is_true(rows, conjunct)
+        keep = able[here]
+        here, there = here[keep], there[keep]
+        if self.on.rest and len(here):
+            pairs = self._paired(rows, here, there)
+            keep = np.logical_and.reduce([is_true(pairs, conjunct) for conjunct in self.on.rest])
+            here, there = here[keep], there[keep]
+        return here, there
+
+    def _with_lonely(self, rows: pa.Table, here: Any, there: Any, clauses: Any) -> tuple[Any, Any, Any]:
+        """The rows without a match beside the others, in their order."""
+        alone: Any = np.ones(rows.num_rows, bool)
+        alone[here] = False
+        lonely = np.flatnonzero(alone)
+        left = self.chosen(
+            NOT_MATCHED_BY_SOURCE, lambda: sided(self.names, target=rows.take(pa.array(lonely))), len(lonely))
+        # Each row is there at most once: `here` and `lonely` share none.
+        here, clauses = np.concatenate([here, lonely]), np.concatenate([clauses, left])
+        there = np.concatenate([there, np.full(len(lonely), -1)])
+        order = np.argsort(here, kind="stable")
+        return here[order], there[order], clauses[order]
+
+    def _paired(self, rows: pa.Table, here: Any, there: Any) -> pa.Table:
+        return sided(self.names, rows.take(pa.array(here)), self.source.take(pa.array(there)))
+
+    def chosen(self, kind: str, rows: Callable[[], pa.Table], count: int) -> Any:
+        """For each row the place of the first clause of the kind whose condition is TRUE, or -1."""
+        chosen: Any = np.full(count, -1, np.int16)
+        places = [place for place, clause in enumerate(self.clauses) if clause.kind == kind]
+        if not count or not places:
+            return chosen
+        table = rows() if any(self.conditions[place] is not None for place in places) else None
+        for place in places:
+            condition = self.conditions[place]
+            open_ = chosen < 0
+            if condition is not None:
+                assert table is not None
+                open_ &= is_true(table, condition)
+            chosen[open_] = place
+        return chosen
+
+
+def _at(files: FileScan, mask: Any) -> FileScan:
+    return files if mask.all() else type(files)(files.table.filter(pa.array(mask)))
