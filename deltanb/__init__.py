@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deltanb import examples as examples
     from deltanb import locks as locks
     from deltanb import testing as testing
+    from deltanb.background import flush as flush
     from deltanb.catalog.catalog import Catalog as Catalog
     from deltanb.catalog.remote.catalog import connect as connect
     from deltanb.entry import convert as convert
@@ -61,6 +62,7 @@ _NAMES = {
     "convert": "deltanb.entry",
     "create": "deltanb.entry",
     "explain_conflict": "deltanb.observe.what_if",
+    "flush": "deltanb.background",
     "last_commit_version_in_session": "deltanb.transaction.journal",
     "open": "deltanb.entry",
     "race": "deltanb.observe.race",

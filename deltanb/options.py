@@ -71,6 +71,10 @@ class Options:
     """Seconds to wait before retry n (from 1) of a commit; ``None`` tries again at once."""
     commit_lock: bool | None = None
     """Take the table's in-process lock for a commit; ``None`` asks the store."""
+    checkpoints: Literal["background", "inline"] = "background"
+    """``background`` writes the checkpoints that are due behind a commit in a thread, after the commit has
+    returned, and cleans the log up there; :func:`deltanb.flush` waits for it. ``inline`` writes them before
+    the commit returns, as lessons do, and as tables of a catalog always do."""
     target_file_size: int = TARGET_FILE_SIZE
     """Bytes a data file should reach before the next one is begun."""
     metrics: bool = True
@@ -104,7 +108,8 @@ class Options:
 
     def __post_init__(self) -> None:
         choices = {"durability": ("sync", "none"), "display": ("auto", "text"),
-                   "colors": ("auto", "plain"), "commit_lock": (None, True, False)}
+                   "checkpoints": ("background", "inline"), "colors": ("auto", "plain"),
+                   "commit_lock": (None, True, False)}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InvalidArgument(
@@ -358,7 +363,8 @@ def teaching(seed: int = 1, user_name: str | None = None) -> Lesson:
     """Hold clock, stopwatch and ids still, so that a notebook gives the same output at every run.
 
     The clock starts at 2026-01-01 09:00:00 UTC and moves one second at every reading; ``wait`` of what is
-    returned moves it further. Spark sessions begun by :func:`deltanb.spark` are quiet anyway.
+    returned moves it further. Commits write their checkpoints before they return. Spark sessions begun by
+    :func:`deltanb.spark` are quiet anyway.
 
     >>> with teaching(seed=1):
     ...     options.clock()
@@ -366,7 +372,8 @@ def teaching(seed: int = 1, user_name: str | None = None) -> Lesson:
     """
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise InvalidArgument(f"seed={seed!r} must be an integer")
-    changes: dict[str, Any] = {"clock": StepClock(), "new_id": SeededIds(seed), "timer": lambda: 0}
+    changes: dict[str, Any] = {
+        "clock": StepClock(), "new_id": SeededIds(seed), "timer": lambda: 0, "checkpoints": "inline"}
     if user_name is not None:
         changes["user_name"] = user_name
     changed = set_options(**changes)

@@ -37,6 +37,27 @@ class _Workers(ThreadPoolExecutor):
         return super().submit(copy_context().run, fn, *args, **kwargs)
 
 
+class _Patient(_Workers):
+    """One that still works, in the caller's thread, where the interpreter ends and no pool takes work.
+
+    That is when the rest of the work in the background is done (:mod:`deltanb.background`).
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As that of all pools."""
+        try:
+            return super().submit(fn, *args, **kwargs)
+        except RuntimeError as error:
+            if "interpreter shutdown" not in str(error):
+                raise
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
 def each(
     work: Callable[[_A], _B], items: Iterable[_A], limit: int | None = None, name: str = "work"
 ) -> Iterator[_B]:
@@ -59,7 +80,7 @@ def each(
     if wanted < 2:
         yield from map(work, known)  # type: ignore[arg-type]
         return
-    with _Workers(wanted, f"deltanb-{name}") as pool:
+    with _Patient(wanted, f"deltanb-{name}") as pool:
         yield from pool.map(work, known)  # type: ignore[arg-type]
 
 

@@ -69,6 +69,23 @@ def progress(
         line.end()
 
 
+@contextmanager
+def unseen() -> Iterator[None]:
+    """Show nothing of the work in the block: nobody waits for it.
+
+    >>> with unseen(), progress("looking for rows") as line:
+    ...     line.is_watched
+    False
+    """
+    line = Line("work that nobody waits for")
+    token = _current.set(line)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        line.end()
+
+
 class Line:
     """The line: what is counted, and whether it is drawn yet. The watching thread and the work may call at a
     time.

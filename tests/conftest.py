@@ -70,8 +70,13 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(autouse=True)
 def _settings_put_back() -> Iterator[None]:
-    """A test that changes the clock, the ids or any other setting changes them for itself only."""
+    """A test that changes the clock, the ids or any other setting changes them for itself only.
+
+    Checkpoints are written in line, so that what a commit does is the same at every run; tests of those in
+    the background say so.
+    """
     before = dict(vars(options._process))
+    vars(options._process)["checkpoints"] = "inline"
     yield
     vars(options._process).update(before)
     options._own.set({})

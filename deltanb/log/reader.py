@@ -257,6 +257,29 @@ class LogReader:
         self.must_be_published(snapshot.version, "checkpointed")
         return write_checkpoint(self.store, snapshot)
 
+    def checkpoint_behind(self, snapshot: Snapshot, version: int) -> Any:
+        """Write the checkpoint of a version some time after its commit; ``snapshot`` was the table then.
+
+        Meanwhile the table may have been removed, or another one begun in its place: that is looked for
+        before each file is written, and where it is so none is.
+
+        Raises:
+            TableNotFound: it is so.
+        """
+        from deltanb.log.checkpoint.write import write_checkpoint
+
+        seen = snapshot.commit_identity
+
+        def must_be_there() -> None:
+            if seen is None or self.commits.identity(snapshot.version) != seen:
+                raise TableNotFound(
+                    f"{self.path} no longer has the table that version {snapshot.version} was committed to: "
+                    "it was removed or replaced since", path=self.path)
+
+        must_be_there()
+        found = snapshot if snapshot.version == version else self.snapshot_at(version)
+        return write_checkpoint(self.store, found, must_be_there)
+
     def must_be_published(self, version: int, what: str) -> None:
         """Refuse what may not stand for commits that are no files of the folder yet
         (PROTOCOL.md, "Catalog-managed tables").

@@ -284,6 +284,12 @@ class Snapshot(Displayable):
         return self._compared(self._read(lambda files: files.num_files))
 
     @property
+    def about_num_files(self) -> int:
+        """Files, and perhaps some that the newest commits removed: no column of a checkpoint is read."""
+        known, _ = self._state.files.known
+        return self._read(lambda files: files.candidates().num_files) if known is None else known
+
+    @property
     def size_in_bytes(self) -> int:
         """Sum of their sizes."""
         return self._compared(self._read(lambda files: files.size_in_bytes))

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from deltanb import background
 from deltanb.actions import AddFile, RemoveFile
-from deltanb.errors import InvalidArgument, InvalidTable, UnsupportedProtocol
+from deltanb.errors import InvalidArgument, InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log import checksum
+from deltanb.log.checkpoint import interval as intervals
+from deltanb.options import options
 from deltanb.safe_text import get_logger, without_credentials
 from deltanb.schema import properties
 from deltanb.store.paths import Inside, place_of
@@ -97,6 +100,7 @@ class ChecksumHook(_Builtin):
 class CheckpointHook(_Builtin):
     """Writes a checkpoint every ``delta.checkpointInterval`` versions, then cleans the log up.
 
+    Where the table does not set that, the interval follows its size (:mod:`deltanb.log.checkpoint.interval`).
     Not of a commit that is not published: a later one's checkpoint stands for it, too.
     """
 
@@ -104,12 +108,9 @@ class CheckpointHook(_Builtin):
 
     def run(self, committed: Committed, snapshot: Snapshot) -> None:
         """Write it when the version asks for it."""
-        log = snapshot.log
-        if not needs_checkpoint(committed.version, snapshot) or not _is_published(committed, snapshot):
-            return
-        log.checkpoint(committed.version)
-        if properties.get(snapshot.metadata.configuration, "delta.enableExpiredLogCleanup"):
-            log.clean_up()
+        if needs_checkpoint(committed.version, snapshot) and _is_published(committed, snapshot):
+            clean = properties.get(snapshot.metadata.configuration, "delta.enableExpiredLogCleanup")
+            _write_checkpoint(self, committed.version, snapshot, clean)
 
 
 class LargeCommitHook(_Builtin):
@@ -120,7 +121,33 @@ class LargeCommitHook(_Builtin):
     def run(self, committed: Committed, snapshot: Snapshot) -> None:
         """Write it."""
         if not needs_checkpoint(committed.version, snapshot) and _is_published(committed, snapshot):
-            snapshot.log.checkpoint(committed.version)
+            _write_checkpoint(self, committed.version, snapshot, False)
+
+
+def _write_checkpoint(hook: PostCommitHook, version: int, snapshot: Snapshot, clean: bool) -> None:
+    """Write a checkpoint, and clean the log up after it where that is wanted: now, or in the background.
+
+    A table of a catalog gets its own before the commit returns: what is asked of the catalog has its end with
+    the block in which the catalog is open.
+    """
+    log = snapshot.log
+    if options.checkpoints == "inline" or log.commits.is_managed:
+        log.checkpoint(version)
+        if clean:
+            log.clean_up()
+        return
+
+    def work() -> None:
+        try:
+            log.checkpoint_behind(snapshot, version)
+            if clean:
+                log.clean_up()
+        except TableNotFound as error:
+            logger.info("No checkpoint for commit %d: %s", version, error)
+        except Exception as error:
+            _failed(hook, error, version)
+
+    background.soon(log, f"The checkpoint of version {version} of {log.path}", work, rank=version)
 
 
 def _is_published(committed: Committed, snapshot: Snapshot) -> bool:
@@ -128,9 +155,15 @@ def _is_published(committed: Committed, snapshot: Snapshot) -> bool:
 
 
 def needs_checkpoint(version: int, snapshot: Snapshot) -> bool:
-    """Whether a version is one to checkpoint: above 0, a multiple of the interval."""
-    interval = int(properties.get(snapshot.metadata.configuration, "delta.checkpointInterval"))
-    return version > 0 and version % interval == 0
+    """Whether a version is one to checkpoint: above 0, a multiple of the interval.
+
+    The files are counted only where a table of some size would have one, and then no column of an older
+    checkpoint is read: what the newest commits removed is counted, too.
+    """
+    configuration = snapshot.metadata.configuration
+    if version <= 0 or not (intervals.is_set(configuration) or version % intervals.LEAST == 0):
+        return False
+    return version % intervals.interval(configuration, snapshot.about_num_files, version) == 0
 
 
 class SymlinkManifestHook(_Builtin):
@@ -237,6 +270,9 @@ def run_hooks(hooks: Sequence[PostCommitHook], committed: Committed, snapshot: S
         try:
             hook.run(committed, snapshot)
         except Exception as error:
-            logger.exception("Error when executing post-commit hook %s for commit %d",
-                             hook.name, committed.version)
-            hook.handle_error(error, committed.version)
+            _failed(hook, error, committed.version)
+
+
+def _failed(hook: PostCommitHook, error: Exception, version: int) -> None:
+    logger.exception("Error when executing post-commit hook %s for commit %d", hook.name, version)
+    hook.handle_error(error, version)

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from deltanb.options import set_options
 from tests.faults.disk import Strike
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +59,7 @@ def serve() -> None:
     """Answer requests until there are none."""
     run_struck = importlib.import_module(sys.argv[1]).run_struck
     load_everything()
+    set_options(checkpoints="inline")  # a command's operations are those of its own thread
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -10,7 +10,7 @@ whole or not at all, sidecars before the file that links them, the hint last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from deltanb.actions import (
 from deltanb.errors import InvalidArgument
 from deltanb.log import parquet_options
 from deltanb.log.checkpoint.hint import LastCheckpoint, write_last_checkpoint
+from deltanb.log.checkpoint.interval import interval
 from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, sidecar_path, v2_name
 from deltanb.log.checkpoint.stats import (
     partition_type,
@@ -136,20 +137,24 @@ _ADD_FIELDS = {
 }
 
 
-def write_checkpoint(store: LogStore, snapshot: Snapshot) -> LastCheckpoint:
+def write_checkpoint(
+    store: LogStore, snapshot: Snapshot, before_each: Callable[[], object] = lambda: None
+) -> LastCheckpoint:
     """Write the checkpoint of a snapshot and the hint to it; returns what the hint says.
 
     Classic by default; a V2 checkpoint with sidecars if ``delta.checkpointPolicy`` is ``v2``.
+    ``before_each`` is called before each file is written; nothing more is where it raises.
     Raises UnsupportedProtocol if the table has writer features that this library does not know.
     """
     metadata = snapshot.metadata
     check_writable(snapshot.protocol, metadata, store.root, writes_data=False)
-    state = _State(snapshot, options.clock())
+    state = _State(snapshot, options.clock(), before_each)
     policy = properties.get(metadata.configuration, "delta.checkpointPolicy")
     if policy == "v2" and supports(snapshot.protocol, "v2Checkpoint"):
         hint = _write_v2(store, state)
     else:
         hint = _write_classic(store, state)
+    before_each()
     write_last_checkpoint(store, hint)
     return hint
 
@@ -157,7 +162,8 @@ def write_checkpoint(store: LogStore, snapshot: Snapshot) -> LastCheckpoint:
 class _State:
     """What one checkpoint holds."""
 
-    def __init__(self, snapshot: Snapshot, now: int) -> None:
+    def __init__(self, snapshot: Snapshot, now: int, before_each: Callable[[], object]) -> None:
+        self.before_each = before_each
         self.version = snapshot.version
         self.metadata = snapshot.metadata
         self.actions: list[Action] = [
@@ -226,7 +232,7 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     pieces = [_small_table(state.actions), *state.file_rows()]
     if state.is_small:
         pieces = [pa.concat_tables(pieces, promote_options="default")]
-    size = _write(store, classic_name(state.version), types, iter(pieces), state.options)
+    size = _write(store, classic_name(state.version), types, iter(pieces), state)
     return LastCheckpoint(
         version=state.version,
         size=len(state.actions) + state.num_rows,
@@ -248,12 +254,13 @@ def _write_v2(store: LogStore, state: _State) -> LastCheckpoint:
     }
     top = [CheckpointMetadata(state.version, tags), *sidecars, *state.actions]
     text = "".join(action.to_json() + "\n" for action in top).encode()
+    state.before_each()
     store.put(v2_name(state.version, options.new_id()), text)
-    interval = properties.get(state.metadata.configuration, "delta.checkpointInterval")
-    if state.version // interval % CLASSIC_EVERY == 0:
+    apart = interval(state.metadata.configuration, state.adds.num_rows, state.version)
+    if state.version // apart % CLASSIC_EVERY == 0:
         types = {**_SMALL, **_V2_ONLY, **_types(state.file_schema())}
         name = classic_name(state.version)
-        _write(store, name, types, iter([_small_table(top)]), state.options)
+        _write(store, name, types, iter([_small_table(top)]), state)
     return LastCheckpoint(
         version=state.version,
         size=len(top) + state.num_rows,
@@ -265,7 +272,7 @@ def _write_v2(store: LogStore, state: _State) -> LastCheckpoint:
 def _write_sidecar(store: LogStore, state: _State, start: int) -> Sidecar:
     name = f"{SIDECAR_FOLDER}{options.new_id()}.parquet"
     rows = state.file_rows(start, min(state.num_rows, start + MAX_SIDECAR_ROWS))
-    size = _write(store, name, _types(state.file_schema()), rows, state.options)
+    size = _write(store, name, _types(state.file_schema()), rows, state)
     return Sidecar(sidecar_path(name), size, options.clock())
 
 
@@ -277,13 +284,13 @@ def _write(
     name: str,
     types: dict[str, pa.DataType],
     pieces: Iterator[pa.Table],
-    form: ParquetOptions,
+    state: _State,
 ) -> int:
     """Write the pieces as row groups, columns they lack as nulls; returns the size in bytes."""
     sink = pa.BufferOutputStream()
     schema = pa.schema(list(types.items()))
     with pq.ParquetWriter(
-        sink, schema, store_schema=False, use_dictionary=_repetitive(schema), **form.for_arrow
+        sink, schema, store_schema=False, use_dictionary=_repetitive(schema), **state.options.for_arrow
     ) as writer:
         for piece in pieces:
             columns = [
@@ -294,6 +301,7 @@ def _write(
             ]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
     data = sink.getvalue().to_pybytes()
+    state.before_each()
     store.put(name, data)
     return len(data)
 
