@@ -77,6 +77,11 @@ class Options:
     the commit returns, as lessons do, and as tables of a catalog always do."""
     target_file_size: int = TARGET_FILE_SIZE
     """Bytes a data file should reach before the next one is begun."""
+    memory_pool: Literal["auto", "default", "system", "jemalloc", "mimalloc"] = "auto"
+    """The pool of Arrow's in which the rows are that are read and written; ``default`` is
+    ``pyarrow.default_memory_pool()``. ``auto`` is ``system`` with glibc, where page faults cost least, unless
+    ``ARROW_DEFAULT_MEMORY_POOL`` names a pool for the process; else ``default``. The default pool of the
+    process is never changed."""
     metrics: bool = True
     """Write operation metrics into the commit."""
     commit_info: bool = True
@@ -109,7 +114,8 @@ class Options:
     def __post_init__(self) -> None:
         choices = {"durability": ("sync", "none"), "display": ("auto", "text"),
                    "checkpoints": ("background", "inline"), "colors": ("auto", "plain"),
-                   "commit_lock": (None, True, False)}
+                   "commit_lock": (None, True, False),
+                   "memory_pool": ("auto", "default", "system", "jemalloc", "mimalloc")}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InvalidArgument(

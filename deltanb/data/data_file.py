@@ -36,6 +36,7 @@ from deltanb.data.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
 from deltanb.formatting import did_you_mean
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+from deltanb.memory import pool
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.store.paths import place_of
@@ -189,7 +190,7 @@ def read_data_file(
         for start, batch in _stored_batches(scan, parquet, columns, path, only, batch_rows):
             keep = _kept(deleted, only, start, batch.num_rows)
             if keep is not None:
-                batch = batch.take(_numbers(keep))
+                batch = pc.take(batch, _numbers(keep), memory_pool=pool())
             with _naming(path):
                 converted = columns.convert(batch)
             if positions or scan.tracked:
@@ -204,12 +205,25 @@ def read_data_file(
 def _finish(scan: Scan, batch: pa.RecordBatch, positions: bool) -> Iterator[pa.RecordBatch]:
     """Filter, then leave out the columns that only the filter needed."""
     wanted = [field.name for field in scan.columns] + ([ROW_POSITION] if positions else [])
-    batches = [batch]
     if scan.filter is not None:
-        batches = pa.Table.from_batches([batch]).filter(scan.filter).to_batches()
-    for one in batches:
-        if one.num_rows:
-            yield one if one.schema.names == wanted else one.select(wanted)
+        batch = pc.filter(batch, _verdicts(batch, scan.filter), memory_pool=pool())
+    if batch.num_rows:
+        yield batch if batch.schema.names == wanted else batch.select(wanted)
+
+
+def _verdicts(batch: pa.RecordBatch, condition: pc.Expression) -> pa.Array:
+    """For each row whether the condition holds. Acero, which would filter too, takes no memory pool."""
+    from pyarrow import acero  # late: it imports pandas
+
+    table = pa.Table.from_batches([batch])
+    if not table.num_columns:  # its rows would be forgotten; the condition is the same for all
+        table = pa.table({"": pa.nulls(batch.num_rows)})
+    plan = acero.Declaration.from_sequence([
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+        acero.Declaration("project", acero.ProjectNodeOptions([condition], ["holds"])),
+    ])
+    found = plan.to_table(use_threads=False)["holds"]  # threads would not keep the order
+    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.bool_())
 
 
 # ---------------------------------------------------------------------------- columns

@@ -31,6 +31,7 @@ from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable, Storage
 from deltanb.log import parquet_options
 from deltanb.log.parquet_options import ParquetOptions
 from deltanb.log.skipping import partitions
+from deltanb.memory import pool
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import StructField, StructType
@@ -372,8 +373,9 @@ class _File:
             self.sink = store.open_output(name)
             try:
                 # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
-                self.writer = pq.ParquetWriter(self.sink, schema, store_schema=False, **form.for_arrow,
-                                               write_statistics=_with_footer_bounds(schema))
+                self.writer = pq.ParquetWriter(
+                    self.sink, schema, store_schema=False, **form.for_arrow, memory_pool=pool(),
+                    write_statistics=_with_footer_bounds(schema))
             except BaseException:
                 with suppress(Exception):
                     self.sink.close()

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from deltanb.errors import InvalidArgument, StorageError
+from deltanb.memory import pool
 from deltanb.options import options
 from deltanb.safe_text import redacted
 from deltanb.store.base import FileStatus, LogStore
@@ -257,7 +258,7 @@ class LocalStore:
 
         path = self._path(name)
         try:
-            return pa.OSFile(path, "rb")
+            return pa.OSFile(path, "rb", memory_pool=pool())
         except FileNotFoundError:
             raise
         except OSError as error:  # a folder comes without an errno

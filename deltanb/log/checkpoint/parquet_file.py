@@ -21,6 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltanb.memory import pool
+
 __all__ = ["Chunk", "Footer", "open_parquet", "read_footer"]
 
 FIRST_READ = 1 << 16
@@ -107,6 +109,16 @@ class SafeFile(pq.ParquetFile):
 
     _handle: Any
     _raw: bytes | None
+
+    @property
+    def reader(self) -> Any:
+        """Arrow's reader, whose columns are in the library's memory pool."""
+        return self._reader
+
+    @reader.setter
+    def reader(self, plain: Any) -> None:
+        # pq.ParquetFile makes one in the default pool, and takes no other.
+        self._reader = type(plain)(memory_pool=pool())
 
     @cached_property
     def footer(self) -> Footer:

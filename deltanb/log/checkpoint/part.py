@@ -34,7 +34,7 @@ from deltanb.actions import (
 )
 from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
-from deltanb.log.checkpoint.parquet_file import open_parquet
+from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
 from deltanb.log.checkpoint.stats import stats_as_json
 from deltanb.log.file_set import within
 from deltanb.log.replay import (
@@ -290,7 +290,7 @@ class ParquetPart(Part):
     def _read_group(self, columns: list[str], group: int) -> pa.Table:
         """One row group, through a file of its own: many may be read at once, each by one thread."""
         with self._store.open_input(self.name) as source:
-            file = pq.ParquetFile(source, metadata=self._file.metadata, **self._options)
+            file = SafeFile(source, metadata=self._file.metadata, **self._options)
             return self._read_groups(file, columns, [group], use_threads=False)
 
     def _read_groups(

@@ -38,6 +38,7 @@ from deltanb.log.checkpoint.stats import (
     stats_type,
 )
 from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
+from deltanb.memory import pool
 from deltanb.options import options
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
@@ -287,10 +288,11 @@ def _write(
     state: _State,
 ) -> int:
     """Write the pieces as row groups, columns they lack as nulls; returns the size in bytes."""
-    sink = pa.BufferOutputStream()
+    sink = pa.BufferOutputStream(pool())
     schema = pa.schema(list(types.items()))
     with pq.ParquetWriter(
-        sink, schema, store_schema=False, use_dictionary=_repetitive(schema), **state.options.for_arrow
+        sink, schema, store_schema=False, use_dictionary=_repetitive(schema), memory_pool=pool(),
+        **state.options.for_arrow
     ) as writer:
         for piece in pieces:
             columns = [

@@ -1,0 +1,66 @@
+"""Arrow's memory: the pool in which this library reads and writes rows.
+
+What lives here: :func:`pool`, which whoever decodes or encodes a Parquet file hands to Arrow, and what the
+option ``memory_pool`` may be.
+What it does not know: files and rows. ``pa.default_memory_pool()`` is the user's: nothing here sets it, not
+even for a while, since it is one for all threads of the process.
+
+Arrow's own default is mimalloc where Arrow has it. It gives memory back to the system between batches and
+takes it again: where a page fault is dear (gVisor, some virtual machines) that is half the time of an update.
+The allocator of glibc keeps what it has, so each page is touched once. Where faults are cheap both take the
+same time, and glibc's peak is 40 to 60 MB lower, since mimalloc asks for huge pages. jemalloc is in between
+in time, takes pages again as mimalloc does, and has the lowest memory after the work. ``python
+tests/benchmarks/memory.py`` measures all three.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from deltanb.options import options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
+"""Arrow's environment variable: who sets it has chosen a pool for the whole process."""
+
+
+def pool() -> pa.MemoryPool:
+    """The memory pool for data that is read or written, as the option ``memory_pool`` says.
+
+    Raises:
+        InvalidArgument: a pool that this build of Arrow does not have.
+
+    >>> from deltanb.options import set_options
+    >>> with set_options(memory_pool="system"):
+    ...     pool().backend_name
+    'system'
+    """
+    import pyarrow as pa
+
+    name = options.memory_pool
+    if name == "auto":
+        name = "system" if _has_glibc() and not os.environ.get(VARIABLE) else "default"
+    if name == "default":
+        return pa.default_memory_pool()
+    try:
+        found: pa.MemoryPool = getattr(pa, f"{name}_memory_pool")()
+        return found
+    except NotImplementedError:
+        from deltanb.errors import InvalidArgument
+
+        raise InvalidArgument(
+            f"option memory_pool={name!r}: this build of Arrow has only "
+            f"{', '.join(pa.supported_memory_backends())}") from None
+
+
+@lru_cache(1)
+def _has_glibc() -> bool:
+    """Other C libraries' allocators were not measured, and that of musl is known to be slow."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
+    except (AttributeError, ValueError, OSError):  # no such function, or no such name of it
+        return False
