@@ -20,14 +20,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
-from deltanb.errors import InvalidArgument, MissingDependency
+from deltanb.errors import InvalidArgument, MissingDependency, StorageError
 from deltanb.safe_text import safe
 
 FIRST_TUTORIAL = "00-tour.ipynb"
@@ -47,6 +47,7 @@ def run(folder: Path | None, rest: list[str]) -> int:
     Raises:
         MissingDependency: JupyterLab is not installed.
         InvalidArgument: ``folder`` is a file, or the folder that the tutorials came in.
+        StorageError: ``folder`` cannot be written to.
     """
     if find_spec("jupyterlab") is None:
         raise MissingDependency(
@@ -111,6 +112,7 @@ def copy_tutorials(source: Path, folder: Path) -> Copied:
 
     Raises:
         InvalidArgument: ``source`` holds no notebooks, or ``folder`` is a file, or ``source`` itself.
+        StorageError: ``folder`` cannot be written to.
 
     >>> import tempfile
     >>> source, target = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
@@ -128,7 +130,17 @@ def copy_tutorials(source: Path, folder: Path) -> Copied:
     if folder.exists() and folder.samefile(source):
         raise InvalidArgument(
             f"{folder} is the folder that the tutorials come from; name another one for your copy")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return _copy(notebooks, folder)
+    except OSError as error:
+        raise StorageError(
+            f"the tutorials cannot be copied to {folder.absolute()} ({error.strerror or error}); name a "
+            "folder that you may write to: deltanb lab FOLDER",
+            path=str(folder), errno=error.errno) from error
+
+
+def _copy(notebooks: Iterable[Path], folder: Path) -> Copied:
     record, copied = _record(folder), Copied()
     before = dict(record)
     for notebook in notebooks:

@@ -10,10 +10,12 @@ import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
 from operator import index
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
+from deltanb.log.commits import LOG_FOLDER
 from deltanb.reading import ReadableTable
 from deltanb.safe_text import last_part
 from deltanb.schema.types import StructType
@@ -90,9 +92,7 @@ class DeltaTable(ReadableTable, Aliases):
         if version is not None and timestamp is None:
             return cls(log)._at(version, None)  # it can be read where a newer version is damaged
         if not log.exists:
-            raise TableNotFound(
-                f"there is no Delta table at {log.path}; create one with "
-                "deltanb.create(path, data)", path=log.path)
+            raise _no_table(log.path)
         if version is not None and timestamp is not None:
             raise InvalidArgument("give version or timestamp, not both")
         if version is None and timestamp is None:
@@ -578,3 +578,15 @@ class DeltaTable(ReadableTable, Aliases):
         by, at = ("catalog.table", self.name) if self.log.commits.is_managed else ("deltanb.open", self.path)
         raise IllegalStateError(f"{what}: this is the table {self.name} as of version {self._version}, "
                                 f"which can be read only; write to the table itself: {by}({at!r})")
+
+
+def _no_table(path: str) -> TableNotFound:
+    """The error of a path without a table, which names the table around it if there is one."""
+    way_out = "create one with deltanb.create(path, data)"
+    folders = Path(path).parents if path.startswith(os.sep) else ()
+    around = next((folder for folder in folders if (folder / LOG_FOLDER).is_dir()), None)
+    if around is not None:
+        way_out = f"it lies inside the table at {around}, which can be opened"
+    elif os.path.isfile(path):
+        way_out = "it is a file, and a table is a folder"
+    return TableNotFound(f"there is no Delta table at {path}; {way_out}", path=path)

@@ -79,7 +79,11 @@ class CatalogHistory(Displayable, Sequence[Entry]):
     def __getitem__(self, at: int | slice) -> Entry | CatalogHistory:
         if isinstance(at, slice):
             return CatalogHistory(self._entries[at], self.names, self.catalog, self.total)
-        return self._entries[at]
+        try:
+            return self._entries[at]
+        except IndexError:
+            raise IndexError(f"the history of {self.catalog or 'the catalog'} has {len(self)} entries, the "
+                             f"newest first: there is no [{at}]") from None
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -325,8 +325,8 @@ def columns_in_files(schema: StructType, metadata: Metadata, protocol: Protocol)
     kept = [f for f in schema.fields if f not in partition_by and str(f.type) != "void"]
     if not kept:
         raise InvalidSchema(
-            "every column of the table is a partition column (or void); a data file needs at least "
-            "one other column"
+            "a table needs at least one column that is neither a partition column nor void; a column of "
+            "nothing but None is void: give it a type, as in create(path, \"name string\")"
         )
     if len(kept) == len(schema.fields):
         return schema

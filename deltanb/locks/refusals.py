@@ -73,10 +73,10 @@ class Refusal:
                    "wait longer (lock_timeout), or find out who holds it: print(manager)")
             why = f"{waited(self.timeout)}{self._held()}{said}"
             return LockTimeoutError(f"{what} was not granted: {why}; {way}", **place)
-        blame = "caller helped cause the deadlock" if self.cycle.is_on_it else "caller might be innocent"
+        part = "is part of" if self.cycle.is_on_it else "only waits for"
         return DeadlockError(
-            f"{what} was not granted, deadlock ({blame}): {in_words(self.cycle)}; {waited(self.timeout)}"
-            f"{said}; roll back this transaction, and {advice(self.cycle)}",
+            f"{what} was not granted, deadlock (this transaction {part} it): {in_words(self.cycle)}; "
+            f"{waited(self.timeout)}{said}; roll back this transaction, and {advice(self.cycle)}",
             **place, guilty=self.cycle.is_on_it, cycle=self.cycle, deadlock_set=self.items)
 
     def _held(self) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from operator import index
 from typing import TYPE_CHECKING, Any, overload
 
+from deltanb import formatting as units
 from deltanb.display import Displayable, above
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound, VersionNotFound
 from deltanb.log.commits import LOG_FOLDER
@@ -157,7 +158,12 @@ class History(Displayable, Sequence[HistoryEntry]):
     def __getitem__(self, at: int | slice) -> HistoryEntry | History:
         if isinstance(at, slice):
             return History(self._entries[at], self.log or self._table, self.total)
-        return _with_content(self._entries[at])
+        try:
+            return _with_content(self._entries[at])
+        except IndexError:
+            commits = units.count(len(self), "commit")
+            raise IndexError(f"the history of {self.table} has {commits}, the newest first: there is no "
+                             f"[{at}]; table.commit(version) takes a version") from None
 
     def __iter__(self) -> Iterator[HistoryEntry]:
         return iter(self._entries)

@@ -168,7 +168,7 @@ class LogReader:
             InvalidArgument: no version.
             InvalidTable: the log contradicts the protocol.
         """
-        version = as_version(version, "snapshot_at")
+        version = as_version(version, "a snapshot")
         held = self._held
         if version >= 0 and held is not None and self._is_current(held):
             known = held[0] if held[0].version == version else self._versions.get(version)

@@ -106,12 +106,12 @@ def choose(
     base = next((found for found in checkpoints if found.version <= wanted), None)
     start = 0 if base is None else base.version + 1
     if not 0 <= wanted <= latest:
-        raise _not_found(wanted, commits, checkpoints, latest)
+        raise _not_found(wanted, commits, checkpoints, latest, root)
     try:
         covered = _cover(names, commits, start, wanted, root)
     except InvalidTable:
         if version is not None and base is None and version < _earliest(commits, checkpoints):
-            raise _not_found(version, commits, checkpoints, latest) from None
+            raise _not_found(version, commits, checkpoints, latest, root) from None
         raise
     has_checksum = checksum_name(wanted) in names
     if base is None:
@@ -138,11 +138,12 @@ def _not_found(
     commits: dict[int, str],
     checkpoints: list[CheckpointFiles],
     latest: int,
+    root: str,
 ) -> VersionNotFound:
     earliest = _earliest(commits, checkpoints)
     return VersionNotFound(
-        f"version {wanted} cannot be read: the log holds versions {earliest} to {latest}",
-        version=wanted, earliest=earliest, latest=latest,
+        f"version {wanted} of {root} cannot be read: the log holds versions {earliest} to {latest}",
+        version=wanted, earliest=earliest, latest=latest, path=root,
     )
 
 

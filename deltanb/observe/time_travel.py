@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from deltanb.log.diff import TableDiff
     from deltanb.log.snapshot import Snapshot
-    from deltanb.observe.availability import Versions
+    from deltanb.observe.availability import Gap, Versions
     from deltanb.observe.tracks import Track
     from deltanb.table import DeltaTable
 
@@ -198,7 +198,7 @@ class TimeTravel(Displayable):
             return
         gap = next((gap for gap in self.versions.gaps if gap.first <= version <= gap.last), None)
         kind = VersionNotFound if gap is None else _LACKS[gap.kind]
-        about = f"version {version} cannot be read: {gap}" if gap else reason
+        about = f"version {version} cannot be read: {_of_version(gap)}" if gap else reason
         raise kind(f"{about}. Those that can be read: {spans(self.versions.runs)}", version=version,
                    earliest=None, latest=self.versions.last, files=() if gap is None else gap.files,
                    path=self._table.path)
@@ -243,6 +243,16 @@ class TimeTravel(Displayable):
         except DeltaError:  # it went meanwhile; whoever goes there is told
             return None
         return next_step(snapshot, after, preview, paths, self.keys)
+
+
+def _of_version(gap: Gap) -> str:
+    """Why it cannot be read, after its number: the run of versions is said where there are several.
+
+    >>> from deltanb.observe.availability import Gap
+    >>> _of_version(Gap(4, 4, "files", 2)), _of_version(Gap(0, 2, "log"))
+    ('2 of its files are gone (vacuumed)', 'v0 to v2: the log was cleaned up: no checkpoint before')
+    """
+    return gap.reason if gap.first == gap.last else str(gap)
 
 
 def _day_of(text: str) -> dt.date | None:

@@ -87,5 +87,5 @@ def _not_found(name: str, namespace: Mapping[str, Any]) -> TableNotFound:
         isinstance(value, ReadableTable) or hasattr(type(value), "__arrow_c_stream__"))]
     hint, close = did_you_mean(name, tables, "variables with rows")
     return TableNotFound(
-        f"{name} is no variable that holds a table, and there is no Delta table at this path; {hint}",
+        f"no variable {name} holds a table, and there is no Delta table at this path; {hint}",
         path=name, suggestions=close)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -139,8 +140,15 @@ def _values(statement: Statement, namespace: Mapping[str, Any]) -> dict[str, Any
             form = "$name" if statement.dialect == "duckdb" else ":name"
             raise InvalidQuery(f"a parameter has the name of a variable: write {form}", query=statement.sql)
         if name not in namespace:
-            hint, _ = did_you_mean(name, [key for key in namespace if not key.startswith("_")], "variables")
+            hint, _ = did_you_mean(name, _offered(namespace), "variables")
             raise InvalidQuery(f"there is no variable {name}, which the query asks for; {hint}",
                                query=statement.sql)
         found[name] = namespace[name]
     return found
+
+
+def _offered(namespace: Mapping[str, Any]) -> list[str]:
+    """The variables that a parameter may mean: neither functions, nor what IPython keeps."""
+    return [name for name, value in namespace.items()
+            if not name.startswith("_") and name not in ("In", "Out") and not callable(value)
+            and not isinstance(value, ModuleType)]

@@ -222,8 +222,8 @@ def _check_kind(tree: exp.Expression, sql: str) -> None:
         return
     word = sql.split(None, 1)[0].upper()
     raise InvalidQuery(
-        f"{word} is no query, and a query changes nothing: write SELECT, and change tables by their methods "
-        "(table.append(…), table.update(…), table.delete(…), table.merge(…))", query=sql)
+        f"{word} is not a query, and only queries can be run here: write SELECT, and change tables with "
+        "their methods (table.append(…), table.update(…), table.delete(…), table.merge(…))", query=sql)
 
 
 def _is_of_with(node: exp.Table) -> bool:

@@ -36,6 +36,8 @@ def store_for(table: str | os.PathLike[str] | LogStore) -> LogStore:
     text = os.fspath(table)
     if not isinstance(text, str):
         raise InvalidArgument(f"a table's path is text, found {text!r}")
+    if not text:
+        raise InvalidArgument("a table's path is empty; the folder you are in is '.'", path=text)
     if not can_name_a_file(text) or (text[:5].lower() == "file:" and not can_name_a_file(unquote(text))):
         raise InvalidArgument(f"{text!r} is not a valid path: it contains a NUL or an unpaired surrogate",
                               path=text)

@@ -48,7 +48,7 @@ def row_tracking(current: CurrentTransaction, winner: Winner) -> CurrentTransact
     """Merge backfills, then give this transaction's files ids behind the winner's.
 
     Raises:
-        RowTrackingBackfillRunningConcurrentlyWithUnbackfill: ids are filled in and taken out at once.
+        RowTrackingBackfillRunningConcurrentlyWithUnbackfill: ids are filled in and removed at the same time.
         RowIdAssignmentWithoutStats: a file has no ``numRecords``.
     """
     if features.supports(current.protocol, "rowTracking"):

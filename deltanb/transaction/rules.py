@@ -297,8 +297,8 @@ def _append_advice(current: CurrentTransaction, winner: Winner) -> tuple[str, ..
         advice.append("Or use `WriteSerializable`: it lets this pass, because version "
                       f"{winner.version} is a blind append.")
     else:
-        advice.append("`WriteSerializable` would not help: it lets blind appends pass, and version "
-                      f"{winner.version} is none (it is a {winner.operation}).")
+        advice.append("`WriteSerializable` would not help: it lets only blind appends pass, and version "
+                      f"{winner.version} is not one (its operation is {winner.operation}).")
     if not current.partition_columns:
         advice.append("The table has no partitions, so any new file meets any read. Partition it by "
                       "what your writers have apart, and they will not meet.")
@@ -383,7 +383,7 @@ RULES: tuple[Rule, ...] = (
          rebases=_domain_rebases),
     Rule("application id", "no application id reused", "an application id you read was written",
          ConcurrentTransactionException, _app_id_finds),
-    Rule("row tracking", "row ids do not overlap", "row ids are filled in and taken out at once",
+    Rule("row tracking", "row ids do not overlap", "row ids were filled in and removed at the same time",
          None, _nothing, skips=rebase.row_tracking_skips, rebases=rebase.row_tracking),
     Rule("append", "no file added where you read", "files were added where you read",
          ConcurrentAppendException, _append_finds, skips=_append_skips),

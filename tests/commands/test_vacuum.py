@@ -281,7 +281,7 @@ def test_a_dry_run_only_tells(clock: Clock) -> None:
     assert (result.version, result.is_dry_run, result.num_files) == (None, True, 1)
     assert set(result.files["path"].to_pylist()) == before - live(table)
     assert table.version == 1 and files_of(table) == before
-    assert "1 file would go" in str(result) and "nothing was deleted" in str(result)
+    assert "1 file would be deleted" in str(result) and "nothing was deleted" in str(result)
     html = result._repr_mimebundle_()["text/html"]
     assert units.shortened(result.files["path"][0].as_py()) in html
 

@@ -151,7 +151,7 @@ def test_parameters_are_values_of_variables() -> None:
 
 @pytest.mark.parametrize("sql, error, message", [
     ("SELECT * FROM flihgts", errors.TableNotFound, "did you mean flights?"),
-    ("SELECT * FROM a.b", errors.TableNotFound, "a.b is no variable"),
+    ("SELECT * FROM a.b", errors.TableNotFound, "no variable a.b holds a table"),
     ("SELECT * FROM delta.`no/where`", errors.TableNotFound, "no/where"),
     ("SELECT * FROM number", errors.InvalidQuery, "number is an int, which has no rows"),
     ("SELECT * FROM frame VERSION AS OF 1", errors.InvalidQuery, "frame is no Delta table"),

@@ -365,8 +365,9 @@ def _check_enabled(metadata: Metadata, protocol: Protocol, version: int, log: De
     if not _is_on(metadata, protocol):
         raise MissingChangeData(
             f"{log.path} recorded no changes at version {version}: its change data feed was off "
-            "(delta.enableChangeDataFeed). Ask for a range in which it is on; a feed that is switched "
-            "on records from then on", version=version)
+            "(delta.enableChangeDataFeed). Ask for a range in which it was on, or switch it on: what is "
+            'committed after set_properties({"delta.enableChangeDataFeed": "true"}) will be recorded',
+            version=version)
 
 
 def _is_on(metadata: Metadata, protocol: Protocol) -> bool:

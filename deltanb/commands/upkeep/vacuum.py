@@ -111,7 +111,7 @@ def vacuum(
             (7 days) unless given.
         lite: look for removed files in the log instead of listing the folder: faster, but files that
             no commit ever named stay, those of writes that were cut short among them.
-        dry_run: only say what would go.
+        dry_run: only say what would be deleted.
         check: refuse a retention shorter than the table's: with it, a reader, or a writer that has
             not committed yet, can lose files it works with.
 
@@ -201,9 +201,9 @@ def _retention(hours: float | None, kept: int, check: bool, table: str) -> int:
     if check and retention < kept:
         raise InvalidArgument(
             f"table {table}: a retention of {hours:g} hours is shorter than the table's "
-            f"{kept / HOUR_MS:g} ({RETENTION}). Files that a reader, or a writer that has not committed "
-            "yet, works with could go. If nobody else uses the table say check=False; to keep less "
-            f"in future set {RETENTION}", retention_hours=hours)
+            f"{kept / HOUR_MS:g} ({RETENTION}). Files that somebody is still reading, or has written and not "
+            "committed yet, could be deleted. If nobody else uses the table, pass check=False; to keep "
+            f"less in future, set {RETENTION}", retention_hours=hours)
     return retention
 
 

@@ -21,7 +21,7 @@ def view(result: Any) -> View:
     mark: Inline = warn("dry run: nothing was deleted")
     if not result.is_dry_run:
         mark = ok(f"✓ done in v{result.version}")
-    verb = "would go" if result.is_dry_run else "deleted"
+    verb = "would be deleted" if result.is_dry_run else "deleted"
     line: list[Any] = [f"{units.count(result.num_files, 'file')} {verb}",
                        f", {units.size(result.size_in_bytes)}"]
     if result.num_folders:
