@@ -14,15 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltanb.commands.merge import in_process, search
+from deltanb.actions import AddFile
+from deltanb.commands.define import evolution
+from deltanb.commands.merge import in_process, reach, search
+from deltanb.commands.merge.clauses import Names
 from deltanb.commands.merge.matching import SourceKeys
 from deltanb.commands.merge.merge import MergeBuilder
+from deltanb.commands.merge.on import analyze
 from deltanb.commands.merge.reach import Reach
 from deltanb.data import row_groups, write
 from deltanb.entry import create
 from deltanb.errors import ConcurrentAppendException, MultipleSourceRowsMatched
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
+from deltanb.transaction.reads import FileScan
 from deltanb.transaction.transaction import OptimisticTransaction
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -139,6 +144,75 @@ def test_rows_that_the_source_lacks_need_no_keys_of_files_that_none_can_meet(
     assert ten.to_arrow().num_rows == 51
 
 
+def kept(table: DeltaTable, source: pa.Table, on: str) -> list[bool]:
+    """Whether a key can be in each file; the files in the order in which they came."""
+    names = Names(table.snapshot.schema, evolution.schema_of(source), "t", "s")
+    analyzed = analyze(names.qualified(on), names)
+    values = [source[key.source.path[-1]].combine_chunks() for key in analyzed.keys]
+    met = dict.fromkeys(table.snapshot.files["path"].to_pylist(), False)
+    files = FileScan(table.snapshot.files)
+    reached = Reach(table.snapshot, analyzed.keys, values).of_files(files)
+    met.update(zip(files.paths, reached.tolist(), strict=True))
+    came = [one.path for version in range(table.version + 1) for one in table.log.read_commit(version)
+            if isinstance(one, AddFile)]
+    return [met[path] for path in came]
+
+
+D = Decimal
+DAY = dt.date(2024, 1, 1)
+
+
+@pytest.mark.parametrize(("files", "source", "equal", "met"), [
+    ([[1, 3], [5, 7], [9, None]], [4, 8, None], "=", [False, False, False]),
+    ([[1, 3], [5, 7], [9, 11]], [3, 5], "=", [True, True, False]),
+    ([[1, 3], [5, None], [9, 11]], [None, 20], "=", [False, False, False]),
+    ([[1, 3], [5, None], [9, 11]], [None, 20], "<=>", [False, True, False]),
+    ([[1, 3], [None, None]], [20], "=", [False, True]),  # no bounds
+    ([[1.0, NAN], [5.0, 7.0]], [2.0], "=", [True, False]),
+    ([[1.0, NAN], [5.0, 7.0]], [NAN], "=", [True, True]),
+    ([[-1.0, -0.0], [0.5, 1.0]], [0.0], "=", [True, False]),
+    ([[0.0, 0.1], [0.5, 1.0]], [-0.0], "=", [True, False]),
+    ([["a", "c"], ["d", "\uffff"], ["\U0001f986", "\U0001f987"]], ["b", "\U0001f986"], "=",
+     [True, False, True]),
+    ([["x" * 40, "x" * 41], ["y", "z"]], ["x" * 40 + "x", "zz"], "=", [True, False]),
+    ([[b"a", b"c"], [b"d", b"e"]], [b"e"], "=", [True, True]),  # binary columns have no bounds
+    ([[D("1.00"), D("2.00")], [D("3.00"), D("4.00")]], [D("2.50"), D("3.00")], "=", [False, True]),
+    ([[DAY, DAY], [DAY.replace(day=3), DAY.replace(day=5)]], [DAY.replace(day=4)], "=", [False, True]),
+    ([[False, False], [True, True]], [True], "=", [True, True]),  # nor have booleans
+])
+def test_files_that_a_key_can_meet(files: Any, source: Any, equal: str, met: list[bool]) -> None:
+    flat = pa.array([value for file in files for value in file])
+    table = table_of(pa.table({"k": flat}), [2, 4])
+    assert kept(table, pa.table({"k": pa.array(source, flat.type)}), f"t.k {equal} s.k") == met
+
+
+def test_partitions_that_a_key_can_meet() -> None:
+    data = pa.table({"k": [1, 2, None], "v": [1, 2, 3]})
+    table = table_of(data, [], partition_by=["k"])
+    for equal, met in {"=": [True, False, False], "<=>": [True, False, True]}.items():
+        assert kept(table, pa.table({"k": [1, 5, None]}), f"t.k {equal} s.k") == met
+        assert kept(table, pa.table({"k": [1, 5], "v": [3, 1]}),
+                    f"t.k {equal} s.k AND t.v = s.v") == [True, False, False]
+
+
+def test_many_values_are_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many that several of them share a range, or all do: never a file too few."""
+    table = table_of(pa.table({"k": ["a", "c", "e", "g", "i"]}), [1, 2, 3, 4])
+    source = pa.table({"k": ["h", "d", "c", "b"]})
+    assert kept(table, source, "t.k = s.k") == [False, True, False, False, False]
+    monkeypatch.setattr(reach, "MAX_RANGES", 2)
+    assert kept(table, source, "t.k = s.k") == [False, True, True, True, False]
+    monkeypatch.setattr(reach, "MAX_SORTED_OBJECTS", 2)
+    assert kept(table, source, "t.k = s.k") == [False, True, True, True, False]
+
+
+def test_a_window_of_several_files_reads_of_each_what_it_needs() -> None:
+    data = pa.table({"k": [1, 2, 3, 4, 5, 6], "v": list("abcdef")})
+    table = table_of(data, [2, 4], properties=VECTORS)
+    merge(table, {"k": [1, 4, 5]}).when_matched_delete("t.v <> 'd'").execute()
+    assert sorted(table.to_arrow()["k"].to_pylist()) == [2, 3, 4, 6]
+
+
 # --- what is recorded -------------------------------------------------------------------------------
 
 def test_files_that_were_left_out_are_as_read_as_before(
@@ -215,7 +289,8 @@ POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
 @st.composite
 def merges(draw: Any) -> dict[str, Any]:
     """A table, a source, and what is merged how."""
-    kinds = draw(st.lists(st.sampled_from(sorted(POOLS)), min_size=1, max_size=3))
+    kinds = draw(st.sampled_from([1, 1, 1, 2, 3]).flatmap(
+        lambda number: st.lists(st.sampled_from(sorted(POOLS)), min_size=number, max_size=number)))
     rows = draw(st.integers(0, 24))
     count = draw(st.integers(0, 8))
 
@@ -237,7 +312,7 @@ def merges(draw: Any) -> dict[str, Any]:
         "properties": draw(st.sampled_from([{}, VECTORS, MAPPED])),
         "partition_by": ["k0"] if kinds[0] in ("long", "string", "date", "boolean") and
         draw(st.booleans()) else [],
-        "deleted": draw(st.booleans()),
+        "deleted": draw(st.booleans()), "window": draw(st.sampled_from([4, 100])),
     }
 
 
@@ -278,7 +353,7 @@ def test_any_merge_is_that_of_a_join_of_all_rows(case: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write, "ROW_GROUP_ROWS", 3)
         patch.setattr(row_groups, "MIN_ROWS", 0)
-        patch.setattr(search, "WINDOW_ROWS", 4)
+        patch.setattr(search, "WINDOW_ROWS", case["window"])
         found = run(case)
         patch.setattr(in_process, "SourceKeys", JoinedKeys)
         patch.setattr(in_process, "Reach", Everywhere)

@@ -149,12 +149,12 @@ def _known(key: Key, values: pa.Array) -> _Values | None:
     distinct = distinct.drop_null()
     if t.is_floating(distinct.type) and pc.any(pc.is_nan(distinct)).as_py():
         return None  # NaN is above every maximum
-    is_plain = not (_is_object(distinct.type))
-    if not is_plain and len(distinct) > MAX_SORTED_OBJECTS:
+    is_object = _is_object(distinct.type)
+    if is_object and len(distinct) > MAX_SORTED_OBJECTS:
         ends = pc.min_max(distinct)
         first, last = (_ordered(pa.array([ends[side].as_py()], distinct.type)) for side in ("min", "max"))
         return _Values(key, first, last, has_null)
-    if is_plain:
+    if not is_object:
         first = last = np.sort(_ordered(distinct))
     else:
         distinct = distinct.take(pc.array_sort_indices(distinct))
@@ -172,9 +172,7 @@ def _is_object(kind: pa.DataType) -> bool:
 def _ordered(array: pa.Array) -> Any:
     """Values, none NULL, as numpy compares them in the order of Spark's SQL: texts by their bytes."""
     kind = array.type
-    if t.is_decimal(kind):
-        return _objects(array)
-    if t.is_string(kind) or t.is_large_string(kind):
+    if t.is_string(kind):
         return _objects(array.cast(pa.binary()))
     if _is_object(kind):
         return _objects(array)
@@ -182,8 +180,7 @@ def _ordered(array: pa.Array) -> Any:
         return array.cast(pa.int64()).to_numpy()
     if t.is_date(kind):
         return array.cast(pa.int32()).to_numpy()
-    plain = array.to_numpy(zero_copy_only=False)
-    return plain + 0.0 if t.is_floating(kind) else plain  # -0.0 is 0.0
+    return array.to_numpy(zero_copy_only=False)
 
 
 def _objects(array: pa.Array) -> Any:
