@@ -205,25 +205,10 @@ def read_data_file(
 def _finish(scan: Scan, batch: pa.RecordBatch, positions: bool) -> Iterator[pa.RecordBatch]:
     """Filter, then leave out the columns that only the filter needed."""
     wanted = [field.name for field in scan.columns] + ([ROW_POSITION] if positions else [])
-    if scan.filter is not None:
-        batch = pc.filter(batch, _verdicts(batch, scan.filter), memory_pool=pool())
+    if scan.predicate is not None:
+        batch = pc.filter(batch, scan.predicate.verdicts(batch), memory_pool=pool())
     if batch.num_rows:
         yield batch if batch.schema.names == wanted else batch.select(wanted)
-
-
-def _verdicts(batch: pa.RecordBatch, condition: pc.Expression) -> pa.Array:
-    """For each row whether the condition holds. Acero, which would filter too, takes no memory pool."""
-    from pyarrow import acero  # late: it imports pandas
-
-    table = pa.Table.from_batches([batch])
-    if not table.num_columns:  # its rows would be forgotten; the condition is the same for all
-        table = pa.table({"": pa.nulls(batch.num_rows)})
-    plan = acero.Declaration.from_sequence([
-        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
-        acero.Declaration("project", acero.ProjectNodeOptions([condition], ["holds"])),
-    ])
-    found = plan.to_table(use_threads=False)["holds"]  # threads would not keep the order
-    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.bool_())
 
 
 # ---------------------------------------------------------------------------- columns

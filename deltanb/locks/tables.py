@@ -195,7 +195,9 @@ def _constants(node: ex.Expression, name: str) -> list[Any] | None:
         first, others = others[0], [first]
     if not isinstance(first, ex.Column) or len(first.path) != 1 or first.path[0].lower() != name.lower():
         return None
-    if node.op not in ("eq", "in") or not all(isinstance(each, ex.Literal) for each in others):
+    if node.op == "in":
+        return list(node.extra.values)
+    if node.op != "eq" or not all(isinstance(each, ex.Literal) for each in others):
         return None
     return [each.value for each in others if isinstance(each, ex.Literal) and each.value is not None]
 

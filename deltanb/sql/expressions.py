@@ -28,7 +28,6 @@ from deltanb.sql.coercion import (
     INTEGER_BOUNDS,
     MAX_EXACT_PRECISION,
     TRUE_WORDS,
-    arrow_array,
     arrow_scalar,
     as_decimal,
     is_number,
@@ -66,7 +65,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operation on operands; ``extra`` holds what is not an operand (a pattern, a unit)."""
+    """An operation on operands; ``extra`` is what is no operand: a pattern, a unit, the set of an ``in``."""
 
     op: str
     args: tuple[Expression, ...]
@@ -184,8 +183,8 @@ def compile_expression(
     if as_filter and isinstance(expression, Call):
         if expression.op in ("and", "or"):
             return _chain(expression, lambda arg: compile_expression(arg, column, as_filter=True))
-        if expression.op == "in" and not t.is_floating(expression.args[0].type):
-            return run(expression.args[0]).isin(value_set(expression))
+        if expression.op == "in":
+            return _is_member(expression, run(expression.args[0]))
     return run(expression)
 
 
@@ -259,20 +258,19 @@ def _null_safe_equal(node: Call, run: Compile) -> pc.Expression:
     return pc.coalesce(equal, _false()) | (a.is_null() & b.is_null())
 
 
-def value_set(node: Call) -> pa.Array:
-    """The members of an IN that are not NULL."""
-    values = [arg.value for arg in node.args[1:] if isinstance(arg, Literal)]
-    return arrow_array([v for v in values if v is not None], node.args[0].type)
+def _is_member(node: Call, operand: pc.Expression) -> pc.Expression:
+    """Whether the operand is one of the constants; FALSE where it is NULL."""
+    found = operand.isin(node.extra.array)
+    return found | pc.is_nan(operand) if node.extra.has_nan else found
 
 
 def _in(node: Call, run: Compile) -> pc.Expression:
-    value = node.args[0]
-    if t.is_floating(value.type) or t.is_nested(value.type):
-        return run(joined("or", [boolean("eq", value, item) for item in node.args[1:]]))
-    operand = run(value)
-    found = operand.isin(value_set(node))
-    if any(isinstance(item, Literal) and item.value is None for item in node.args[1:]):
-        return found | pc.scalar(pa.scalar(None, pa.bool_()))
+    operand = run(node.args[0])
+    found = _is_member(node, operand)
+    if node.extra.has_null:
+        return found | _null(pa.bool_())
+    if t.is_floating(node.args[0].type):
+        return pc.if_else(operand.is_valid(), found, _null(pa.bool_()))
     return found | (operand != operand)  # NULL for a NULL operand
 
 

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import DataType, StructType, arrow_type, from_arrow
+from deltanb.sql import direct, failures
 from deltanb.sql import expressions as ex
-from deltanb.sql import failures
 from deltanb.sql.coercion import convert, spark_name
 from deltanb.sql.conditions import Where, text_of
 from deltanb.sql.names import split_name as split_name
@@ -133,6 +133,20 @@ class Predicate:
                 predicate=self.sql,
             ) from None
 
+    def kept(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+        """The rows for which the condition is TRUE.
+
+        Raises:
+            UnsupportedPredicate: as :meth:`to_expression`.
+        """
+        names = rows.schema.names
+        if direct.handles(self.expression) and all(
+                len(node.path) == names.count(node.path[0]) == 1
+                and rows.schema.field(node.path[0]).type == node.type for node in self._columns):
+            return rows.filter(direct.verdicts(
+                self.expression, lambda node: rows.column(node.path[0]), rows.num_rows))
+        return rows.filter(self.to_expression(rows.schema, as_filter=True))
+
     def __str__(self) -> str:
         return self.sql
 
@@ -225,7 +239,7 @@ def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
     """
     if isinstance(predicate, str):
         predicate = parse(predicate, table.schema)
-    return table.filter(predicate.to_expression(table.schema, as_filter=True))
+    return predicate.kept(table)
 
 
 def _stored_literal(sql: str, found: ex.Literal, wanted: pa.DataType) -> ex.Literal:

@@ -19,13 +19,15 @@ import pyarrow as pa
 import pyarrow.types as t
 from sqlglot import exp
 
-from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.errors import UnsupportedPredicate
 from deltanb.schema.types import MAX_PRECISION, TYPES, ArrayType, MapType, StructType, primitives
 from deltanb.sql import coercion as co
 from deltanb.sql import nested
-from deltanb.sql.expressions import MIRRORED, Call, Expression, Literal, boolean, joined, like, negate
+from deltanb.sql.expressions import Call, Expression, Literal, boolean, joined, like, negate
 from deltanb.sql.functions import BOOL, DOUBLE, FUNCTION_NODES, INT, LONG, STRING, Reader, reads
+from deltanb.sql.members import folded
 from deltanb.sql.names import resolve_column
+from deltanb.sql.operands import Operands, integer
 from deltanb.sql.syntax import identifiers, sql_of
 
 MAX_SIZE = 4  # digits of a type's size that are read: one that has more is too large anyhow
@@ -38,11 +40,11 @@ _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT
 _TYPES = {kind: primitives()[name] for name, one in TYPES.items() for kind in one.parsed.split()}
 
 
-class Resolver:
+class Resolver(Operands):
     """Resolves one predicate; keeps its text for messages, and which nodes were read."""
 
     def __init__(self, sql: str, schema: StructType) -> None:
-        self.sql = sql
+        super().__init__(sql)
         self.schema = schema
         self._read: set[int] = set()
 
@@ -85,32 +87,6 @@ class Resolver:
 
     # ------------------------------------------------------------------ operators
 
-    def compare(self, operation: str, left: Expression, right: Expression) -> Expression:
-        """A comparison of two operands in the type where Spark lets them meet."""
-        if isinstance(left, Literal) and not isinstance(right, Literal):
-            mirrored = MIRRORED.get(operation, operation)
-            return self.compare(mirrored, right, left)
-        return boolean(operation, *self.align(left, right))
-
-    def align(self, left: Expression, right: Expression) -> tuple[Expression, Expression]:
-        """Both operands in one type; a literal moves to the other's type where that is exact."""
-        if isinstance(right, Literal) and not isinstance(left, Literal):
-            if co.is_text(right.type) and co.is_number(left.type):
-                right = self.cast(right, LONG if t.is_integer(left.type) else DOUBLE)
-            elif co.is_text(right.type):
-                right = self.cast(right, left.type)
-            assert isinstance(right, Literal)
-            exact, value = co.exact_literal(right.value, right.type, left.type)
-            if exact:
-                return left, Literal(value, left.type)
-        common = co.common_type(left.type, right.type)
-        if t.is_nested(left.type) and co.same_shape(left.type, right.type) and co.is_ordered(left.type):
-            return left, right
-        if common is None or not _is_comparable(common):
-            self.invalid(f"{co.spark_name(left.type)} and {co.spark_name(right.type)} cannot be "
-                         "compared; add a CAST")
-        return self.cast(left, common), self.cast(right, common)
-
     def common(self, items: Sequence[Expression], node: exp.Expression) -> list[Expression]:
         """All items in one type."""
         found: pa.DataType = pa.null()
@@ -120,22 +96,6 @@ class Resolver:
                 self.invalid(f"the types in {sql_of(node)} do not fit together")
             found = joined
         return [self.cast(item, found) for item in items]
-
-    def cast(self, operand: Expression, target: pa.DataType) -> Expression:
-        """The operand in another type; literals at once, and refused if there is no such value."""
-        if operand.type == target:
-            return operand
-        if isinstance(operand, Literal) and t.is_nested(target):  # NULL, or an array of nothing
-            return Literal(operand.value, target)
-        if isinstance(operand, Literal):
-            try:
-                return Literal(co.convert(operand.value, operand.type, target), target)
-            except (ValueError, OverflowError) as error:
-                self.invalid(f"{error}, but the predicate compares it as "
-                             f"{co.spark_name(target)}")
-            except TypeError as error:
-                self.invalid(str(error))
-        return Call("cast", (operand,), target)
 
     def arithmetic(self, node: exp.Binary) -> Expression:
         """``+ - * / % div`` on numbers, in Spark's result types."""
@@ -184,7 +144,7 @@ class Resolver:
         if isinstance(operand, Literal) and operand.value is not None \
                 and co.is_number(operand.type):
             if t.is_integer(operand.type) or operand.type == pa.decimal128(19, 0):
-                return _integer(-int(operand.value))
+                return integer(-int(operand.value))
             negated = operand.value.copy_negate() if t.is_decimal(operand.type) else -operand.value
             return Literal(negated, operand.type)
         operand = self.number(operand, node)
@@ -204,12 +164,7 @@ class Resolver:
             self.unsupported(node, "IN with a subquery")
         operand = self.value(node.this)
         items = [self.value(item) for item in node.expressions]
-        pairs = [self.align(operand, item) for item in items]
-        same = all(left is operand and isinstance(right, Literal) for left, right in pairs)
-        if same and len(pairs) > 1 and not isinstance(operand, Literal):
-            return boolean("in", operand, *(right for _, right in pairs))
-        equals = [boolean("eq", left, right) for left, right in pairs]
-        return equals[0] if len(equals) == 1 else boolean("or", *equals)
+        return self.is_one_of(operand, items)
 
     def between(self, node: exp.Between) -> Expression:
         """Two comparisons."""
@@ -309,7 +264,7 @@ class Resolver:
         if "." not in node.this:
             if number.adjusted() >= MAX_PRECISION:
                 self.too_long(node, "integer of more than 38 digits")
-            return _integer(int(number))
+            return integer(int(number))
         scale = -int(number.as_tuple().exponent)
         precision = max(len(number.as_tuple().digits), scale)
         if precision > MAX_PRECISION:
@@ -349,10 +304,6 @@ class Resolver:
                 return Literal(None, target)
         return self.cast(operand, target)
 
-    def invalid(self, problem: str) -> NoReturn:
-        """Refuse the predicate."""
-        raise InvalidPredicate(f"{problem} (in the predicate {self.sql!r})", predicate=self.sql)
-
     def unsupported(self, node: exp.Expression, what: str | None = None) -> NoReturn:
         """Refuse what cannot be evaluated here, by name."""
         name = what or f"{type(node).__name__} ({sql_of(node)})"
@@ -370,10 +321,6 @@ def _is_unset(value: object) -> bool:
     return value is None or value is False or value == []
 
 
-def _is_comparable(data_type: pa.DataType) -> bool:
-    return co.is_ordered(data_type) and not isinstance(data_type, pa.BaseExtensionType)
-
-
 def _struct_depth(schema: StructType, names: Sequence[str]) -> int:
     """How many of the names are fields of structs; those after an array or a map are none."""
     current: Any = schema
@@ -385,13 +332,6 @@ def _struct_depth(schema: StructType, names: Sequence[str]) -> int:
             break
         current = field.type
     return len(names)
-
-
-def _integer(value: int) -> Literal:
-    for data_type in (INT, LONG):
-        if -co.INTEGER_BOUNDS[data_type] <= value < co.INTEGER_BOUNDS[data_type]:
-            return Literal(value, data_type)
-    return Literal(Decimal(value), pa.decimal128(len(str(abs(value))), 0))
 
 
 def _tight_decimal(operand: Expression) -> pa.DataType:
@@ -458,7 +398,7 @@ def _junction(operation: str) -> Callable[[Resolver, Any], Expression]:
                 waiting += [last.args["expression"], last.this]
             else:
                 terms.append(self.condition(last))
-        return joined(operation, terms)
+        return joined(operation, folded(operation, terms))
 
     return handler
 

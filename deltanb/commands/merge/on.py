@@ -25,6 +25,7 @@ from deltanb.sql import coercion as co
 from deltanb.sql import expressions as ex
 from deltanb.sql import failures, predicates
 from deltanb.sql.literals import text_literal
+from deltanb.sql.members import Members
 from deltanb.sql.predicates import Predicate
 
 MAX_LISTED_VALUES = 1000
@@ -207,9 +208,10 @@ def _listed(key: Key, distinct: pa.Array, limit: int) -> Any:
         return _NOTHING
     column = ex.Column(key.path, key.column_type)
     said = ", ".join(_text(literal.value) for literal in literals)
+    members = Members.of((literal.value for literal in literals), key.column_type)
     if len(literals) == 1:
         return Predicate(f"{_name(key)} = {said}", ex.boolean("eq", column, literals[0]))
-    return Predicate(f"{_name(key)} IN ({said})", ex.boolean("in", column, *literals))
+    return Predicate(f"{_name(key)} IN ({said})", ex.boolean("in", column, extra=members))
 
 
 def _bounded(key: Key, low: Any, high: Any) -> Predicate | None:

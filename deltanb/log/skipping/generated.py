@@ -147,12 +147,23 @@ class _Deriver:
                 left, right, op = right, left, ex.MIRRORED.get(op, op)
             if isinstance(left, Column) and isinstance(right, Literal):
                 return self._compared(op, left, right)
-        if op == "in" and isinstance(args[0], Column) and len(args) <= MAX_LISTED:
-            return self.derive(boolean("or", *(boolean("eq", args[0], item) for item in args[1:]
-                                               if isinstance(item, Literal) and item.value is not None)))
+        if op == "in" and isinstance(args[0], Column):
+            return self._member(args[0], node.extra)
         if op == "is_null" and isinstance(args[0], Column):
             return self._null(args[0])
         return None
+
+    def _member(self, base: Column, members: Any) -> Expression | None:
+        """Of few constants each says something, of many the least and the greatest."""
+        if not members.values or base not in self._by_base:
+            return None
+        if len(members.values) <= MAX_LISTED:
+            listed = (Literal(value, base.type) for value in members.values)
+            return self.derive(boolean("or", *(boolean("eq", base, item) for item in listed)))
+        if members.has_nan:
+            return None
+        low, high = (Literal(end, base.type) for end in members.ends())
+        return self.derive(boolean("and", boolean("ge", base, low), boolean("le", base, high)))
 
     def _null(self, base: Column) -> Expression | None:
         return _all(boolean("is_null", f.column) for f in self._by_base.get(base, ()))

@@ -376,8 +376,8 @@ def _member(node: ex.Call) -> Callable[[dict[str, Any]], Any]:
     if t.is_floating(node.args[0].type):
         raise _NotSimple
     operand = _closure(node.args[0])
-    values = {arg.value for arg in node.args[1:] if isinstance(arg, ex.Literal)}
-    absent = None if None in values else False
+    values = set(node.extra.values)
+    absent = None if node.extra.has_null else False
 
     def test(row: dict[str, Any]) -> Any:
         value = operand(row)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,8 +26,8 @@ import pyarrow.types as t
 from deltanb.log.skipping import partitions
 from deltanb.log.skipping.generated import implied
 from deltanb.log.skipping.stats import NUM_RECORDS, Stat, has_bounds, parse_stats, parsed_names, typed_stats
+from deltanb.sql import direct, failures
 from deltanb.sql import expressions as ex
-from deltanb.sql import failures
 from deltanb.sql.coercion import arrow_scalar, is_number
 from deltanb.sql.expressions import Call, Column, Expression, boolean
 from deltanb.sql.expressions import Literal as Constant
@@ -43,7 +43,7 @@ __all__ = [
     "typed_stats",
 ]
 
-MAX_LISTED = 64  # members of an IN compared one by one; a longer list is met by its range
+MAX_LISTED = 64  # members of an IN compared one by one; in a longer list bounds are searched
 UNKNOWN = Constant(None, pa.bool_())
 ROW = "\0row"
 _STAT = "\0stat"  # the first name in the path of a column that stands for a statistic
@@ -178,56 +178,37 @@ def read_stats(
 
 def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
     """TRUE, FALSE or NULL for each row of statistics, columns named by ``Stat.name``."""
-    simple = _Simple(table)
-    if simple.handles(condition):
-        verdict = simple.run(condition)
-        return verdict if isinstance(verdict, pa.ChunkedArray) else \
-            pa.chunked_array([pa.repeat(verdict, table.num_rows)])
+    if direct.handles(condition):
+        verdict = direct.verdicts(condition, lambda node: table[_column_name(node)], table.num_rows)
+        return verdict if isinstance(verdict, pa.ChunkedArray) else pa.chunked_array([verdict])
+    return _projected(*_with_sets_met(table, condition))
 
-    def column(node: Column) -> pc.Expression:
-        return pc.field(_column_name(node))
 
+def _with_sets_met(table: pa.Table, node: Expression) -> tuple[pa.Table, Expression]:
+    """Where a set is met by bounds as a column of the table: Acero has nothing that finds it."""
+    if not isinstance(node, Call):
+        return table, node
+    args = []
+    for arg in node.args:
+        table, arg = _with_sets_met(table, arg)
+        args.append(arg)
+    if node.op != "meets":
+        return table, Call(node.op, tuple(args), node.type, node.extra)
+    name = f"\0met{table.num_columns}"
+    found = node.extra.any_between(*(_projected(table, bound) for bound in args))
+    return table.append_column(name, found), Column((name,), node.type)
+
+
+def _projected(table: pa.Table, expression: Expression) -> pa.ChunkedArray:
+    """The value of an expression for each row, by Acero."""
     from pyarrow import acero  # here: it imports pandas
 
+    compiled = ex.compile_expression(expression, lambda node: pc.field(_column_name(node)))
     plan = acero.Declaration.from_sequence([
         acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
-        acero.Declaration("project", acero.ProjectNodeOptions(
-            [ex.compile_expression(condition, column)], ["verdict"])),
+        acero.Declaration("project", acero.ProjectNodeOptions([compiled], ["value"])),
     ])
-    return plan.to_table(use_threads=False)["verdict"]  # threads would not keep the order
-
-
-class _Simple:
-    """Runs what most conditions over files are made of; Acero, for the rest, imports pandas."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def handles(self, node: Expression) -> bool:
-        if not isinstance(node, Call):
-            return True
-        known = node.op in _SIMPLE and not t.is_floating(node.args[0].type)
-        return known and all(map(self.handles, node.args))
-
-    def run(self, node: Expression) -> Any:
-        if isinstance(node, Column):
-            return self._table[_column_name(node)]
-        if isinstance(node, Constant):
-            return arrow_scalar(node.value, node.type)
-        if node.op == "prefix":
-            return pc.starts_with(self.run(node.args[0]), node.extra)
-        if node.op == "is_null":
-            return pc.is_null(self.run(node.args[0]))
-        if node.op == "is_true":
-            return pc.coalesce(self.run(node.args[0]), arrow_scalar(False, pa.bool_()))
-        return reduce(_SIMPLE[node.op], map(self.run, node.args))
-
-
-_SIMPLE: dict[str, Any] = {
-    "eq": pc.equal, "ne": pc.not_equal, "lt": pc.less, "le": pc.less_equal, "gt": pc.greater,
-    "ge": pc.greater_equal, "and": pc.and_kleene, "or": pc.or_kleene, "prefix": None,
-    "is_null": None, "is_true": None,
-}
+    return plan.to_table(use_threads=False)["value"]  # threads would not keep the order
 
 
 def _column_name(node: Column) -> str:
@@ -333,9 +314,8 @@ class _Rewriter:
             return _all_of([UNKNOWN, *self._not_all_null(args)])
         if op == "is_true":
             return _any_of([self.may(ex.negate(args[0]), no_nan), self._may_be_null(args[0])])
-        if op == "in" and len(args) <= MAX_LISTED:
-            others = (boolean("ne", args[0], item) for item in args[1:])
-            return _all_of(self.may(other, no_nan) for other in others)
+        if op == "in":
+            return self._no_member(node, no_nan)
         if op == "null_safe_eq":
             return _any_of([self._compare("ne", args[0], args[1], no_nan),
                             *map(self._may_be_null, args)])
@@ -344,7 +324,7 @@ class _Rewriter:
             outside = (UNKNOWN if end is None else
                        ex.negate(boolean("prefix", end, extra=node.extra)) for end in ends)
             return _all_of([_any_of(outside), *self._not_all_null(args)])
-        if op in ("suffix", "contains", "regex", "in"):
+        if op in ("suffix", "contains", "regex"):
             return _all_of([UNKNOWN, *self._not_all_null(args[:1])])
         return UNKNOWN
 
@@ -366,16 +346,26 @@ class _Rewriter:
         return _all_of([found, *self._not_all_null([left, right])])
 
     def _member(self, node: Call, no_nan: _Paths) -> Expression:
-        operand = node.args[0]
-        listed = [i for i in node.args[1:] if isinstance(i, Constant) and i.value is not None]
-        if len(listed) <= MAX_LISTED:
+        operand, members = node.args[0], node.extra
+        if len(members.values) <= MAX_LISTED:
+            listed = (Constant(value, operand.type) for value in members.values)
             return _any_of(self._compare("eq", operand, item, no_nan) for item in listed)
-        if any(isinstance(i.value, float) and math.isnan(i.value) for i in listed):
-            return UNKNOWN
-        least, greatest = (Constant(end(i.value for i in listed), operand.type)
-                           for end in (min, max))
-        return _all_of([self._compare("ge", operand, least, no_nan),
-                        self._compare("le", operand, greatest, no_nan)])
+        low, high = self._range(operand, no_nan)
+        if members.has_nan or low is None or high is None:
+            return _all_of([UNKNOWN, *self._not_all_null([operand])])
+        return _all_of([boolean("meets", low, high, extra=members), *self._not_all_null([operand])])
+
+    def _no_member(self, node: Call, no_nan: _Paths) -> Expression:
+        """Whether a row may be none of the constants: not where all rows have one value, and it is."""
+        operand, members = node.args[0], node.extra
+        if members.has_null:
+            return ex.FALSE
+        low, high = self._range(operand, no_nan)
+        found = UNKNOWN
+        if low is not None and high is not None:
+            alone = _runnable(boolean("not", Call("in", (low,), pa.bool_(), members)))
+            found = _any_of([_ordered("lt", low, high), alone])
+        return _all_of([found, *self._not_all_null([operand])])
 
     def _prefix(self, node: Call, no_nan: _Paths) -> Expression:
         start = Constant(node.extra, pa.string())
@@ -482,6 +472,8 @@ def _excludes_nan(node: Expression) -> _Paths:
     if isinstance(node, Call) and node.op == "and":
         return frozenset().union(*map(_excludes_nan, node.args))
     if not isinstance(node, Call) or node.op not in ("eq", "lt", "le", "in"):
+        return frozenset()
+    if node.op == "in" and node.extra.has_nan:
         return frozenset()
     operand, *others = node.args
     while isinstance(operand, Call) and operand.op == "cast":
