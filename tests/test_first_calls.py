@@ -28,7 +28,9 @@ MAY_LOAD = {
     "deltanb.open(path).append(pa.table({'id': ids}))": LOG | {"pyarrow.parquet", "pyarrow.fs"},
     "deltanb.create(other, pa.table({'id': ids}))": LOG | {"pyarrow.parquet", "pyarrow.fs"},
     "deltanb.open(path).append({'id': [4]})": LOG | PANDAS | {"pyarrow.parquet", "pyarrow.fs"},
-    "deltanb.open(path).delete('id = 2')": FILES | SQL | ACERO,
+    "deltanb.open(path).delete('id = 2')": FILES,
+    "deltanb.open(path).to_arrow(where='id IN (1, 2)')": FILES,
+    "deltanb.open(path).delete('abs(id) = 2')": FILES | SQL | ACERO,
     "deltanb.open(path).update({'id': '5'}, where='id = 2')": FILES | SQL | ACERO,
     "deltanb.open(path).merge(pa.table({'id': ids}), 'target.id = source.id')"
     ".when_matched_delete().execute()": FILES | SQL | ACERO,

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import DataType, StructType, arrow_type, from_arrow
-from deltanb.sql import direct, failures
+from deltanb.sql import direct, failures, plain
 from deltanb.sql import expressions as ex
 from deltanb.sql.coercion import convert, spark_name
 from deltanb.sql.conditions import Where, text_of
@@ -81,9 +81,7 @@ class Predicate:
         parts = ex.conjuncts(self.expression)
         if len(parts) == 1:
             return (self,)
-        from deltanb.sql.syntax import split
-
-        texts = split(self.sql)
+        texts = _pieces(self.sql)
         if len(texts) != len(parts):
             return tuple(Predicate(self.sql, part) for part in parts)
         return tuple(Predicate(text, part) for text, part in zip(texts, parts, strict=True))
@@ -170,7 +168,10 @@ def parse(sql: Where | Predicate, schema: StructType | pa.Schema) -> Predicate:
 
 @lru_cache(maxsize=256)
 def _parse(sql: str, schema: StructType) -> Predicate:
-    from deltanb.sql.resolver import Resolver
+    expression = plain.read(sql, schema)
+    if expression is not None:
+        return Predicate(sql, expression)
+    from deltanb.sql.resolver import Resolver  # late: it loads the SQL parser
     from deltanb.sql.syntax import syntax, too_deep
 
     try:
@@ -270,11 +271,8 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
     Raises:
         InvalidPredicate: as :func:`parse`.
     """
-    from deltanb.sql.syntax import split, syntax
-
-    syntax(sql)
     found, left_out = [], []
-    for text in split(sql):
+    for text in _pieces(sql):
         try:
             part = parse(text, schema)
             part.to_expression()
@@ -283,6 +281,21 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
             continue
         found.append(part)
     return found, left_out
+
+
+def _pieces(sql: str) -> list[str]:
+    """The texts that AND joins at the top.
+
+    Raises:
+        InvalidPredicate: no SQL.
+    """
+    found = plain.pieces(sql)
+    if found is not None:
+        return found
+    from deltanb.sql.syntax import split, syntax
+
+    syntax(sql)
+    return split(sql)
 
 
 def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:

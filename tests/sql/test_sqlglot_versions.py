@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-READERS_OF_SQL = ["sql/test_predicates.py", "sql/test_nested_predicates.py", "sql/test_values.py",
-                  "schema/test_ddl.py", "schema/test_type_names.py"]
+READERS_OF_SQL = ["sql/test_plain.py", "sql/test_predicates.py", "sql/test_nested_predicates.py",
+                  "sql/test_values.py", "schema/test_ddl.py", "schema/test_type_names.py"]
 
 
 def allowed() -> tuple[str, str]:
