@@ -131,19 +131,25 @@ class Predicate:
                 predicate=self.sql,
             ) from None
 
-    def kept(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-        """The rows for which the condition is TRUE.
+    def verdicts(self, rows: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
+        """TRUE, FALSE or NULL for each row; FALSE may stand for NULL, which a filter cannot tell apart.
 
         Raises:
             UnsupportedPredicate: as :meth:`to_expression`.
         """
-        names = rows.schema.names
+        schema = rows.schema
         if direct.handles(self.expression) and all(
-                len(node.path) == names.count(node.path[0]) == 1
-                and rows.schema.field(node.path[0]).type == node.type for node in self._columns):
-            return rows.filter(direct.verdicts(
-                self.expression, lambda node: rows.column(node.path[0]), rows.num_rows))
-        return rows.filter(self.to_expression(rows.schema, as_filter=True))
+                len(node.path) == 1 and schema.names.count(node.path[0]) == 1
+                and schema.field(node.path[0]).type == node.type for node in self._columns):
+            return direct.verdicts(self.expression, lambda node: rows.column(node.path[0]), rows.num_rows)
+        from deltanb.sql.values import project
+
+        condition = self.to_expression(schema, as_filter=True)
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        if not table.num_columns:  # its rows would be forgotten; the condition is the same for all
+            table = pa.table({"": pa.nulls(rows.num_rows)})
+        found = project(table, {"holds": condition})["holds"]
+        return found if isinstance(rows, pa.Table) else found.combine_chunks()
 
     def __str__(self) -> str:
         return self.sql
@@ -240,7 +246,7 @@ def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
     """
     if isinstance(predicate, str):
         predicate = parse(predicate, table.schema)
-    return predicate.kept(table)
+    return table.filter(predicate.verdicts(table))
 
 
 def _stored_literal(sql: str, found: ex.Literal, wanted: pa.DataType) -> ex.Literal:

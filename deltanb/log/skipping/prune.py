@@ -201,14 +201,10 @@ def _with_sets_met(table: pa.Table, node: Expression) -> tuple[pa.Table, Express
 
 def _projected(table: pa.Table, expression: Expression) -> pa.ChunkedArray:
     """The value of an expression for each row, by Acero."""
-    from pyarrow import acero  # here: it imports pandas
+    from deltanb.sql.values import project
 
     compiled = ex.compile_expression(expression, lambda node: pc.field(_column_name(node)))
-    plan = acero.Declaration.from_sequence([
-        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
-        acero.Declaration("project", acero.ProjectNodeOptions([compiled], ["value"])),
-    ])
-    return plan.to_table(use_threads=False)["value"]  # threads would not keep the order
+    return project(table, {"value": compiled})["value"]
 
 
 def _column_name(node: Column) -> str:
