@@ -357,7 +357,7 @@ class _Rewriter:
         if members.has_null:
             return ex.FALSE
         low, high = self._range(operand, no_nan)
-        found = UNKNOWN
+        found: Expression = UNKNOWN
         if low is not None and high is not None:
             alone = _runnable(boolean("not", Call("in", (low,), pa.bool_(), members)))
             found = _any_of([_ordered("lt", low, high), alone])
