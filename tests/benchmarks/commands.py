@@ -1,70 +1,42 @@
-"""Commands beside Delta Spark's and delta-rs': ``python tests/benchmarks/commands.py [rows] [--quick]``.
+"""Commands beside delta-rs' and Delta Spark's: append, delete, update, merge and optimize.
 
-delete, update, merge and optimize on a table of ``rows`` rows (10 M; 200,000 with ``--quick``) in 16
-files. Every way gets a fresh copy of the table, and they take turns, since a machine is never alone: the
-ratios count, not the seconds. deltanb runs in a process of its own for each command, so that the peak of
-its memory is that of the command; its Spark session, where one is used, has started before the clock.
+    python -m tests.benchmarks commands [--quick] [--rounds N] [--only TEXT]
+
+The tables have 2 M and 10 M rows (200,000 with ``--quick``) in 16 files. Every way gets a fresh copy of the
+table, in a process of its own whose modules are loaded before the clock starts, so that the peak of memory is
+that of the command. They take turns, since a machine is never alone: the ratios count, not the seconds. Delta
+Spark, where its jars are, has one session for all turns.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # where it runs as a script of its own, for one measurement
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-ROWS, QUICK = 10_000_000, 200_000
+import pyarrow as pa  # noqa: E402
+import pyarrow.compute as pc  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+
+from tests.benchmarks.figures import Figure, times  # noqa: E402
+
+SIZES, QUICK = (2_000_000, 10_000_000), (200_000,)
 FILES = 16
-TURNS = 3
-MEMORY = "4g"  # of each JVM
-COMMANDS = ("delete", "delete, vectors", "update", "merge", "optimize")
+MEMORY = "4g"  # of the JVM
+GOALS = {"append": 1.2, "delete": 1.2, "delete, vectors": None, "update": 1.2, "merge": 1.5, "optimize": 1.2}
+"""How many times deltalake's speed is wanted of each command."""
+GOAL_OF_SPARK = 3.0
 VECTORS = {"delta.enableDeletionVectors": "true"}
-
-OURS = """
-import json, resource, sys, time
-import deltanb as dn, pyarrow.parquet as pq
-from deltanb.testing import MemoryStore
-path, command, source, rows, spark = sys.argv[1:]
-rows = int(rows)
-if spark == "1":
-    session = dn.spark(config={"spark.driver.memory": "4g"})
-    session.range(1).count()
-
-def run(table, command, rows, source):
-    if command.startswith("delete"):
-        return table.delete(f"id % 100 = 7 AND id < {rows // 4}")
-    if command == "update":
-        return table.update({"value": "value + 1"}, f"id < {rows // 8}")
-    if command == "merge":
-        return (table.merge(source, "t.id = s.id", target_alias="t", source_alias="s")
-                .when_matched_update_all().when_not_matched_insert_all().execute())
-    return table.optimize()
-
-some = pq.read_table(source).slice(0, 8)
-small = dn.create(MemoryStore(), some)  # modules are loaded before the clock runs
-small.append(some)
-run(small, command, 80_000, some.slice(0, 1) if command == "merge" else some)
-table = dn.open(path)
-table.version
-idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-start = time.perf_counter()
-done = run(table, command, rows, pq.read_table(source) if command == "merge" else None)
-seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([seconds, done.engine, idle // 1024, peak // 1024]))
-"""
 
 
 def rows_of(start: int, stop: int) -> pa.Table:
@@ -88,116 +60,156 @@ def source_of(rows: int) -> pa.Table:
                              rows_of(rows, rows + rows // 400)])
 
 
-def ours(path: Path, command: str, source: Path, rows: int, spark: bool) -> tuple[float, str]:
-    run = subprocess.run([sys.executable, "-c", OURS, str(path), command, str(source), str(rows),
-                          "1" if spark else "0"], capture_output=True, text=True, check=True, cwd=ROOT)
-    seconds, engine, idle, peak = json.loads(run.stdout.splitlines()[-1])
-    return seconds, f"{engine}, {idle} -> {peak} MB"
+# -- one measurement, in a process of its own ---------------------------------------------------
 
 
-def theirs(peer: Any, path: Path, command: str, source: Path, rows: int) -> tuple[float, str]:
+def ours(path: str, command: str, source: pa.Table, rows: int) -> Callable[[], object]:
+    import deltanb as dn
+
+    table = dn.open(path)
+    match command.split(",")[0]:
+        case "append":
+            return lambda: table.append(source)
+        case "delete":
+            return lambda: table.delete(f"id % 100 = 7 AND id < {rows // 4}")
+        case "update":
+            return lambda: table.update({"value": "value + 1"}, f"id < {rows // 8}")
+        case "merge":
+            merge = table.merge(source, "t.id = s.id", target_alias="t", source_alias="s")
+            return merge.when_matched_update_all().when_not_matched_insert_all().execute
+    return table.optimize
+
+
+def theirs(path: str, command: str, source: pa.Table, rows: int) -> Callable[[], object]:
+    import deltalake
+
+    table = deltalake.DeltaTable(path)
+    match command:
+        case "append":
+            return lambda: deltalake.write_deltalake(table, source, mode="append")
+        case "delete":
+            return lambda: table.delete(f"id % 100 = 7 AND id < {rows // 4}")
+        case "update":
+            return lambda: table.update(updates={"value": "value + 1"}, predicate=f"id < {rows // 8}")
+        case "merge":
+            merge = table.merge(source, "t.id = s.id", source_alias="s", target_alias="t")
+            return merge.when_matched_update_all().when_not_matched_insert_all().execute
+    return table.optimize.compact
+
+
+WAYS = {"deltanb": ours, "deltalake": theirs}
+
+
+def child(library: str, path: str, command: str, source: str, rows: str) -> None:
+    """Print what one run of a command took; a small one before it loads all modules."""
+    data, way = pq.read_table(source), WAYS[library]
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder, "t"), 1_600, VECTORS if "vectors" in command else {})
+        way(f"{folder}/t", command, source_of(1_600), 1_600)()
+    work = way(path, command, data, int(rows))
+    started, worked = time.perf_counter(), time.process_time()
+    work()
+    found = {"ms": (time.perf_counter() - started) * 1000, "cpu": (time.process_time() - worked) * 1000,
+             "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    print(json.dumps(found))
+
+
+def measured(library: str, path: Path, command: str, source: Path, rows: int) -> dict[str, Any]:
+    done = subprocess.run([sys.executable, __file__, library, str(path), command, str(source), str(rows)],
+                          capture_output=True, text=True, cwd=ROOT)
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def of_spark(peer: Any, path: Path, command: str, source: Path, rows: int) -> dict[str, Any]:
     name = f"delta.`{path}`"
     text = {
+        "append": f"INSERT INTO {name} SELECT * FROM parquet.`{source}`",
         "delete": f"DELETE FROM {name} WHERE id % 100 = 7 AND id < {rows // 4}",
         "update": f"UPDATE {name} SET value = value + 1 WHERE id < {rows // 8}",
         "merge": f"MERGE INTO {name} t USING parquet.`{source}` s ON t.id = s.id "
                  "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
         "optimize": f"OPTIMIZE {name}",
     }[command.split(",")[0]]
-    start = time.perf_counter()
+    started = time.perf_counter()
     peer.sql(text)
-    return time.perf_counter() - start, ""
+    return {"ms": (time.perf_counter() - started) * 1000}
 
 
-def rust(path: Path, command: str, source: Path, rows: int) -> tuple[float, str]:
-    import deltalake
-    import pyarrow.parquet as pq
-
-    table = deltalake.DeltaTable(path)
-    start = time.perf_counter()
-    match command:
-        case "delete":
-            table.delete(f"id % 100 = 7 AND id < {rows // 4}")
-        case "update":
-            table.update(updates={"value": "value + 1"}, predicate=f"id < {rows // 8}")
-        case "merge":
-            (table.merge(pq.read_table(source), "t.id = s.id", source_alias="s", target_alias="t")
-             .when_matched_update_all().when_not_matched_insert_all().execute())
-        case "optimize":
-            table.optimize.compact()
-        case _:
-            return float("nan"), "no deletion vectors"
-    return time.perf_counter() - start, ""
-
-
-def main() -> None:
-    sys.path.insert(0, str(ROOT))
-    import pyarrow.parquet as pq
-
+def delta_spark() -> Any:
+    """A session of Delta Spark's with what helps it, or None where its jars are not."""
     from tests.peers.delta_spark import DeltaSpark, Unavailable
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", nargs="?", type=int)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--spark", action="store_true", help="deltanb may use Spark at any size")
-    chosen = parser.parse_args()
-    rows = chosen.rows or (QUICK if chosen.quick else ROWS)
-    folder = Path(tempfile.mkdtemp())
-    peer = None
     try:
-        try:
-            peer = DeltaSpark(MEMORY, {
-                "spark.master": "local[2]", "spark.sql.codegen.wholeStage": "true",
-                "spark.sql.codegen.factoryMode": "FALLBACK",
-                "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-                "spark.sql.shuffle.partitions": "4", "spark.default.parallelism": "2"})
-        except Unavailable as reason:
-            print(f"no Delta Spark: {reason}")
-        for name, properties in {"plain": {}, "vectors": VECTORS}.items():
-            make(folder / name, rows, properties)
-        source = folder / "source.parquet"
-        pq.write_table(source_of(rows), source)
-        print(f"{rows} rows, {FILES} files, medians of {chosen.turns} turns after one to warm up; "
-              "ratio: the other's time to deltanb's")
-        for command in COMMANDS:
-            ways: dict[str, Callable[[Path], tuple[float, str]]] = {
-                "deltanb": lambda path, c=command: ours(path, c, source, rows, chosen.spark or rows > QUICK)}
-            if peer is not None:
-                ways["Delta Spark"] = lambda path, c=command: theirs(peer, path, c, source, rows)
-            if "vectors" not in command:
-                ways["deltalake"] = lambda path, c=command: rust(path, c, source, rows)
-            report(command, by_turns(ways, folder, command, chosen.turns))
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"(this process, with deltalake in it: {used} MB at its peak)")
+        return DeltaSpark(MEMORY, {
+            "spark.master": "local[2]", "spark.sql.codegen.wholeStage": "true",
+            "spark.sql.codegen.factoryMode": "FALLBACK",
+            "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+            "spark.sql.shuffle.partitions": "4", "spark.default.parallelism": "2"})
+    except Unavailable as reason:
+        print(f"no Delta Spark: {reason}")
+        return None
+
+
+# -- all of them --------------------------------------------------------------------------------
+
+
+def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Figure]:
+    """The figures, one after another as they are measured."""
+    works = [(rows, command) for rows in (QUICK if quick else SIZES) for command in GOALS
+             if only in _title(command, rows)]
+    peer = delta_spark() if works else None
+    folder = Path(tempfile.mkdtemp(prefix="deltanb-commands-"))
+    try:
+        for rows in dict.fromkeys(rows for rows, _ in works):
+            for name, properties in {"plain": {}, "vectors": VECTORS}.items():
+                make(folder / f"{name}-{rows}", rows, properties)
+            pq.write_table(source_of(rows), folder / f"source-{rows}.parquet")
+        for rows, command in works:
+            yield from _compared(folder, command, rows, rounds, peer)
     finally:
         if peer is not None:
             peer.close()
         shutil.rmtree(folder)
 
 
-def by_turns(ways: dict[str, Callable[[Path], tuple[float, str]]], folder: Path, command: str, turns: int
-             ) -> dict[str, tuple[float, str]]:
-    """Median seconds of each way and what it last said; the first turn warms up and does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    said = dict.fromkeys(ways, "")
-    kind = "vectors" if "vectors" in command else "plain"
-    for turn in range(turns + 1):
+def _title(command: str, rows: int) -> str:
+    return f"{command}, {rows // 1000:,} k rows"
+
+
+def _compared(folder: Path, command: str, rows: int, rounds: int, peer: Any) -> Iterator[Figure]:
+    source = folder / f"source-{rows}.parquet"
+    table = folder / f"{'vectors' if 'vectors' in command else 'plain'}-{rows}"
+    ways: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "deltanb": lambda path: measured("deltanb", path, command, source, rows)}
+    if "vectors" not in command:
+        ways["deltalake"] = lambda path: measured("deltalake", path, command, source, rows)
+    if peer is not None:
+        ways["Delta Spark"] = lambda path: of_spark(peer, path, command, source, rows)
+    best: dict[str, dict[str, Any]] = {}
+    for turn in range(-1, rounds):  # a JVM compiles what it meets for the first time
         for name, way in ways.items():
-            path = folder / f"{turn}-{name.replace(' ', '-')}"
-            shutil.copytree(folder / kind, path)
-            took, said[name] = way(path)
-            shutil.rmtree(path)
-            if turn:
-                seconds[name].append(took)
-    return {name: (statistics.median(found), said[name]) for name, found in seconds.items()}
-
-
-def report(command: str, medians: dict[str, tuple[float, str]]) -> None:
-    first = medians["deltanb"][0]
-    for name, (seconds, said) in medians.items():
-        print(f"{command:<16} {name:<12} {seconds:8.2f} s   {seconds / first:6.2f}   {said}", flush=True)
+            if turn < 0 and name != "Delta Spark":
+                continue
+            copy = folder / f"{turn}-{name.replace(' ', '-')}"
+            shutil.copytree(table, copy)
+            found = way(copy)
+            shutil.rmtree(copy)
+            if turn < 0:
+                continue
+            known = best.get(name, found)
+            best[name] = found if "error" in found else {
+                key: min(value, known.get(key, value)) for key, value in found.items()}
+    title = _title(command, rows)
+    if "deltalake" in best:
+        yield times("commands", title, "deltalake", best["deltalake"], best["deltanb"], GOALS[command])
+    if "Delta Spark" in best and "error" not in best["deltanb"]:
+        spark, own = best["Delta Spark"]["ms"], best["deltanb"]["ms"]
+        yield Figure("commands", title, "Delta Spark", spark / own, GOAL_OF_SPARK,
+                     note=f"{spark:.1f} / {own:.1f} ms")
 
 
 if __name__ == "__main__":
-    main()
+    child(*sys.argv[1:])

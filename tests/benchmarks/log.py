@@ -1,6 +1,6 @@
 """How fast the log is beside deltalake's: the ratio table.
 
-    python tests/benchmarks/log.py [--quick] [--rounds N] [--only TEXT]
+    python -m tests.benchmarks log [--quick] [--rounds N] [--only TEXT]
 
 Both libraries do the same operation on the same table, one after the other, each time in a fresh
 process with the page cache warm; the table shows each one's best time of all rounds, their ratio, the
@@ -13,7 +13,6 @@ pytest never collects this file: a benchmark is read by people, on a machine tha
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -23,12 +22,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # where it runs as a script of its own, for one measurement
+
+from tests.benchmarks.figures import Figure, times  # noqa: E402
+
 PARTITIONS = 100
 COLUMNS = (("id", "long"), ("value", "double"), ("name", "string"), ("part", "string"))
 TAIL = 20  # commits after the checkpoint, as between two checkpoints of a busy table
@@ -247,6 +250,11 @@ class Deltalake:
     def history(self, path: str) -> Any:
         return self.open(path).history()[0]["version"]
 
+    def statistics(self, path: str) -> Any:
+        import pyarrow as pa
+
+        return pa.table(self.open(path).get_add_actions(flatten=True)).num_rows
+
     def partition(self, path: str) -> Any:
         return len(self.open(path).file_uris(file_pruning_predicate="part = '7'"))
 
@@ -302,6 +310,7 @@ class Deltanb:
 
     def __init__(self) -> None:
         import pandas
+        import sqlglot
 
         import deltanb
         from deltanb import actions
@@ -312,7 +321,8 @@ class Deltanb:
         from deltanb.transaction import transaction
         from deltanb.transaction.delta_log import DeltaLog
 
-        assert pandas and history and hint and read and write and prune and protocol and transaction
+        assert pandas and sqlglot and history and hint and read and write and prune and protocol
+        assert transaction
         self.actions, self.package = actions, deltanb
         self.log = DeltaLog.for_table
 
@@ -326,6 +336,15 @@ class Deltanb:
 
     def history(self, path: str) -> Any:
         return self.log(path).history()[0].version
+
+    def statistics(self, path: str) -> Any:
+        from deltanb.log.skipping.stats import stats_of
+
+        snapshot = self.log(path).snapshot
+        wanted = stats_of(["id", "value", "name"])
+        files = snapshot.select_files(["path", "partition_values", "size"])
+        assert snapshot.stats_for(wanted).num_rows >= files.num_rows
+        return files.num_rows
 
     def partition(self, path: str) -> Any:
         return self.scan(path, "part = '7'")
@@ -368,10 +387,42 @@ class Deltanb:
                                   f"interval {number + 1} days"})
 
 
-LIBRARIES: dict[str, Callable[[], Any]] = {"deltalake": Deltalake, "deltanb": Deltanb}
+class Replay:
+    """The least that opening a table can be: its checkpoint's columns decoded by pyarrow, the rows that its
+    commits name taken out, theirs put in."""
+
+    name = "a bare replay"
+
+    def __init__(self) -> None:
+        import pandas  # pyarrow imports it at its first conversion
+        import pyarrow.compute
+        import pyarrow.parquet
+
+        assert pandas
+        self.pq, self.pc, self.pa = pyarrow.parquet, pyarrow.compute, pyarrow
+
+    def open_files(self, path: str) -> Any:
+        log = Path(path, "_delta_log")
+        [checkpoint] = log.glob("*.checkpoint.parquet")
+        columns = ["add.path", "add.size", "add.partitionValues.key_value.key",
+                   "add.partitionValues.key_value.value"]
+        adds = self.pq.ParquetFile(checkpoint).read(columns=columns).column("add").combine_chunks()
+        paths, added, named = adds.field("path"), 0, []
+        for commit in sorted(log.glob("*.json"))[1:]:
+            for line in commit.read_bytes().splitlines():
+                action = json.loads(line)
+                for kind in action.keys() & {"add", "remove"}:
+                    named.append(action[kind]["path"])
+                    added += kind == "add"
+        gone = self.pc.is_in(paths, value_set=self.pa.array(named))
+        stands = self.pc.and_(self.pc.invert(gone), self.pc.is_valid(paths))
+        return self.pc.sum(stands).as_py() + added
+
+
+LIBRARIES: dict[str, Callable[[], Any]] = {
+    "deltalake": Deltalake, "a bare replay": Replay, "deltanb": Deltanb}
 QUICK_SCALE = 20
-APPENDS = 10  # an append is short: the mean of so many
-WRITER_COMMITS = 15
+APPENDS = 110  # deltalake's grow with the commits since its last checkpoint, one in 100
 UNSYNCED = "_unsynced"
 """Ends the name of an operation that our library does without fsync; deltalake's is the same."""
 
@@ -382,8 +433,6 @@ def run(library: Any, operation: str, path: str, size: int) -> tuple[float, floa
         operation = operation.removesuffix(UNSYNCED)
         if isinstance(library, Deltanb):
             library.package.set_options(durability="none")
-    if operation == "writers":
-        return run_writers(library.name, path, size)
     arguments: tuple[Any, ...] = (path,)
     if operation in ("open_at_half", "skip"):
         arguments = path, size
@@ -408,38 +457,6 @@ def run(library: Any, operation: str, path: str, size: int) -> tuple[float, floa
     return elapsed, (time.process_time() - worked) / times, result
 
 
-def write_many(name: str, path: str, gate: Any, failures: Any) -> None:
-    """One writer process: appends of one row through a handle that it opened before the start."""
-    library = LIBRARIES[name]()
-    prepared = library.prepare_append(path)
-    gate.wait()
-    for _ in range(WRITER_COMMITS):
-        try:
-            library.append(prepared, 1)
-        except Exception:
-            with failures.get_lock():
-                failures.value += 1
-
-
-def run_writers(name: str, path: str, writers: int) -> tuple[float, float, Any]:
-    """Seconds a commit that landed, all writers together; the number of commits that failed."""
-    context = multiprocessing.get_context("spawn")
-    gate, failures = context.Barrier(writers + 1), context.Value("i", 0)
-    processes = [context.Process(target=write_many, args=(name, path, gate, failures))
-                 for _ in range(writers)]
-    for process in processes:
-        process.start()
-    gate.wait()
-    started = time.perf_counter()
-    for process in processes:
-        process.join()
-    elapsed = time.perf_counter() - started
-    landed = max(writers * WRITER_COMMITS - failures.value, 1)
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    worked = usage.ru_utime + usage.ru_stime
-    return elapsed / landed, worked / landed, f"{failures.value} failed"
-
-
 # -- the table ---------------------------------------------------------------------------------
 
 
@@ -454,6 +471,9 @@ class Row:
     goal: float | None
     copies: bool = False
     """The operation writes: every run gets a copy of its own."""
+    by: str = "ms"
+    """Whether the clock decides (``ms``) or the processor's time (``cpu``)."""
+    peer: str = "deltalake"
 
 
 def rows(scale: int) -> tuple[dict[str, Callable[[Path], None]], list[Row]]:
@@ -470,28 +490,28 @@ def rows(scale: int) -> tuple[dict[str, Callable[[Path], None]], list[Row]]:
     n, c, m = f"{commits:,} commits", f"{small:,} files + {TAIL} commits", f"{large:,} files"
     return tables, [
         Row(f"open, {n}", "open_files", "commits", commits, 20),
-        Row(f"open at half, {n}", "open_at_half", "commits", commits, 20),
-        Row(f"history, {n}", "history", "commits", commits, None),
-        Row(f"open, {n}, checkpoints", "open_files", "checkpointed", commits, 6),
-        Row(f"open, {c}", "open_files", "small-checkpoint", small, 10),
-        Row(f"open, {m} + {TAIL} commits", "open_files", "large-checkpoint", large, 10),
-        Row(f"open, {m}, V2 with 4 sidecars", "open_files", "v2", large, 10),
+        Row(f"open at half, {n}", "open_at_half", "commits", commits, 12),
+        Row(f"history, {n}", "history", "commits", commits, 12, by="cpu"),
+        Row(f"open, {n}, checkpoints", "open_files", "checkpointed", commits, 4),
+        Row(f"open, {c}", "open_files", "small-checkpoint", small, 12),
+        Row(f"open, {m} + {TAIL} commits", "open_files", "large-checkpoint", large, 12),
+        Row(f"the same, {m}", "open_files", "large-checkpoint", large, 0.95, by="cpu", peer="a bare replay"),
+        Row(f"open with all statistics, {m}", "statistics", "parsed", large, 2),
+        Row(f"open, {m}, V2 with 4 sidecars", "open_files", "v2", large, 8),
         Row(f"partition filter, cold, {m}", "partition", "large-checkpoint", large, 10),
         Row(f"skip on a column, cold, {m}", "skip", "large-checkpoint", large, 4),
-        Row(f"the same on stats_parsed, {m}", "skip", "parsed", large, 15),
-        Row(f"refresh, {TAIL} commits, {m}", "refresh", "large-checkpoint", large, 100),
-        Row("append of one row, fsync on", "append", "small", 1, 10, copies=True),
-        Row("append of one row, fsync off", "append" + UNSYNCED, "small", 1, None, copies=True),
-        Row("commit without data, fsync on", "log_only", "small", 1, 20, copies=True),
-        Row("commit without data, fsync off", "log_only" + UNSYNCED, "small", 1, None, copies=True),
-        Row("2 writer processes, a commit", "writers", "small", 2, 20, copies=True),
-        Row("4 writer processes, a commit", "writers", "small", 4, 20, copies=True),
+        Row(f"the same on stats_parsed, {m}", "skip", "parsed", large, 12),
+        Row(f"refresh, {TAIL} commits, {m}", "refresh", "large-checkpoint", large, 200, by="cpu"),
+        Row("append of one row, neither syncs", "append" + UNSYNCED, "small", 1, 6, copies=True),
+        Row("append of one row, ours synced", "append", "small", 1, 3, copies=True),
+        Row("commit without data, neither syncs", "log_only" + UNSYNCED, "small", 1, None, copies=True),
+        Row("commit without data, ours synced", "log_only", "small", 1, None, copies=True),
     ]
 
 
 def measure(library: str, row: Row, path: Path) -> dict[str, Any]:
     """Run one operation in a fresh process."""
-    command = [sys.executable, __file__, "--child", library, row.operation, str(path), str(row.size)]
+    command = [sys.executable, __file__, library, row.operation, str(path), str(row.size)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
@@ -519,7 +539,7 @@ def measure_row(row: Row, table: Path, rounds: int) -> dict[str, Any]:
     """Both libraries, alternating; the best time of each."""
     best: dict[str, Any] = {}
     for number in range(rounds):
-        for library in LIBRARIES:
+        for library in (row.peer, "deltanb"):
             path = table
             if row.copies:
                 path = table.with_name(f"{table.name}-{library}-{row.operation}-{number}")
@@ -538,56 +558,32 @@ def measure_row(row: Row, table: Path, rounds: int) -> dict[str, Any]:
     return best
 
 
-def show(row: Row, best: dict[str, Any]) -> str:
-    theirs, ours = best["deltalake"], best["deltanb"]
-    if "error" in theirs or "error" in ours:
-        return f"{row.title:44} {theirs.get('error', '')[:60]} {ours.get('error', '')[:90]}"
-    ratio = theirs["ms"] / ours["ms"]
-    goal = "" if row.goal is None else f">= {row.goal:g}x"
-    verdict = "" if row.goal is None else "met" if ratio >= row.goal else "MISSED"
-    same = theirs["result"] == ours["result"]
-    note = "" if same else f"  {theirs['result']} / {ours['result']}"
-    work = theirs["cpu"] / ours["cpu"]
-    return (f"{row.title:44} {theirs['ms']:10.1f} {ours['ms']:9.1f} {ratio:7.1f}x {goal:>8} "
-            f"{verdict:6} {work:6.1f}x {theirs['mb']:5.0f}/{ours['mb']:.0f} MB{note}")
-
-
 def build(name: str, table: Path, quick: bool) -> None:
     """Make one table."""
     rows(QUICK_SCALE if quick else 1)[0][name](table)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tables of a twentieth of the size")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each library (default 3)")
-    parser.add_argument("--only", default="", help="only the rows whose title holds this text")
-    parser.add_argument("--keep", type=Path, help="folder for the tables, used again if it is there")
-    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        child(*options.child)
-        return
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="deltanb-benchmark-"))
-    _, wanted = rows(QUICK_SCALE if options.quick else 1)
-    print(f"{'best of ' + str(options.rounds):44} {'deltalake':>10} {'deltanb':>9} {'ratio':>8} "
-          f"{'goal':>8} {'':6} {'cpu':>7} peak, deltalake/deltanb")
+def figures(
+    quick: bool = False, rounds: int = 3, only: str = "", keep: Path | None = None
+) -> Iterator[Figure]:
+    """The figures, one after another as they are measured."""
+    folder = keep or Path(tempfile.mkdtemp(prefix="deltanb-benchmark-"))
     try:
-        for row in wanted:
-            if options.only not in row.title:
+        for row in rows(QUICK_SCALE if quick else 1)[1]:
+            if only not in row.title:
                 continue
             table = folder / row.table
             if not table.exists():  # in another process: this one stays small
                 builder = multiprocessing.get_context("spawn").Process(
-                    target=build, args=(row.table, table, options.quick))
+                    target=build, args=(row.table, table, quick))
                 builder.start()
                 builder.join()
-            print(show(row, measure_row(row, table, options.rounds)), flush=True)
+            best = measure_row(row, table, rounds)
+            yield times("log", row.title, row.peer, best[row.peer], best["deltanb"], row.goal, row.by)
     finally:
-        if not options.keep:
+        if not keep:
             shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
-    main()
+    child(*sys.argv[1:])

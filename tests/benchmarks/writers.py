@@ -1,0 +1,117 @@
+"""Writer processes on one table, each appending rows: commits a second, and who waits how long.
+
+    python -m tests.benchmarks writers [--quick] [--rounds N]
+
+deltanb syncs every file and folder; deltalake never does. All writers open the table and append once before
+the clock starts. A round of one library follows a round of the other; the best one counts.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.figures import Figure, times
+
+COMMITS, QUICK = 110, 10
+WRITERS = {2: 4.0, 4: 6.0, 16: None}
+"""How many processes, and how many times deltalake's rate they are to reach."""
+MAX_TAIL, MIN_SHARE, MIN_OF_FOUR = 6, 0.7, 0.8
+SUITE = "writers"
+
+
+def append_with(name: str, path: str) -> Callable[[], object]:
+    """An append of one row through a handle."""
+    import pyarrow as pa
+
+    row = pa.table({"id": [1], "name": ["x"]})
+    if name == "deltanb":
+        import deltanb as dn
+
+        table = dn.open(path)
+        return lambda: table.append(row)
+    import deltalake
+
+    peer = deltalake.DeltaTable(path)
+
+    def append() -> None:
+        peer.update_incremental()
+        deltalake.write_deltalake(peer, row, mode="append")
+
+    return append
+
+
+def work(name: str, path: str, commits: int, gate: Any, told: Any) -> None:
+    """One writer: the time of each commit, seconds of processor, and how many failed."""
+    append, failed, took = append_with(name, path), 0, []
+    append()
+    gate.wait()
+    started, worked = time.perf_counter(), time.process_time()
+    for _ in range(commits):
+        begun = time.perf_counter()
+        try:
+            append()
+        except Exception:
+            failed += 1
+        took.append(time.perf_counter() - begun)
+    told.put((time.perf_counter() - started, time.process_time() - worked, took, failed))
+
+
+def race(name: str, writers: int, commits: int) -> dict[str, Any]:
+    """All writers at once on a table of their own."""
+    import deltanb as dn
+
+    folder = Path(tempfile.mkdtemp(prefix="deltanb-writers-"))
+    try:
+        dn.create(folder / "t", {"id": [0], "name": ["a"]})
+        context = multiprocessing.get_context("spawn")
+        gate, told = context.Barrier(writers), context.Queue()
+        processes = [context.Process(target=work, args=(name, str(folder / "t"), commits, gate, told))
+                     for _ in range(writers)]
+        for process in processes:
+            process.start()
+        found = [told.get() for _ in processes]
+        for process in processes:
+            process.join()
+    finally:
+        shutil.rmtree(folder)
+    slowest = max(seconds for seconds, *_ in found)
+    took = sorted(one for *_, each, _ in found for one in each)
+    failed = sum(one[3] for one in found)
+    landed = max(1, writers * commits - failed)
+    return {"ms": slowest / landed * 1000, "cpu": sum(one[1] for one in found) / landed * 1000,
+            "result": f"{failed} failed", "share": min(one[0] for one in found) / slowest,
+            "tail": took[int(len(took) * 0.99)] / statistics.median(took)}
+
+
+def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Figure]:
+    """The figures, one after another as they are measured."""
+    commits, rates = QUICK if quick else COMMITS, {}
+    for writers, goal in WRITERS.items():
+        title = f"{writers} writer processes, a commit"
+        if only not in title:
+            continue
+        peers = ("deltalake", "deltanb") if goal is not None else ("deltanb",)
+        best: dict[str, dict[str, Any]] = {}
+        for _ in range(rounds):
+            for name in peers:
+                found = race(name, writers, commits)
+                if name not in best or found["ms"] < best[name]["ms"]:
+                    best[name] = found
+        ours = best["deltanb"]
+        rates[writers] = ours["ms"]
+        if goal is not None:
+            yield times(SUITE, title, "deltalake, which never syncs", best["deltalake"], ours, goal)
+        yield Figure(SUITE, f"{writers} writer processes, the slowest commit of 100", "their median",
+                     ours["tail"], MAX_TAIL, at_most=True, note=ours["result"])
+        yield Figure(SUITE, f"{writers} writer processes, the slowest writer", "the fastest",
+                     ours["share"], MIN_SHARE)
+    if {4, 16} <= rates.keys():
+        yield Figure(SUITE, "16 writer processes, commits a second", "those of 4",
+                     rates[4] / rates[16], MIN_OF_FOUR)
