@@ -186,7 +186,7 @@ def refuse_unknown_functions(sql: str) -> None:
         raise InvalidPredicate(
             f"{sql!r} calls {unknown}(), which is not a function of Spark"
             f"{f'; {hint}' if close else ''}. If it is one of your own, start a session "
-            'that has it first, or say engine="spark"', predicate=sql)
+            'that has it first, or pass engine="spark"', predicate=sql)
 
 
 def _unchecked_constraint(txn: OptimisticTransaction) -> UnsupportedPredicate | None:

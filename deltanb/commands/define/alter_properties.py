@@ -178,7 +178,7 @@ def unset_properties(
         there = metadata.description is not None if name == COMMENT else name in metadata.configuration
         if not there and not if_exists:
             raise InvalidArgument(
-                f"table {txn.table}: property {name} is not set; say if_exists=True if that does not matter",
+                f"table {txn.table}: property {name} is not set; pass if_exists=True if that does not matter",
                 property=name)
     _refuse_special(dict.fromkeys(named, ""), txn.table)
     kept = {key: value for key, value in metadata.configuration.items() if key not in named}

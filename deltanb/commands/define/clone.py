@@ -92,7 +92,7 @@ def clone(
     if exists and mode == "error":
         raise TableAlreadyExists(
             f"there is a table at {log.path} already (version {txn.read_version}); clone to another "
-            'path, or say mode="overwrite"', path=log.path)
+            'path, or pass mode="overwrite"', path=log.path)
     if exists:
         check_writable(txn.protocol, txn.metadata, txn.table, writes_data=False)
     protocol = snapshot.protocol

@@ -63,7 +63,7 @@ def create(
     if txn.read_version >= 0 and mode == "error":
         raise TableAlreadyExists(
             f"there is a table at {log.path} already (version {txn.read_version}); open it with "
-            'deltanb.open(path), or say mode="ignore" or mode="overwrite"', path=log.path)
+            'deltanb.open(path), or pass mode="ignore" or mode="overwrite"', path=log.path)
     schema, data = schema_and_data(data_or_schema)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     metadata = _metadata(schema, columns, properties or {}, name, description)

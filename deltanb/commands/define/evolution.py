@@ -172,7 +172,7 @@ def with_schema(
     if absent:
         raise InvalidArgument(
             f"partition column {absent[0]!r} is not among the columns {', '.join(schema.names)}; "
-            "say partition_by=[...] with columns that are", column=absent[0])
+            "pass partition_by=[...] with columns that are", column=absent[0])
     configuration = dict(metadata.configuration)
     if properties.get(configuration, column_mapping.MODE_KEY) != "none":
         last = properties.get(configuration, column_mapping.MAX_ID_KEY)

@@ -148,7 +148,7 @@ def _vacuumed(table: str, then: Snapshot, num_missing: int, paths: list[str]) ->
     return DataFileNotFound(
         f"table {table} cannot be restored to version {then.version}: {share} of its {total} "
         f"{'is' if num_missing == 1 else 'are'} gone, vacuumed or deleted by hand. Restore a version that "
-        "has its files (table.versions() lists those), or say ignore_missing_files=True to go without their "
+        "has its files (table.versions() lists those), or pass ignore_missing_files=True to go without their "
         "rows",
         path=paths[0], files=tuple(paths), version=then.version)
 
