@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as t
@@ -47,8 +48,8 @@ _TERM = re.compile(
     rf"|(?<=[ \t\r\n`])(?P<not_in>not{_SPACE}+)?in{_SPACE}*\({_SPACE}*"
     rf"(?P<list>{_CONSTANT}(?:{_COMMA}{_CONSTANT})*){_SPACE}*\)))"
     rf"(?:{_SPACE}+(?P<join>and|or)(?={_SPACE})|{_SPACE}*(?P<end>\Z))", re.I | re.ASCII)
-_INTEGERS = re.compile(rf"-?[0-9]{{1,18}}(?:{_COMMA}-?[0-9]{{1,18}})*", re.ASCII)
-_TEXTS = re.compile(rf"{_TEXT}(?:{_COMMA}{_TEXT})*")
+_INTEGERS, _TEXTS = (re.compile(rf"(?:{one}|null)(?:{_COMMA}(?:{one}|null))*", re.I | re.ASCII)
+                     for one in ("-?[0-9]{1,18}", _TEXT))
 _EACH = re.compile(_CONSTANT, re.I | re.ASCII)
 _SIGNS = {"=": "eq", "<>": "ne", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
@@ -141,14 +142,23 @@ class _Reader:
         return found
 
     def _member(self, column: Column, text: str) -> Expression:
-        if t.is_integer(column.type) and _INTEGERS.fullmatch(text):
-            values = list(map(int, text.split(",")))
-            bound = INTEGER_BOUNDS[column.type]
-            if len(values) > 1 and -bound <= min(values) and max(values) < bound:
-                return boolean("in", column, extra=Members.of(values, column.type))
-        if is_text(column.type) and _TEXTS.fullmatch(text) and len(texts := text.split("'")) > 3:
-            return boolean("in", column, extra=Members.of(texts[1::2], column.type))
-        return self._operands.is_one_of(column, [_literal(one) for one in _EACH.findall(text)])
+        values = _values(column.type, text)
+        if values is None:
+            return self._operands.is_one_of(column, [_literal(one) for one in _EACH.findall(text)])
+        return boolean("in", column, extra=Members.of(values, column.type))
+
+
+def _values(kind: pa.DataType, text: str) -> list[Any] | None:
+    """Several constants that are values of a column as they stand; None where each has to be looked at."""
+    values: list[Any]
+    if t.is_integer(kind) and _INTEGERS.fullmatch(text):
+        values = [None if one[0] in "nN" else int(one) for one in _EACH.findall(text)]
+        bound, known = INTEGER_BOUNDS[kind], [value for value in values if value is not None] or [0]
+        return values if len(values) > 1 and -bound <= min(known) and max(known) < bound else None
+    if is_text(kind) and _TEXTS.fullmatch(text):
+        values = [None if one[0] in "nN" else one[1:-1] for one in _EACH.findall(text)]
+        return values if len(values) > 1 else None
+    return None
 
 
 def _literal(text: str) -> Literal:

@@ -567,3 +567,46 @@ def test_no_file_with_a_matching_row_is_dropped(files: list[dict[str, Any]], sql
     predicate = predicates.parse(sql, PARTITIONED)
     left = set(kept(snapshot, sql))
     assert {i for i, file in enumerate(files) if holds_match(file, predicate)} <= left
+
+
+MEMBERS = {**{column: literals for column, literals in LITERALS.items() if "." not in column},
+           "i": ["-2", "0", "1", "2", "NULL"], "l": ["0", "1", "9007199254740993", "NULL"],
+           "d": ["-1.5", "0.0", "1.5", "2.5", "NULL"], "s": ["''", "'ab'", "'b'", "'é'", "NULL"],
+           "day": ["'2020-01-01'", "'2019-12-31'", "'2020-01-03'"], "dec": ["0.5", "-1", "1.25", "NULL"]}
+SETS = st.sampled_from(sorted(MEMBERS)).flatmap(lambda column: st.builds(
+    "{} {} ({})".format, st.just(column), st.sampled_from(["IN", "NOT IN"]),
+    st.lists(st.sampled_from(MEMBERS[column]), min_size=2, max_size=5).map(", ".join)))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True,
+          suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(files=st.lists(FILE, min_size=1, max_size=4), sql=st.one_of(SETS, st.builds(
+    "({} AND {})".format, SETS, CONDITIONS), st.builds("({} OR {})".format, SETS, CONDITIONS)))
+def test_no_file_with_a_matching_row_is_dropped_by_a_set_that_bounds_are_searched_in(
+    monkeypatch: pytest.MonkeyPatch, files: list[dict[str, Any]], sql: str
+) -> None:
+    monkeypatch.setattr(skipping, "MAX_LISTED", 0)
+    test_no_file_with_a_matching_row_is_dropped.hypothesis.inner_test(files, sql)
+
+
+@pytest.mark.parametrize(("kind", "texts"), [
+    ("integer", [str(10 * n) for n in range(200)]), ("decimal(10,2)", [f"{10 * n}.50" for n in range(200)]),
+    ("string", [f"k{10 * n:04}" for n in range(200)]), ("double", [f"{10 * n}.5" for n in range(200)]),
+    ("date", [f"{2000 + n // 12}-{n % 12 + 1:02}-01" for n in range(200)]),
+    ("timestamp", [f"{2000 + n // 12}-{n % 12 + 1:02}-01 00:00:00" for n in range(200)]),
+])
+def test_a_file_between_two_members_of_a_long_list_is_dropped(kind: str, texts: list[str]) -> None:
+    schema = StructType([StructField("x", PrimitiveType(kind))])
+    quote = "'" if kind in ("string", "date", "timestamp") else ""
+
+    def stated(text: str) -> Any:
+        return text.replace(" ", "T") + "Z" * (kind == "timestamp") if quote else Number(text)
+
+    places = [(0, 0), (100, 100), (199, 199), (4, 4), (150, 151), (1, 9)]
+    ends = [(texts[low], texts[high]) for low, high in places]
+    snapshot = table_of(*(bounds(x=(stated(low), stated(high))) for low, high in ends), schema=schema)
+    listed = ", ".join(f"{quote}{text}{quote}" for n, text in enumerate(texts) if n not in (4, 150, 151))
+    assert kept(snapshot, f"x IN ({listed})") == [0, 1, 2, 5]
+    # NaN may be in any file of doubles, and times in statistics are cut to milliseconds.
+    is_sure = kind not in ("double", "timestamp")
+    assert kept(snapshot, f"x NOT IN ({listed})") == ([3, 4, 5] if is_sure else [0, 1, 2, 3, 4, 5])
