@@ -85,11 +85,12 @@ def each(
 
 
 def streamed(
-    start: Callable[[_A], Generator[_B, None, None]], items: Iterable[_A], limit: int, name: str = "work"
+    start: Callable[[_A], Generator[_B, None, None]], items: Iterable[_A], limit: int, name: str = "work",
+    ahead: int = LANE_ITEMS,
 ) -> Generator[_B, None, None]:
     """What the streams of the items give, one stream after the other; ``limit`` of them advance at a time.
 
-    Of each stream that is open at most :data:`LANE_ITEMS` items wait to be taken. A stream is closed where
+    Of each stream that is open at most ``ahead`` items wait to be taken. A stream is closed where
     it ends; all are, where the iterator is.
 
     >>> list(streamed(lambda n: (n for _ in range(n)), [1, 2, 3], 2))
@@ -101,7 +102,7 @@ def streamed(
 
         def open_next() -> None:
             for item in rest:
-                lanes.append(_Lane())
+                lanes.append(_Lane(ahead))
                 pool.submit(_fill, lanes[-1], start, item)
                 return
 
@@ -133,7 +134,8 @@ def _fill(lane: _Lane[_B], start: Callable[[_A], Generator[_B, None, None]], ite
 class _Lane(Generic[_B]):
     """The items of one stream on their way from the thread that makes them to the consumer."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: int) -> None:
+        self._ahead = ahead
         self._items: deque[_B] = deque()
         self._changed = threading.Condition()
         self._finished = False
@@ -143,7 +145,7 @@ class _Lane(Generic[_B]):
     def put(self, item: _B) -> bool:
         """Wait for room; False when nobody wants the item any more."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._items) < LANE_ITEMS or not self._wanted)
+            self._changed.wait_for(lambda: len(self._items) < self._ahead or not self._wanted)
             self._items.append(item)
             self._changed.notify_all()
             return self._wanted

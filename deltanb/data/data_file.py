@@ -7,13 +7,14 @@ Commands that rewrite files read through here too.
 What it does not know: which files to read, and threads.
 
 Order of work on a batch: deletion vector (it counts the file's own rows), conversion, partition
-columns, filter, projection.
+columns, filter, the columns that the filter did without, projection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,11 +33,11 @@ from deltanb.data.conform import (
     compile_conversion,
     find_field,
 )
+from deltanb.data.file_rows import FileRows, positions_of
 from deltanb.data.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
 from deltanb.formatting import did_you_mean
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
-from deltanb.memory import pool
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.store.paths import place_of
@@ -163,13 +164,13 @@ def plan_for(
 
 def read_data_file(
     scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False,
-    only: BitMap64 | None = None, batch_rows: int = BATCH_ROWS,
+    only: BitMap64 | None = None, batch_rows: int = BATCH_ROWS, part: tuple[int, int] = (0, 1),
 ) -> Generator[pa.RecordBatch, None, None]:
     """The live rows of one file that the scan asks for, in batches of at most ``batch_rows``.
 
     ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
     ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
-    ``only``: of the live rows, those at these positions.
+    ``only``: of the live rows, those at these positions. ``part``: (number, parts), of the row groups.
 
     Raises:
         DataFileNotFound: the file, or its deletion vector, is gone.
@@ -187,28 +188,17 @@ def read_data_file(
                 f"{parquet.metadata.num_rows}. {_WAY_OUT}.", file=path)
         with _naming(path):
             columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
-        for start, batch in _stored_batches(scan, parquet, columns, path, only, batch_rows):
-            keep = _kept(deleted, only, start, batch.num_rows)
-            if keep is not None:
-                batch = pc.take(batch, _numbers(keep), memory_pool=pool())
-            with _naming(path):
-                converted = columns.convert(batch)
+            groups = _groups(scan, parquet, columns, only, part)
+        rows = FileRows(parquet, _divided(scan, parquet, columns), lambda: _naming(path), deleted, only,
+                        scan.predicate, batch_rows)
+        for start, places, found in rows.of(groups):
             if positions or scan.tracked:
-                numbers = _positions(start, batch.num_rows, keep)
+                numbers = positions_of(start, found.num_rows, places)
             if scan.tracked:
-                converted = filled(converted, scan.tracked, numbers, row)
-            if positions:
-                converted = converted.append_column(ROW_POSITION, numbers)
-            yield from _finish(scan, converted, positions)
-
-
-def _finish(scan: Scan, batch: pa.RecordBatch, positions: bool) -> Iterator[pa.RecordBatch]:
-    """Filter, then leave out the columns that only the filter needed."""
-    wanted = [field.name for field in scan.columns] + ([ROW_POSITION] if positions else [])
-    if scan.predicate is not None:
-        batch = pc.filter(batch, scan.predicate.verdicts(batch), memory_pool=pool())
-    if batch.num_rows:
-        yield batch if batch.schema.names == wanted else batch.select(wanted)
+                found = filled(found, scan.tracked, numbers, row)
+            if found.schema.names != scan.schema.names:  # in another order, or some only for the predicate
+                found = found.select(scan.schema.names)
+            yield found.append_column(ROW_POSITION, numbers) if positions else found
 
 
 # ---------------------------------------------------------------------------- columns
@@ -220,7 +210,7 @@ class _Columns:
     def __init__(
         self, scan: Scan, parquet: SafeFile, path: str, partition_values: dict[str, Any]
     ) -> None:
-        self.schema = scan.read_schema
+        self.schema: pa.Schema = scan.read_schema
         stored = list(parquet.schema_arrow)
         place = Place(path)
         self.sources: list[str | None] = []
@@ -244,6 +234,19 @@ class _Columns:
     def stored_names(self) -> list[str]:
         """What has to be read from the file."""
         return list(dict.fromkeys(name for name in self.sources if name is not None))
+
+    def divided(self, names: Collection[str]) -> tuple[_Columns, _Columns]:
+        """The columns with one of the names, and the others."""
+        places = range(len(self.schema))
+        inside = [place for place in places if self.schema.field(place).name in names]
+        return self._of(inside), self._of([place for place in places if place not in inside])
+
+    def _of(self, places: Sequence[int]) -> _Columns:
+        found = copy(self)
+        found.schema = pa.schema([self.schema.field(place) for place in places])
+        found.sources = [self.sources[place] for place in places]
+        found._steps = [self._steps[place] for place in places]
+        return found
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A stored batch as the table has it; columns that the file lacks are NULL."""
@@ -281,6 +284,14 @@ def _partition_scalar(
             f"which is no {field.type}: {error}", file=path, column=field.name) from None
 
 
+def _divided(scan: Scan, parquet: SafeFile, columns: _Columns) -> tuple[_Columns, _Columns | None]:
+    """The columns that are decoded first, and those that wait for a row that the predicate wants."""
+    if scan.predicate is None or parquet.metadata.num_rows < row_groups.MIN_ROWS:
+        return columns, None
+    first, rest = columns.divided({path[0] for path in scan.predicate.column_paths})
+    return (first, rest) if first.stored_names and rest.stored_names else (columns, None)
+
+
 # ---------------------------------------------------------------------------- the file
 
 
@@ -310,74 +321,29 @@ def opened(store: LogStore, path: str, table: str = "", version: int | None = No
         yield parquet
 
 
-def _stored_batches(
-    scan: Scan, parquet: SafeFile, columns: _Columns, path: str, only: BitMap64 | None,
-    batch_rows: int,
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(position of the first row in the file, batch), of the row groups that may match."""
-    names = columns.stored_names
-    wanted: Sequence[int] = range(parquet.metadata.num_row_groups)
+def _groups(
+    scan: Scan, parquet: SafeFile, columns: _Columns, only: BitMap64 | None, part: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """(number, position of its first row), of the row groups of a part that may have wanted rows."""
+    count = parquet.metadata.num_row_groups
+    wanted: Sequence[int] = range(count)
     if scan.condition is not None:
-        with _naming(path):
-            wanted = row_groups.matching(
-                parquet, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
-                mode=scan.mode, constants=columns.constants)
-    start = 0
-    for group in range(parquet.metadata.num_row_groups):
-        position, start = start, start + parquet.metadata.row_group(group).num_rows
-        if group not in wanted or (only is not None and not only.range_cardinality(position, start)):
-            continue
-        with _naming(path):
-            batches = parquet.iter_batches(batch_rows, row_groups=[group], columns=names)
-        while True:
-            with _naming(path):
-                batch = next(batches, None)
-            if batch is None:
-                break
-            yield position, batch
-            position += batch.num_rows
+        wanted = row_groups.matching(
+            parquet, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
+            mode=scan.mode, constants=columns.constants)
+    number, parts = part
+    mine = range(count * number // parts, count * (number + 1) // parts)
+    found, stop = [], 0
+    for group in range(count):
+        start, stop = stop, stop + parquet.metadata.row_group(group).num_rows
+        if group in wanted and group in mine and (only is None or only.range_cardinality(start, stop)):
+            found.append((group, start))
+    return found
 
 
 def _naming(path: str) -> AbstractContextManager[None]:
     """Errors of the content, with the file's name."""
     return reading("the data file", path, way_out=_WAY_OUT)
-
-
-# ---------------------------------------------------------------------------- rows
-
-
-def _kept(
-    deleted: BitMap64 | None, only: BitMap64 | None, start: int, count: int
-) -> BitMap64 | None:
-    """Positions within the batch that are wanted and not deleted; None: all of them."""
-    stop = start + count
-    if only is not None and only.range_cardinality(start, stop) == count:
-        only = None
-    if deleted is not None and not deleted.range_cardinality(start, stop):
-        deleted = None
-    if deleted is None and only is None:
-        return None
-    kept = BitMap64()
-    kept.add_range(start, stop)
-    if only is not None:
-        kept &= only
-    if deleted is not None:
-        kept -= deleted
-    return kept.shift(-start) if start else kept
-
-
-def _positions(start: int, count: int, keep: BitMap64 | None) -> pa.Array:
-    if keep is None:
-        keep = BitMap64()
-        keep.add_range(start, start + count)
-    else:
-        keep = keep.shift(start)
-    return _numbers(keep).view(pa.int64())
-
-
-def _numbers(rows: BitMap64) -> pa.Array:
-    """Without a Python object each: a deletion vector may hold millions."""
-    return pa.Array.from_buffers(pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
 
 
 # ---------------------------------------------------------------------------- arguments

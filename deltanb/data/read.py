@@ -5,13 +5,14 @@ threads that decode several files at a time.
 What it does not know: how one file is read (``data_file``), which files may match (``skipping``).
 
 Batches come in the order of the files whatever thread decoded them, and a stream that nobody drains
-holds a bounded number of batches: ``readers`` files are open, each at most ``LANE_BATCHES`` ahead.
+holds a bounded number of batches: of each file that is open (one a thread) at most ``LANE_ITEMS`` wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from deltanb import parallel
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
+from deltanb.parallel import LANE_ITEMS
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -61,7 +63,8 @@ def read_table(
     {'id': [2, 3], 'name': [None, None]}
     """
     scan = plan(snapshot, columns, where, row_ids=row_ids)
-    return pa.Table.from_batches(list(stream(scan, files, limit)), scan.schema)
+    whole = maxsize if limit is None else LANE_ITEMS  # what is kept in any case need not wait
+    return pa.Table.from_batches(list(stream(scan, files, limit, ahead=whole)), scan.schema)
 
 
 def iter_batches(
@@ -93,25 +96,32 @@ def head(
 
 
 def stream(
-    scan: Scan, files: pa.Table, limit: int | None = None
+    scan: Scan, files: pa.Table, limit: int | None = None, *, ahead: int = LANE_ITEMS
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The batches of a scan that is planned already, ``limit`` rows at most."""
+    """The batches of a scan that is planned already, ``limit`` rows at most.
+
+    ``ahead`` batches of each file that is open are decoded before they are asked for.
+    """
     needed = (*NEEDED, *_TRACKED) if scan.tracked else NEEDED
     files = files.select([name for name in needed if name in files.schema.names])
     if limit is not None and scan.predicate is None:  # a few rows of the first files: nothing is read ahead
         rows = min(max(limit, 1), BATCH_ROWS)
         return _first(limit, (batch for row in _rows(files)
                               for batch in read_data_file(scan, row, batch_rows=rows)))
-    found = _all(scan, files)
+    found = _all(scan, files, ahead)
     return found if limit is None else _first(limit, found)
 
 
-def _all(scan: Scan, files: pa.Table) -> Generator[pa.RecordBatch, None, None]:
-    readers = parallel.threads(files.num_rows)
+def _all(scan: Scan, files: pa.Table, ahead: int) -> Generator[pa.RecordBatch, None, None]:
+    readers = parallel.threads(maxsize)
     size = pc.sum(files.column("size")).as_py() if "size" in files.schema.names else None
-    if readers > 1 and (size is None or size > SMALL_SCAN_BYTES):
-        return parallel.streamed(lambda row: read_data_file(scan, row), _rows(files), readers, "read")
-    return (batch for row in _rows(files) for batch in read_data_file(scan, row))
+    if not files.num_rows or readers == 1 or (size is not None and size <= SMALL_SCAN_BYTES):
+        return (batch for row in _rows(files) for batch in read_data_file(scan, row))
+    parts = -(-readers // files.num_rows)  # files that are fewer than threads are read by row groups
+    work = ((row, (part, parts)) for row in _rows(files) for part in range(parts))
+    return parallel.streamed(
+        lambda one: read_data_file(scan, one[0], part=one[1]), work, min(readers, files.num_rows * parts),
+        "read", ahead)
 
 
 def _first(
