@@ -26,6 +26,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -116,6 +117,10 @@ class _Layer:
             found = self.read(["stats"])
             return convert(found if rows is None else pa.table({"stats": taken(found[0], rows)}))
         return self._source.read_stats(leaves, rows, convert)
+
+    def pieces(self) -> list[Any]:
+        """What a checkpoint's layer consists of; nothing of one in memory."""
+        return list(getattr(self._source, "pieces", tuple)())
 
     def removes(self) -> pa.Table:
         if self._removes is None:
@@ -227,6 +232,29 @@ class Part:
             return self._standing(self.layer.stats(leaves, None, convert))
         rows = pc.indices_nonzero(self.keep).cast(pa.int64()).take(rows)
         return self.layer.stats(leaves, rows, convert)
+
+    def whole_pieces(self) -> list[Any]:
+        """The pieces of a checkpoint's layer of which every file stands."""
+        pieces = self.layer.pieces()
+        if self.keep is None:
+            return pieces
+        gone = pc.indices_nonzero(pc.invert(self.keep)).to_numpy()
+        firsts = gone.searchsorted([piece.start for piece in pieces])
+        ends = gone.searchsorted([piece.stop for piece in pieces])
+        return [piece for piece, a, b in zip(pieces, firsts, ends, strict=True) if a == b]
+
+    def read_but(self, columns: Sequence[str], pieces: Sequence[Any]) -> pa.Table:
+        """The standing files that are in none of these pieces."""
+        if not pieces:
+            return self.read(columns)
+        runs, start = [], 0
+        for piece in (*sorted(pieces, key=lambda piece: piece.start), None):
+            stop = self.layer.num_rows if piece is None else piece.start
+            length = stop - start
+            standing = pa.repeat(True, length) if self.keep is None else self.keep.slice(start, length)
+            runs.append(pc.add(pc.indices_nonzero(standing).cast(pa.int64()), start))
+            start = stop if piece is None else piece.stop
+        return self.layer.take(columns, pa.concat_arrays(runs))
 
     def _standing(self, table: pa.Table) -> pa.Table:
         if self.keep is None:
@@ -395,6 +423,23 @@ class FileSet:
             start = stop
         schema = pa.schema([FILES_SCHEMA.field(name) for name in columns])
         return pa.concat_tables(tables) if tables else empty_table(schema)
+
+    def read_apart(
+        self, columns: Sequence[str], is_kept: Callable[[Any], bool]
+    ) -> tuple[list[Any], pa.Table]:
+        """The pieces of the checkpoint below of which every file stands and that ``is_kept`` takes, and the
+        named columns of all files that are in none of them.
+
+        Pieces are those of :meth:`CheckpointParts.pieces`; of those that are kept only paths are read.
+        """
+        kept: list[Any] = []
+        tables = [empty_table(pa.schema([FILES_SCHEMA.field(name) for name in columns]))]
+        for part in self.parts():
+            pieces = [piece for piece in part.whole_pieces() if is_kept(piece)]
+            kept += pieces
+            if part.num_files:
+                tables.append(part.read_but(columns, pieces))
+        return kept, pa.concat_tables(tables)
 
     def stats(
         self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert

@@ -324,6 +324,12 @@ class Snapshot(Displayable):
         _ = self.num_files, self.size_in_bytes  # which cost nothing any more
         return files
 
+    def files_by(self, read: Callable[[FileSet], _T]) -> _T:
+        """What is read of the files; once more where the checkpoint below turns out to be damaged."""
+        found = self._read(read)
+        _ = self.num_files  # which costs nothing any more, and is held against the checksum
+        return found
+
     def _read(self, read: Callable[[FileSet], _T]) -> _T:
         """What is read of the files; from an older checkpoint, or the commits, where one is damaged.
 

@@ -127,7 +127,17 @@ class SafeFile(pq.ParquetFile):
         Raises:
             ValueError: it is none.
         """
-        return read_footer(self._raw or _raw_footer(self._handle))
+        return read_footer(self.footer_bytes)
+
+    @property
+    def footer_bytes(self) -> bytes:
+        """The footer as it stands in the file, without its length and the magic number."""
+        return self._raw or _raw_footer(self._handle)
+
+    def read_at(self, length: int, start: int) -> bytes:
+        """Bytes of the file as they are."""
+        found: bytes = self._handle.read_at(length, start)
+        return found
 
     def check_sound(self) -> None:
         """Before pyarrow is asked for statistics.
@@ -420,3 +430,7 @@ def _skip_many(data: bytes, position: int, kinds: tuple[int, ...], count: int, d
             # In a list, a boolean is a byte; elsewhere it is part of its field.
             position = position + 1 if kind in (_TRUE, _FALSE) else _skip(data, position, kind, depth + 1)
     return position
+
+
+thrift_integer, thrift_structs, thrift_skip = _integer, _list_of_structs, _skip
+"""An integer, the head of a list of structures, and what lies behind a value: for those who read more."""

@@ -35,6 +35,7 @@ from deltanb.actions import (
 from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+from deltanb.log.checkpoint.splice import RowGroup, row_groups
 from deltanb.log.checkpoint.stats import stats_as_json
 from deltanb.log.file_set import within
 from deltanb.log.replay import (
@@ -144,6 +145,19 @@ class Part:
     def is_counted(self, kind: str) -> bool:
         """Whether :meth:`count` reads nothing."""
         return True
+
+    def add_groups(self) -> list[tuple[int, int]]:
+        """The row groups of added files alone, and how many each has; none where a footer does not say."""
+        return []
+
+    @property
+    def parquet_schema(self) -> Any:
+        """The columns as Parquet has them; None of a file that is none."""
+        return None
+
+    def row_group(self, group: int) -> tuple[RowGroup, bytes] | None:
+        """A row group as it is, with its bytes; None where it cannot be moved."""
+        return None
 
     def jobs(
         self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
@@ -306,8 +320,33 @@ class ParquetPart(Part):
     # -- file actions
 
     def is_counted(self, kind: str) -> bool:
-        leaf = f"{kind}.path"
+        return self._is_counted(f"{kind}.path")
+
+    def _is_counted(self, leaf: str) -> bool:
         return all(self._values(leaf, group) is not None for group in self._groups_with(leaf))
+
+    def add_groups(self) -> list[tuple[int, int]]:
+        others = ["remove.path", *(leaf for _, leaf in _SMALL.values())]
+        if not self.is_counted("add") or not all(map(self._is_counted, others)):
+            return []
+        mixed = {group for leaf in others for group in self._groups_with(leaf)}
+        return [] if mixed & set(self._groups_with("add.path")) else [
+            (group, self._values("add.path", group) or 0) for group in self._groups_with("add.path")]
+
+    @property
+    def parquet_schema(self) -> Any:
+        return self._file.schema
+
+    def row_group(self, group: int) -> tuple[RowGroup, bytes] | None:
+        with self.reading():
+            found = row_groups(self._file.footer_bytes)[group]
+            if found is None:
+                return None
+            # Of the file that was opened: another one may have its name by now.
+            content: bytes = self._file.read_at(found.length, found.start)
+            if len(content) != found.length:
+                raise ValueError("it ends within a row group")
+            return found, content
 
     def count(self, kind: str) -> int:
         leaf = f"{kind}.path"

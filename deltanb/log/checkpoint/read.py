@@ -11,9 +11,9 @@ checkpoint will do is the caller's decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 
 MAX_OPENERS = 8
 """Threads that open footers: waiting for a store is all they do."""
+
+
+class Piece(NamedTuple):
+    """A row group of a checkpoint: its file, its number there, and the positions of its files among all."""
+
+    part: Part
+    group: int
+    start: int
+    stop: int
 
 
 class CheckpointParts:
@@ -87,6 +96,17 @@ class CheckpointParts:
     def has_stats_parsed(self) -> bool:
         """Whether statistics are there as typed columns."""
         return any(part.holds("add.stats_parsed") for part in self._parts)
+
+    def pieces(self) -> Iterator[Piece]:
+        """The row groups with files, in the order of :meth:`read_adds`; none of a file whose footer does not
+        say how many each has."""
+        start = 0
+        for part in self._parts:
+            begun = start
+            for group, count in part.add_groups():
+                yield Piece(part, group, start, start + count)
+                start += count
+            start = begun + part.count("add")
 
     def read_adds(self, columns: Sequence[str], rows: pa.Array | None = None) -> pa.Table:
         """The add actions: a table with the named FILES_SCHEMA columns, in a stable row order.
@@ -163,6 +183,15 @@ def open_checkpoint(store: LogStore, files: Sequence[Any]) -> CheckpointParts:
     small = [action for part in parts for action in part.small_actions()]
     linked = [sidecar_name(action.path) for action in small if isinstance(action, Sidecar)]
     return CheckpointParts(names, small, parts + _open_all(store, linked))
+
+
+def sidecars_of(store: LogStore, names: Sequence[str]) -> list[Sidecar]:
+    """The sidecars that a checkpoint links; they themselves are not opened.
+
+    Raises InvalidTable, naming the file, if one of its files is missing or broken.
+    """
+    return [action for part in _open_all(store, names) for action in part.small_actions()
+            if isinstance(action, Sidecar)]
 
 
 def _open_all(store: LogStore, names: Sequence[str]) -> list[Part]:

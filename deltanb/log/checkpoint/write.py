@@ -28,16 +28,21 @@ from deltanb.actions import (
 )
 from deltanb.errors import InvalidArgument
 from deltanb.log import parquet_options
+from deltanb.log.arrow_rows import empty_table
 from deltanb.log.checkpoint.hint import LastCheckpoint, write_last_checkpoint
 from deltanb.log.checkpoint.interval import interval
 from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, sidecar_path, v2_name
+from deltanb.log.checkpoint.reuse import Kept, KeptRowGroups, KeptSidecars
+from deltanb.log.checkpoint.splice import RowGroup, spliced
 from deltanb.log.checkpoint.stats import (
     partition_type,
     partition_values_as_struct,
     stats_as_struct,
     stats_type,
 )
+from deltanb.log.file_set import FileSet
 from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
+from deltanb.log.replay import FILES_SCHEMA
 from deltanb.memory import pool
 from deltanb.options import options
 from deltanb.schema import properties
@@ -50,8 +55,9 @@ if TYPE_CHECKING:
 ROWS_PER_GROUP = 131_072
 """File rows a row group: enough to read in parallel, few enough to hold in memory twice."""
 
-MAX_SIDECAR_ROWS = 1_048_576
-"""File rows a sidecar: a reader can then skip or fetch a million files at a time."""
+MAX_SIDECAR_ROWS = ROWS_PER_GROUP
+"""File rows a sidecar. Later checkpoints link a sidecar again as long as all its files stand: the smaller it
+is the more often they do."""
 
 CLASSIC_EVERY = 10
 """Every so many V2 checkpoints one is written under the classic name too, so that clients without
@@ -173,12 +179,24 @@ class _State:
             *_live_transactions(snapshot, now),
             *snapshot.domain_metadata.values(),
         ]
-        self.adds = snapshot.files
         self.removes = _live_tombstones(snapshot, now)
-        self.num_rows = self.adds.num_rows + self.removes.num_rows
-        self.is_small = self.num_rows + len(self.actions) <= SMALL_ROWS
-        self.options = _options(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
         self._forms = _Forms(self.metadata)
+        self.adds = empty_table(FILES_SCHEMA)
+        self.num_adds = 0
+        self._snapshot = snapshot
+
+    def settle(self, kept: Kept | None) -> None:
+        """Read the files that are not in pieces which are kept."""
+        def read(files: FileSet) -> tuple[list[Any], pa.Table]:
+            if kept is not None:
+                kept.forget()  # of another checkpoint, if one turned out to be damaged
+            return files.read_apart(FILES_SCHEMA.names, (lambda _: False) if kept is None else kept.takes)
+
+        self.adds = self._snapshot.files_by(read)[1]
+        self.num_adds = self.adds.num_rows + (0 if kept is None else kept.num_adds)
+        self.num_rows = self.adds.num_rows + self.removes.num_rows
+        self.is_small = self.num_adds + self.removes.num_rows + len(self.actions) <= SMALL_ROWS
+        self.options = _options(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
 
     def file_rows(self, start: int = 0, stop: int | None = None) -> Iterator[pa.Table]:
         """Tombstones, then files, as ``remove`` and ``add`` columns, a row group at a time."""
@@ -230,49 +248,66 @@ def _options(metadata: Metadata, default: str) -> ParquetOptions:
 
 def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     types = {**_SMALL, **_types(state.file_schema())}
+    kept = KeptRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
+    state.settle(kept)
     pieces = [_small_table(state.actions), *state.file_rows()]
     if state.is_small:
         pieces = [pa.concat_tables(pieces, promote_options="default")]
-    size = _write(store, classic_name(state.version), types, iter(pieces), state)
+    size = _write(store, classic_name(state.version), types, iter(pieces), state, kept.groups)
     return LastCheckpoint(
         version=state.version,
-        size=len(state.actions) + state.num_rows,
+        size=len(state.actions) + state.removes.num_rows + state.num_adds,
         size_in_bytes=size,
-        num_of_add_files=state.adds.num_rows,
+        num_of_add_files=state.num_adds,
     )
 
 
-def _write_v2(store: LogStore, state: _State) -> LastCheckpoint:
-    sidecars = [
-        _write_sidecar(store, state, start)
-        for start in range(0, state.num_rows, MAX_SIDECAR_ROWS)
-    ]
+def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckpoint:
+    kept = KeptSidecars(store, state.file_schema(), MAX_SIDECAR_ROWS // 2) if reuses else None
+    state.settle(kept)
+    linked = [] if kept is None else kept.sidecars
+    sidecars = [*linked, *_write_sidecars(store, state)]
     in_sidecars = sum(sidecar.size_in_bytes for sidecar in sidecars)
     tags = {
-        "sidecarNumActions": str(state.num_rows),
+        "sidecarNumActions": str(state.removes.num_rows + state.num_adds),
         "sidecarSizeInBytes": str(in_sidecars),
-        "numOfAddFiles": str(state.adds.num_rows),
+        "numOfAddFiles": str(state.num_adds),
     }
     top = [CheckpointMetadata(state.version, tags), *sidecars, *state.actions]
     text = "".join(action.to_json() + "\n" for action in top).encode()
     state.before_each()
-    store.put(v2_name(state.version, options.new_id()), text)
-    apart = interval(state.metadata.configuration, state.adds.num_rows, state.version)
+    name = v2_name(state.version, options.new_id())
+    store.put(name, text)
+    if kept is not None and not kept.are_there():
+        store.delete(name)
+        return _write_v2(store, state, reuses=False)
+    apart = interval(state.metadata.configuration, state.num_adds, state.version)
     if state.version // apart % CLASSIC_EVERY == 0:
         types = {**_SMALL, **_V2_ONLY, **_types(state.file_schema())}
         name = classic_name(state.version)
         _write(store, name, types, iter([_small_table(top)]), state)
     return LastCheckpoint(
         version=state.version,
-        size=len(top) + state.num_rows,
+        size=len(top) + state.removes.num_rows + state.num_adds,
         size_in_bytes=len(text) + in_sidecars,
-        num_of_add_files=state.adds.num_rows,
+        num_of_add_files=state.num_adds,
     )
 
 
-def _write_sidecar(store: LogStore, state: _State, start: int) -> Sidecar:
+def _write_sidecars(store: LogStore, state: _State) -> Iterator[Sidecar]:
+    """Sidecars of tombstones, which pass, and others of files, which later checkpoints may link again; or one
+    of both where it is too small for that."""
+    split, size = state.removes.num_rows, MAX_SIDECAR_ROWS
+    if state.num_rows < size // 2:
+        split = 0
+    for first, last in ((0, split), (split, state.num_rows)):
+        for start in range(first, last, size):
+            yield _write_sidecar(store, state, start, min(last, start + size))
+
+
+def _write_sidecar(store: LogStore, state: _State, start: int, stop: int) -> Sidecar:
     name = f"{SIDECAR_FOLDER}{options.new_id()}.parquet"
-    rows = state.file_rows(start, min(state.num_rows, start + MAX_SIDECAR_ROWS))
+    rows = state.file_rows(start, stop)
     size = _write(store, name, _types(state.file_schema()), rows, state)
     return Sidecar(sidecar_path(name), size, options.clock())
 
@@ -286,8 +321,10 @@ def _write(
     types: dict[str, pa.DataType],
     pieces: Iterator[pa.Table],
     state: _State,
+    copied: Sequence[tuple[RowGroup, bytes]] = (),
 ) -> int:
-    """Write the pieces as row groups, columns they lack as nulls; returns the size in bytes."""
+    """Write the pieces as row groups, columns they lack as nulls, and copies of others behind them; returns
+    the size in bytes."""
     sink = pa.BufferOutputStream(pool())
     schema = pa.schema(list(types.items()))
     with pq.ParquetWriter(
@@ -303,6 +340,8 @@ def _write(
             ]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
     data = sink.getvalue().to_pybytes()
+    if copied:
+        data = spliced(data, copied)
     state.before_each()
     store.put(name, data)
     return len(data)

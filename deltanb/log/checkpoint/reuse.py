@@ -1,0 +1,122 @@
+"""What a new checkpoint keeps of an older one: row groups and sidecars of which every file still stands.
+
+Lives here: which of them may be kept. A piece is kept as it is, undecoded: the bytes of a row group are
+copied into the new checkpoint, a sidecar is linked again (PROTOCOL.md, "V2 Spec").
+Does not know: which files stand, or how a checkpoint is written.
+
+Pieces that are less than half full are written anew, so that small ones grow together. So are all pieces
+where the columns of the table, or the forms of its statistics, are not those that they were written with.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltanb.actions import Sidecar
+from deltanb.errors import InvalidTable
+from deltanb.log.checkpoint.names import (
+    LOG_FOLDER,
+    SIDECAR_FOLDER,
+    complete_checkpoints,
+    sidecar_name,
+)
+from deltanb.log.checkpoint.read import Piece, sidecars_of
+from deltanb.log.checkpoint.splice import RowGroup
+
+if TYPE_CHECKING:
+    from deltanb.store.base import LogStore
+
+
+class Kept:
+    """What one checkpoint keeps; ``takes`` is asked once for each piece of which every file stands."""
+
+    def __init__(self, schema: pa.Schema, least: int) -> None:
+        self._schema, self._least = schema, least
+        self.num_adds = 0
+
+    def takes(self, piece: Piece) -> bool:
+        """Whether a piece is kept."""
+        count = piece.stop - piece.start
+        if count < self._least or not self._parquet_schema.equals(piece.part.parquet_schema):
+            return False
+        if not self._takes(piece):
+            return False
+        self.num_adds += count
+        return True
+
+    def _takes(self, piece: Piece) -> bool:
+        return False
+
+    def forget(self) -> None:
+        """Keep nothing: the checkpoint that it was of turned out to be damaged."""
+        self.num_adds = 0
+
+    @cached_property
+    def _parquet_schema(self) -> Any:
+        """The columns as they are in Parquet, which Arrow alone knows."""
+        sink = pa.BufferOutputStream()
+        pq.ParquetWriter(sink, self._schema, store_schema=False).close()
+        return pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+
+
+class KeptRowGroups(Kept):
+    """Row groups of a classic checkpoint, with their bytes."""
+
+    def __init__(self, schema: pa.Schema, least: int) -> None:
+        super().__init__(schema, least)
+        self.groups: list[tuple[RowGroup, bytes]] = []
+
+    def _takes(self, piece: Piece) -> bool:
+        found = piece.part.row_group(piece.group)
+        if found is not None:
+            self.groups.append(found)
+        return found is not None
+
+    def forget(self) -> None:
+        """Keep none."""
+        super().forget()
+        self.groups.clear()
+
+
+class KeptSidecars(Kept):
+    """Sidecars that the newest checkpoint in the log links, too.
+
+    So none of them is deleted meanwhile: a clean-up keeps what the newest checkpoint links.
+    """
+
+    def __init__(self, store: LogStore, schema: pa.Schema, least: int) -> None:
+        super().__init__(schema, least)
+        self._store = store
+        self.sidecars: list[Sidecar] = []
+
+    def _takes(self, piece: Piece) -> bool:
+        part = piece.part
+        if piece.stop - piece.start != part.count("add") or part.count("remove"):
+            return False
+        found = self._linked.get(part.name) if part.name.startswith(SIDECAR_FOLDER) else None
+        if found is not None:
+            self.sidecars.append(found)
+        return found is not None
+
+    def forget(self) -> None:
+        """Keep none."""
+        super().forget()
+        self.sidecars.clear()
+
+    @cached_property
+    def _linked(self) -> dict[str, Sidecar]:
+        newest = next(iter(complete_checkpoints(self._store.list_names(LOG_FOLDER))), None)
+        if newest is None:
+            return {}
+        try:
+            return {sidecar_name(sidecar.path): sidecar for sidecar in sidecars_of(self._store, newest.names)}
+        except InvalidTable:
+            return {}
+
+    def are_there(self) -> bool:
+        """Whether none of them was deleted meanwhile."""
+        return all(self._store.status(sidecar_name(sidecar.path)) for sidecar in self.sidecars)

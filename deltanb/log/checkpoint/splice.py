@@ -1,0 +1,209 @@
+"""Row groups of one Parquet file carried over into another one, byte by byte.
+
+Lives here: where the bytes of a row group lie, and a file that ends in row groups of others. Nothing is
+decoded: of a footer only the offsets, the numbers of row groups and the number of rows are written anew.
+Does not know: what is in the columns, or whether two files have the same ones. The caller says so.
+
+parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData, in Thrift's compact protocol.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from deltanb.log.checkpoint.parquet_file import thrift_integer, thrift_skip, thrift_structs
+
+_MAGIC = b"PAR1"
+_INTEGERS = (4, 5, 6)
+_STRUCT, _LIST = 12, 9
+
+# Fields by number (parquet.thrift).
+_FILE_ROWS, _FILE_GROUPS = 3, 4
+_GROUP_CHUNKS, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_ORDINAL = 1, 3, 5, 7
+_CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
+_CHUNK_KNOWN = frozenset({_CHUNK_OFFSET, _CHUNK_METADATA})
+_COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
+_METADATA_KNOWN = frozenset({1, 2, 3, 4, 5, 6, _COMPRESSED, 8, _DATA_PAGE, _DICTIONARY_PAGE, 12, 13, 16})
+"""What a column's metadata may have: all but the places of indexes and filters, which would stay behind."""
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """One row group: its metadata as it stands in its footer, its rows, and where its bytes lie."""
+
+    metadata: bytes
+    num_rows: int
+    start: int
+    length: int
+
+
+def row_groups(footer: bytes) -> list[RowGroup | None]:
+    """The row groups of a footer; None for one that cannot be moved.
+
+    Such has parts elsewhere in the file (indexes, filters), or columns that do not follow each other.
+
+    Raises:
+        ValueError: it is no footer.
+    """
+    try:
+        for number, kind, position, end in _fields(footer, 0):
+            if number == _FILE_GROUPS and kind == _LIST:
+                return [_movable(data) for data in _structs(footer[position:end])]
+    except IndexError:
+        raise ValueError("its footer ends early") from None
+    return []
+
+
+def spliced(data: bytes, copied: Sequence[tuple[RowGroup, bytes]]) -> bytes:
+    """A Parquet file, and behind its row groups copies of others with the same columns.
+
+    Args:
+        data: the whole file.
+        copied: row groups, and their bytes.
+    """
+    (length,) = struct.unpack("<I", data[-8:-4])
+    footer, at = data[-8 - length:-8], len(data) - 8 - length
+    own = [group.metadata for group in row_groups(footer) if group is not None]
+    pieces, moved = [data[:at]], []
+    for number, (group, content) in enumerate(copied, len(own)):
+        moved.append(_moved(group.metadata, at - group.start, number))
+        pieces.append(content)
+        at += len(content)
+    ending = _footer(footer, [*own, *moved], sum(group.num_rows for group, _ in copied))
+    return b"".join((*pieces, ending, struct.pack("<I", len(ending)), _MAGIC))
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def _fields(data: bytes, position: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a structure: (number, type, where the value begins, and ends)."""
+    number = 0
+    while head := data[position]:
+        position += 1
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, position = thrift_integer(data, position)
+        end = thrift_skip(data, position, head & 15)
+        yield number, head & 15, position, end
+        position = end
+
+
+def _structs(data: bytes) -> list[bytes]:
+    """The structures of a list, each for itself."""
+    count, position = thrift_structs(data, 0)
+    found = []
+    for _ in range(count):
+        end = thrift_skip(data, position, _STRUCT)
+        found.append(data[position:end])
+        position = end
+    return found
+
+
+def _integers(data: bytes) -> dict[int, int]:
+    return {number: thrift_integer(data, position)[0]
+            for number, kind, position, _ in _fields(data, 0) if kind in _INTEGERS}
+
+
+def _movable(group: bytes) -> RowGroup | None:
+    start = end = None
+    for number, kind, position, stop in _fields(group, 0):
+        if number != _GROUP_CHUNKS or kind != _LIST:
+            continue
+        for chunk in _structs(group[position:stop]):
+            found = _extent(chunk)
+            if found is None or (end is not None and found[0] != end):
+                return None
+            start, end = found[0] if start is None else start, sum(found)
+    if start is None or end is None:
+        return None
+    return RowGroup(group, _integers(group)[_GROUP_ROWS], start, end - start)
+
+
+def _extent(chunk: bytes) -> tuple[int, int] | None:
+    """Where the bytes of a column lie: (start, length)."""
+    found = None
+    for number, kind, position, end in _fields(chunk, 0):
+        if number not in _CHUNK_KNOWN:
+            return None
+        if number == _CHUNK_METADATA and kind == _STRUCT:
+            metadata = chunk[position:end]
+            if not {field for field, *_ in _fields(metadata, 0)} <= _METADATA_KNOWN:
+                return None
+            values = _integers(metadata)
+            first = values.get(_DICTIONARY_PAGE) or values[_DATA_PAGE]
+            found = min(first, values[_DATA_PAGE]), values[_COMPRESSED]
+    return found
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def _rewritten(data: bytes, change: Callable[[int, int, bytes], bytes | None]) -> bytes:
+    """A structure with some values changed: ``change`` is given number, type and value, None keeps it.
+
+    The first bytes of the fields stay, since no field comes or goes.
+    """
+    pieces, done = [], 0
+    for number, kind, position, end in _fields(data, 0):
+        new = change(number, kind, data[position:end])
+        if new is not None:
+            pieces += [data[done:position], new]
+            done = end
+    return b"".join((*pieces, data[done:]))
+
+
+def _footer(footer: bytes, groups: Sequence[bytes], more_rows: int) -> bytes:
+    def change(number: int, kind: int, value: bytes) -> bytes | None:
+        if number == _FILE_ROWS:
+            return _integer(thrift_integer(value, 0)[0] + more_rows)
+        return _list(groups) if number == _FILE_GROUPS else None
+
+    return _rewritten(footer, change)
+
+
+def _moved(group: bytes, by: int, ordinal: int) -> bytes:
+    def in_metadata(number: int, kind: int, value: bytes) -> bytes | None:
+        return _shifted(value, by) if number in (_DATA_PAGE, _DICTIONARY_PAGE) else None
+
+    def in_chunk(number: int, kind: int, value: bytes) -> bytes | None:
+        if number == _CHUNK_METADATA:
+            return _rewritten(value, in_metadata)
+        return _shifted(value, by) if number == _CHUNK_OFFSET else None
+
+    def in_group(number: int, kind: int, value: bytes) -> bytes | None:
+        if number == _GROUP_CHUNKS:
+            return _list([_rewritten(chunk, in_chunk) for chunk in _structs(value)])
+        if number == _GROUP_ORDINAL:
+            return _integer(ordinal)
+        return _shifted(value, by) if number == _GROUP_OFFSET else None
+
+    return _rewritten(group, in_group)
+
+
+def _shifted(value: bytes, by: int) -> bytes | None:
+    """An offset; 0 says that there is none."""
+    offset = thrift_integer(value, 0)[0]
+    return _integer(offset + by) if offset else None
+
+
+def _integer(value: int) -> bytes:
+    return _varint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _list(structs: Sequence[bytes]) -> bytes:
+    count = len(structs)
+    head = bytes((count << 4 | _STRUCT,)) if count < 15 else bytes((0xF0 | _STRUCT,)) + _varint(count)
+    return head + b"".join(structs)
