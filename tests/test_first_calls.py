@@ -27,7 +27,7 @@ MAY_LOAD = {
     "deltanb.open(path).to_arrow()": FILES,
     "deltanb.open(path).append(pa.table({'id': ids}))": LOG | {"pyarrow.parquet", "pyarrow.fs"},
     "deltanb.create(other, pa.table({'id': ids}))": LOG | {"pyarrow.parquet", "pyarrow.fs"},
-    "deltanb.open(path).append({'id': [4]})": LOG | PANDAS | {"pyarrow.parquet", "pyarrow.fs"},
+    "deltanb.open(path).append({'id': [4]})": LOG | {"pyarrow.parquet", "pyarrow.fs"},
     "deltanb.open(path).delete('id = 2')": FILES,
     "deltanb.open(path).to_arrow(where='id IN (1, 2)')": FILES,
     "deltanb.open(path).delete('abs(id) = 2')": FILES | SQL | ACERO,

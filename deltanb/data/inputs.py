@@ -20,7 +20,11 @@ import pyarrow as pa
 
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
+from deltanb.log.arrow_rows import column
 
+MAX_PLAIN = 100_000
+_PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_(),
+                type(None): pa.null()}
 BATCH_ROWS = 1 << 20
 """Rows handled at a time: enough for Arrow's kernels to be fast, little enough for memory."""
 
@@ -165,10 +169,22 @@ def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
 def _array_of(values: Any) -> pa.Array:
     """As ``pa.array``, which of Python's integers takes those of 64 bits only; the others are decimals."""
     values = list(values) if isinstance(values, Iterator) else values  # to be looked at twice
+    plain = _plain_type(values)
     try:
-        return pa.array(values)
+        return pa.array(values) if plain is None else column(list(values), plain)
     except OverflowError:
         return pa.array(_without_long_integers(values))
+
+
+def _plain_type(values: Any) -> pa.DataType | None:
+    """The type of a short list of integers, floats, texts or truth values, which needs no ``pa.array``.
+
+    That loads pandas at its first call; a long list takes as long anyhow.
+    """
+    if type(values) not in (list, tuple) or len(values) > MAX_PLAIN:
+        return None
+    kinds = set(map(type, values)) - {type(None)} or {type(None)}
+    return _PLAIN_TYPES.get(*kinds) if len(kinds) == 1 else None
 
 
 def _without_long_integers(value: Any) -> Any:

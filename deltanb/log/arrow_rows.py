@@ -1,6 +1,7 @@
 """Python rows to Arrow tables, by column, straight into Arrow's buffers.
 
-What lives here: :func:`table_of`, which turns rows with attributes into a table of a given schema.
+What lives here: :func:`table_of`, which turns rows with attributes into a table of a given schema, and
+:func:`column`, which turns the values of one.
 What it does not know: what the rows mean.
 
 Buffers are filled here rather than by ``pa.array``: that imports pandas at its first call, a third of
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["empty_table", "table_of"]
+__all__ = ["column", "empty_table", "table_of"]
 
 MAX_TEXT = 2**31 - 1
 """Bytes of text in one chunk: Arrow's string offsets have 32 bits."""
@@ -41,7 +42,7 @@ def table_of(rows: Collection[Any], schema: pa.Schema) -> pa.Table:
     """
     if not rows:
         return empty_table(schema)
-    columns = [_column(list(map(attrgetter(f.name), rows)), f.type) for f in schema]
+    columns = [column(list(map(attrgetter(f.name), rows)), f.type) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -50,7 +51,8 @@ def empty_table(schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+def column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values of one of the types above."""
     if values.count(None) == len(values):
         return pa.nulls(len(values), kind)
     if pa.types.is_string(kind):
@@ -93,7 +95,7 @@ def _strings(values: list[str | None]) -> pa.Array:
 
 def _numbers(values: list[Any], kind: pa.DataType) -> pa.Array:
     validity, missing = _validity(values)
-    numbers = [value or 0 for value in values] if missing else values
+    numbers = [0 if value is None else value for value in values] if missing else values
     data = np.array(numbers, dtype=kind.to_pandas_dtype())
     return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(data)], missing)
 
@@ -127,7 +129,7 @@ def _maps(values: list[dict[str, Any] | None]) -> pa.Array:
 
 
 def _column_or_empty(values: list[Any]) -> pa.Array:
-    return _column(values, pa.string()) if values else pa.nulls(0, pa.string())
+    return column(values, pa.string()) if values else pa.nulls(0, pa.string())
 
 
 def _structs(values: list[Any], kind: pa.StructType) -> pa.Array:
@@ -135,7 +137,7 @@ def _structs(values: list[Any], kind: pa.StructType) -> pa.Array:
     children = []
     for child in kind:
         get = attrgetter(child.name)
-        children.append(_column([None if v is None else get(v) for v in values], child.type))
+        children.append(column([None if v is None else get(v) for v in values], child.type))
     return pa.Array.from_buffers(kind, len(values), [validity], missing, children=children)
 
 
