@@ -87,7 +87,9 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"deltanb.{name}")
-    raise AttributeError(f"module 'deltanb' has no attribute {name!r}")
+    if name.startswith("_"):  # asked for by the machinery of imports and displays
+        raise AttributeError(f"module 'deltanb' has no attribute {name!r}")
+    raise AttributeError(importlib.import_module("deltanb.spellings").of_module(name))
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-__all__ = ["TABLE", "Aliases", "Spelt"]
+__all__ = ["MODULE", "TABLE", "Aliases", "Spelt", "of_module"]
 
 TABLE: Mapping[str, str] = {
     # delta-spark
@@ -70,6 +70,30 @@ TABLE: Mapping[str, str] = {
     "write": "append(data) or overwrite(data)",
 }
 """Names of other libraries -> what a table has for it."""
+
+
+MODULE: Mapping[str, str] = {
+    "write_deltalake": "create(path, data); a table that is there has append(data) and overwrite(data)",
+    "convert_to_deltalake": "convert(path, partition_by)",
+    "is_deltatable": "DeltaTable.is_delta_table(path)",
+    "QueryBuilder": "%load_ext deltanb, and %%sql in a cell",
+    "configure_spark_with_delta_pip": "nothing: table.to_df() starts Spark where none is running",
+    "read": "open(path), and then to_arrow(), to_pandas(), to_polars() or to_df()",
+    "load": "open(path)",
+    "read_table": "open(path)",
+}
+"""Names of other libraries -> what the module ``deltanb`` has for it."""
+
+
+def of_module(name: str) -> str:
+    """What to say of a name that ``deltanb`` does not have.
+
+    >>> of_module("convert_to_deltalake")
+    'deltanb has no convert_to_deltalake; here it is convert(path, partition_by)'
+    """
+    found = MODULE.get(name)
+    return f"module 'deltanb' has no attribute {name!r}" if found is None else \
+        f"deltanb has no {name}; here it is {found}"
 
 
 class _Meta(type):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,3 +86,29 @@ def test_a_retention_that_is_too_short_says_what_to_pass(flights: dn.DeltaTable)
     with pytest.raises(InvalidArgument, match="pass check=False"):
         flights.vacuum(0)
     assert "0 files would be deleted" in str(flights.vacuum(dry_run=True))
+
+
+@pytest.mark.parametrize(("sql", "told"), [
+    ("DELETE FROM t WHERE delay > 3", r"is a statement, DELETE, .* alone, such as 'delay > 3'$"),
+    ("SELECT * FROM t", r"is a statement, SELECT, .* alone$"),
+    ("WHERE delay > 3", "the word WHERE is not part of a condition; leave it out"),
+    ("delay IN ()", "names no value"),
+])
+def test_what_is_no_condition_is_told_without_spark(flights: dn.DeltaTable, sql: str, told: str) -> None:
+    with pytest.raises(InvalidPredicate, match=told):
+        flights.delete(sql)
+    assert flights.version == 0
+
+
+def test_properties_are_a_dict(flights: dn.DeltaTable) -> None:
+    slips: tuple[Any, ...] = (["delta.appendOnly"], "delta.appendOnly", {})
+    for slip in slips:
+        with pytest.raises(InvalidArgument, match="set_properties takes a dict with one property at least"):
+            flights.set_properties(slip)
+
+
+def test_a_function_of_another_library_says_its_name_here() -> None:
+    with pytest.raises(AttributeError, match=r"has no write_deltalake; here it is create\(path, data\)"):
+        dn.write_deltalake  # noqa: B018
+    with pytest.raises(AttributeError, match="^module 'deltanb' has no attribute 'opne'$"):
+        dn.opne  # noqa: B018

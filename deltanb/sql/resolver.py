@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.types as t
 from sqlglot import exp
 
-from deltanb.errors import UnsupportedPredicate
+from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import MAX_PRECISION, TYPES, ArrayType, MapType, StructType, primitives
 from deltanb.sql import coercion as co
 from deltanb.sql import nested
@@ -160,6 +160,9 @@ class Resolver(Operands):
 
     def member(self, node: exp.In) -> Expression:
         """``IN`` over constants; over expressions it is a chain of equalities."""
+        if not node.expressions and not any(node.args.get(name) for name in ("query", "unnest", "field")):
+            raise InvalidPredicate(f"IN () in the predicate {self.sql!r} names no value; name one at least",
+                                   predicate=self.sql)
         if not node.expressions or node.args.get("query") or node.args.get("unnest"):
             self.unsupported(node, "IN with a subquery")
         operand = self.value(node.this)

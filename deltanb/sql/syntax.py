@@ -55,7 +55,20 @@ def syntax(sql: str) -> sqlglot.Expression:
             "conditions with AND or OR",
             predicate=sql,
         )
+    if isinstance(tree, _STATEMENTS):
+        raise _no_condition(sql, tree)
     return tree
+
+
+_STATEMENTS = (exp.Select, exp.Delete, exp.Update, exp.Insert, exp.Merge)
+
+
+def _no_condition(sql: str, statement: sqlglot.Expression) -> InvalidPredicate:
+    """The error of a whole statement, with the condition that is in it."""
+    where = statement.args.get("where")
+    alone = f", such as {where.this.sql('spark')!r}" if where is not None else ""
+    return InvalidPredicate(f"{sql!r} is a statement, {statement.key.upper()}, and an expression is wanted: "
+                            f"write the condition or the value alone{alone}", predicate=sql)
 
 
 _NO_CALLS = frozenset({
@@ -191,6 +204,8 @@ def _syntax_error(sql: str, error: SqlglotError) -> InvalidPredicate:
     description = str(details.get("description", "syntax error")).rstrip(".")
     if description.startswith("Required keyword"):
         description = "an operand is missing"
+    if re.match(r"\s*where\s", sql, re.I):
+        description = "the word WHERE is not part of a condition; leave it out"
     where = f"line {details.get('line')}, column {details.get('col')}"
     return InvalidPredicate(
         f"the predicate {sql!r} is not valid SQL: {description} at {where}"

@@ -59,7 +59,7 @@ def test_name_and_description() -> None:
 
 
 @pytest.mark.parametrize(("values", "error", "match"), [
-    ({}, InvalidArgument, "no property is named"),
+    ({}, InvalidArgument, "a dict with one property at least"),
     ({"delta.appendOnly": "maybe"}, InvalidArgument, "expected true or false"),
     ({"delta.appendOnly": None}, InvalidArgument, "text, a number or a bool"),
     ({"delta.constraints.c": "id > 0"}, InvalidArgument, "add_constraint"),

@@ -386,7 +386,6 @@ def test_what_is_wrong_with_a_predicate_is_said_with_its_place(
     ("hash(i) = 1", "the function hash"),
     ("i IN (SELECT 1)", "subquery"),
     ("EXISTS(SELECT 1)", "Exists"),
-    ("SELECT 1", "Select"),
     ("s RLIKE '(?=a)'", "(?=a)"),
     ("s LIKE s", "LIKE with a pattern"),
     ("dt + INTERVAL 1 DAY > dt", "Interval"),

@@ -17,6 +17,7 @@ from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
 from deltanb.commands.define.row_tracking import backfill
 from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument
+from deltanb.safe_text import shown
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.paths import walk
 from deltanb.schema.protocol import FEATURE_PREFIX
@@ -73,8 +74,10 @@ def set_properties(log: DeltaLog, values: Mapping[str, Any]) -> CommandResult:
     >>> table.properties, table.metadata.description
     ({'delta.checkpointInterval': '20'}, 'all of them')
     """
-    if not values:
-        raise InvalidArgument("set_properties: no property is named")
+    if not isinstance(values, Mapping) or not values:
+        raise InvalidArgument(
+            f"set_properties takes a dict with one property at least, found {shown(values)}; write it like "
+            'set_properties({"delta.enableChangeDataFeed": True})')
     given = {properties.spelled(key): properties.as_text(key, value) for key, value in values.items()}
     txn = begin(log)
     configuration = {key: value for key, value in given.items() if key != COMMENT}

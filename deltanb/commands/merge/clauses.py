@@ -358,7 +358,7 @@ def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tr
             missing.append(field.name)
     if missing:
         raise SchemaMismatch(
-            f"{clause.said} *: the source has no column {', '.join(map(repr, missing))}. Name the columns "
+            f"{clause.said} *: the source does not have {', '.join(map(repr, missing))}. Name the columns "
             "(set= or values=), leave them out (except_cols=), or let them be: with_schema_evolution()",
             differences=[f"- {name}: missing from the source" for name in missing])
     if not tree:
