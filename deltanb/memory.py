@@ -1,7 +1,7 @@
 """Arrow's memory: the pool in which this library reads and writes rows.
 
 What lives here: :func:`pool`, which whoever decodes or encodes a Parquet file hands to Arrow, and what the
-option ``memory_pool`` may be.
+option ``memory_pool`` may be; :func:`give_back`, for what it keeps.
 What it does not know: files and rows. ``pa.default_memory_pool()`` is the user's: nothing here sets it, not
 even for a while, since it is one for all threads of the process.
 
@@ -16,6 +16,7 @@ tests/benchmarks/memory.py`` measures all three.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,20 @@ def pool() -> pa.MemoryPool:
         raise InvalidArgument(
             f"option memory_pool={name!r}: this build of Arrow has only "
             f"{', '.join(pa.supported_memory_backends())}") from None
+
+
+def give_back() -> None:
+    """Return to the system what the allocator of glibc keeps of memory that nobody uses any more.
+
+    Each thread that worked leaves some 20 MB behind, and ``MemoryPool.release_unused`` does not reach them.
+    It takes some milliseconds, and memory that is needed again has to be asked for again: worth it once,
+    between the two halves of a long command.
+    """
+    if pool().backend_name == "system" and _has_glibc():
+        import ctypes
+
+        with suppress(OSError, AttributeError):  # a C library that says it is glibc, and lacks the function
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @lru_cache(1)

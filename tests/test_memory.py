@@ -122,3 +122,26 @@ def test_who_chose_a_pool_for_the_process_chose_ours() -> None:
         "mimalloc" if "mimalloc" in pa.supported_memory_backends() else "system")
     if memory._has_glibc():
         assert named(None) == "system"
+
+
+def test_what_glibc_keeps_is_given_back_where_its_pool_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ctypes
+
+    called: list[int] = []
+
+    class Library:
+        malloc_trim = staticmethod(called.append)
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
+    monkeypatch.setattr(memory, "_has_glibc", lambda: True)
+    with set_options(memory_pool="system"):
+        memory.give_back()
+    assert called == [0]
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())  # without the function nothing happens
+    with set_options(memory_pool="system"):
+        memory.give_back()
+    monkeypatch.setattr(memory, "_has_glibc", lambda: False)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
+    with set_options(memory_pool="system"):
+        memory.give_back()
+    assert called == [0]

@@ -47,7 +47,7 @@ def merged(table: Any) -> None:
     (lambda table: table.to_arrow(where=WHERE), 1),
     (lambda table: table.overwrite({"a": [9], "b": ["x"]}, where=WHERE), 2),  # found by; checked by
     (lambda table: table.snapshot.files_for_scan(WHERE), 0),  # the log alone answers
-    (merged, 4),  # the ON condition, what it says of files, and of rows; that of the clause
+    (merged, 3),  # the ON condition; that of the clause, which has to run in the process, and as a filter
 ], ids=["delete", "update", "to_arrow", "overwrite", "files_for_scan", "merge"])
 def test_a_condition_is_compiled_once(
     tmp_path: Any, compiled: list[tuple[ex.Expression, bool]], command: Callable[[Any], object], times: int

@@ -7,12 +7,12 @@ What it does not know: how rows are found (``search``); the transaction's commit
 (``merge``); Spark.
 
 The source is held in memory. Of the target what stays are the places of the rows that change. When rows are
-written, a few batches of the target are in memory at a time.
+written, one batch of the target is in memory at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb import parallel
 from deltanb.actions import AddFile
 from deltanb.commands.merge.clauses import (
     DELETE,
@@ -45,6 +44,7 @@ from deltanb.data.engine import PROCESS
 from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.data.row_ids import renewed
 from deltanb.engine import Found
+from deltanb.memory import give_back, pool
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
 from deltanb.sql import predicates
 from deltanb.sql.predicates import Predicate
@@ -134,6 +134,8 @@ class ArrowMerge:
                 _count(found, one.clauses)
                 found.changed.append(one)
         self._choose_inserts(search, found)
+        if files.table.num_rows and sum(files.table["size"].to_pylist()) > SMALL_SCAN_BYTES:
+            give_back()  # what the threads of the search have left, before files are written
         return found
 
     def _choose_inserts(self, search: Search, found: Found) -> None:
@@ -150,7 +152,7 @@ class ArrowMerge:
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
     ) -> list[AddFile]:
-        """A few batches of the target are in memory at a time."""
+        """One batch of the target is in memory at a time."""
         return PROCESS.write(self.txn, self._rows(changed, groups, inserts, without))
 
     def _rows(
@@ -166,7 +168,8 @@ class ArrowMerge:
 
         def batches() -> Iterator[pa.RecordBatch]:
             if UPDATE in groups or "copy" in groups:
-                yield from _streamed(lambda one: self._of_file(scan, one, groups), changed)
+                for one in changed:
+                    yield from self._of_file(scan, one, groups)
             if INSERT in groups:
                 for batch in self._inserts(inserts):
                     new = [pa.nulls(batch.num_rows, field.type) for field in tracked]
@@ -177,7 +180,7 @@ class ArrowMerge:
 
     def _of_file(
         self, scan: Scan, one: Changed, groups: Sequence[str]
-    ) -> Generator[pa.RecordBatch, None, None]:
+    ) -> Iterator[pa.RecordBatch]:
         names = self.txn.snapshot.schema.names
         widen = Enforcer(pa.schema([scan.schema.field(name) for name in names]), self.schema)
         only = None
@@ -191,17 +194,15 @@ class ArrowMerge:
             places = np.minimum(np.searchsorted(one.positions, positions), len(one.positions) - 1)
             hit = one.positions[places] == positions
             if "copy" in groups and not hit.all():
-                if hit.any():
-                    others = pa.array(~hit)
-                    yield _beside(widen.apply(old.filter(others)), ids.filter(others))
-                else:
-                    yield _beside(widen.apply(old), ids)
+                others, beside = (part if not hit.any() else pc.filter(
+                    part, pa.array(~hit), memory_pool=pool()) for part in (old, ids))
+                yield _beside(widen.apply(others), beside)
             for place in np.unique(one.clauses[places[hit]]) if UPDATE in groups else ():
                 outcome = self.outcomes[place]
                 if outcome is None:
                     continue
                 mine = np.flatnonzero(hit & (one.clauses[places] == place))
-                before = old.take(pa.array(mine))
+                before = pc.take(old, pa.array(mine), memory_pool=pool())
                 there = one.source_rows[places[mine]]
                 other = None if self.clauses[place].kind != MATCHED else self.source.take(pa.array(there))
                 both = sided(self.names, pa.Table.from_batches([before]), other)
@@ -217,15 +218,6 @@ class ArrowMerge:
             for start in range(0, len(numbers), BATCH_ROWS):
                 taken = self.source.take(pa.array(numbers[start:start + BATCH_ROWS]))
                 yield outcome.apply(sided(self.names, source=taken), None)
-
-
-def _streamed(
-    rows: Callable[[Changed], Generator[pa.RecordBatch, None, None]], changed: Sequence[Changed]
-) -> Iterator[pa.RecordBatch]:
-    """The rows of the files in their order, decoded while those before them are written."""
-    if sum(one.file.size for one in changed) > SMALL_SCAN_BYTES and parallel.threads(2) > 1:
-        return parallel.streamed(rows, changed, 1, "merge")
-    return (batch for one in changed for batch in rows(one))
 
 
 def _beside(rows: pa.RecordBatch, ids: pa.RecordBatch) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.commands.merge.on import Key
+from deltanb.memory import pool
 
 
 class SourceKeys:
@@ -34,12 +35,12 @@ class SourceKeys:
     """
 
     def __init__(self, columns: Sequence[pa.Array], able: Any = None) -> None:
-        rows: Any = np.arange(len(columns[0])) if able is None else able
-        codes: Any = np.zeros(len(rows), np.int64)
+        codes: Any = None
+        rows = able
         self._steps: list[tuple[pa.Array, Any]] = []
         for column in columns:
-            values = column.take(pa.array(rows)) if len(rows) < len(column) else column
-            distinct = pc.unique(values).drop_null()
+            values = _at(column, rows)
+            distinct = pc.unique(values, memory_pool=pool()).drop_null()
             codes, rows = _found(values, distinct, codes, rows)
             known = None
             if self._steps:  # of the pairs of codes there are fewer than the two numbers allow
@@ -57,13 +58,10 @@ class SourceKeys:
 
     def pairs(self, columns: Sequence[pa.Array]) -> tuple[Any, Any]:
         """(row of the target, row of the source) of all pairs with equal keys, none NULL; in that order."""
-        here: Any = np.arange(len(columns[0]))
-        codes: Any = np.zeros(len(here), np.int64)
-        if not len(self):
-            return here[:0], here[:0]
+        codes: Any = None
+        here: Any = None
         for column, (distinct, known) in zip(columns, self._steps, strict=True):
-            values = column.take(pa.array(here)) if len(here) < len(column) else column
-            codes, here = _found(values, distinct, codes, here)
+            codes, here = _found(_at(column, here), distinct, codes, here)
             if known is not None and len(codes):
                 places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
                 hit = known[places] == codes
@@ -75,13 +73,22 @@ class SourceKeys:
         return np.repeat(here, counts), self._rows[np.repeat(self._starts[codes], counts) + within]
 
 
+def _at(column: pa.Array, rows: Any) -> pa.Array:
+    return column if rows is None else pc.take(column, pa.array(rows), memory_pool=pool())
+
+
 def _found(values: pa.Array, distinct: pa.Array, codes: Any, rows: Any) -> tuple[Any, Any]:
-    """The codes and numbers of the rows whose values are among the distinct ones, with these counted in."""
-    places = pc.index_in(values, value_set=distinct)
+    """The codes and numbers of the rows whose values are among the distinct ones, with these counted in.
+
+    ``codes`` are those of the columns before, None at the first; ``rows`` are None for all.
+    """
+    places = pc.index_in(values, value_set=distinct, memory_pool=pool())
+    found = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
     if places.null_count:
-        found = places.is_valid().to_numpy(zero_copy_only=False)
-        places, codes, rows = places.drop_null(), codes[found], rows[found]
-    return codes * len(distinct) + places.to_numpy(), rows
+        places = pc.drop_null(places, memory_pool=pool())
+    numbers = places.to_numpy().astype(np.int64)
+    numbers = numbers if codes is None else codes[found] * len(distinct) + numbers
+    return numbers, found if rows is None else rows[found]
 
 
 def comparable(key: Key, array: pa.Array) -> list[pa.Array]:

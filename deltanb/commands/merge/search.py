@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from deltanb import parallel
@@ -28,6 +29,7 @@ from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.read import SMALL_SCAN_BYTES
+from deltanb.memory import pool
 from deltanb.sql import expressions as ex
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
-WINDOW_ROWS = 1 << 18
+WINDOW_ROWS = 1 << 17
 """Rows of the target whose keys are looked up at a time, where the source has fewer: its keys are hashed once
 for each window."""
 MAX_WINDOW_ROWS = 4_000_000
@@ -195,8 +197,8 @@ class Search:
         ``here`` and ``there`` are pairs of a row of the target and one of the source, as row numbers; they
         stay sorted by ``here`` throughout, as they are only filtered.
         """
-        rows = rows.combine_chunks()
-        here, there = self._pairs(rows) if can_match else [np.zeros(0, np.int64)] * 2
+        rows = rows.combine_chunks(pool())
+        here, there = self._pairs(rows) if can_match and len(self.keys) else [np.zeros(0, np.int64)] * 2
         if not self.by_source:
             rows, here = self._narrowed(files, rows, here)
         here, there = self._filtered(rows, here, there)
@@ -227,7 +229,8 @@ class Search:
         """The rows with a match alone, with what decides beside the keys; and the pairs' new numbers."""
         kept: Any = np.unique(here)
         if len(kept) < rows.num_rows:
-            rows, here = rows.take(pa.array(kept)), np.searchsorted(kept, here)
+            rows = pc.take(rows, pa.array(kept), memory_pool=pool())
+            here = np.searchsorted(kept, here)
         if self._late is None or not len(kept):
             return rows, here
         numbers, positions = rows.column(_FILE).to_numpy(), rows.column(ROW_POSITION).to_numpy()
@@ -236,7 +239,7 @@ class Search:
         more = pa.Table.from_batches(batches, self._late.schema)
         for name in more.schema.names:
             rows = rows.append_column(more.schema.field(name), more.column(name))
-        return rows.combine_chunks(), here
+        return rows.combine_chunks(pool()), here
 
     def _filtered(self, rows: pa.Table, here: Any, there: Any) -> tuple[Any, Any]:
         """The pairs for which the whole condition is TRUE."""

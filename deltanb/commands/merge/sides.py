@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.commands.merge.clauses import Names
+from deltanb.memory import pool
 from deltanb.sql import expressions as ex
 from deltanb.sql import values
 from deltanb.sql.predicates import Predicate
@@ -25,11 +25,11 @@ _NUMBER = "__row"  # a column that is always there: a table without columns has 
 def sided(names: Names, target: pa.Table | None = None, source: pa.Table | None = None) -> pa.Table:
     """One struct column for each side, under its alias, as :meth:`Names.schema` describes it."""
     count = next(side.num_rows for side in (target, source) if side is not None)
-    columns = {_NUMBER: pa.array(np.arange(count))}
+    columns = {_NUMBER: pa.nulls(count)}
     for alias, side in ((names.target_alias, target), (names.source_alias, source)):
         if side is None:
             continue
-        side = side.combine_chunks()
+        side = side.combine_chunks(pool())
         columns[alias] = pa.StructArray.from_arrays(
             [whole(column) for column in side.columns], names=side.schema.names) \
             if side.num_columns else pa.array([{}] * count, pa.struct([]))
@@ -39,7 +39,7 @@ def sided(names: Names, target: pa.Table | None = None, source: pa.Table | None 
 def whole(column: Any) -> pa.Array:
     """A column in one piece."""
     if isinstance(column, pa.ChunkedArray):
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+        return pa.concat_arrays(column.chunks, pool()) if column.num_chunks else pa.nulls(0, column.type)
     return column
 
 
@@ -53,8 +53,7 @@ def inner(rows: pa.Table, path: Sequence[str]) -> pa.Array:
 
 def is_true(rows: pa.Table, condition: Predicate) -> Any:
     """For each row whether the condition is TRUE, as a numpy mask."""
-    found = values.project(rows, {"x": condition.to_expression(rows.schema)})
-    return whole(pc.fill_null(found.column("x"), False)).to_numpy(zero_copy_only=False)
+    return whole(pc.fill_null(condition.verdicts(rows), False)).to_numpy(zero_copy_only=False)
 
 
 def evaluated(rows: pa.Table, expression: ex.Expression) -> pa.Array:
