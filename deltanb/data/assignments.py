@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from deltanb.engine import Assignments
 from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate, shown
 from deltanb.formatting import did_you_mean
+from deltanb.memory import pool
 from deltanb.schema.columns import GENERATION, START
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
@@ -175,25 +176,26 @@ class Assigner:
 
     def apply_where(self, batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
         """The batch with new values in the rows of the mask (no NULL), in the same order."""
-        rows = pa.Table.from_batches([batch])
-        meant = rows.filter(mask)
-        if not meant.num_rows:
+        count = mask.true_count
+        if not count:
             return batch
-        changed = self.apply(meant)
-        if meant.num_rows == rows.num_rows:
-            return changed.combine_chunks().to_batches()[0]
-        # Places in the old column followed by the new values.
-        behind = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), rows.num_rows - 1)
-        places = pc.if_else(mask, behind, pa.array(range(rows.num_rows), pa.int64()))
-        arrays = []
+        is_whole = count == batch.num_rows
+        changed = self.apply(pa.Table.from_batches([batch if is_whole else pc.filter(batch, mask)]))
+        arrays = list(batch.columns)
         for place, field in enumerate(batch.schema):
-            old = batch.column(place)
             if field.name in self._assigned or field.name in self._generated:
-                new = changed.column(place).combine_chunks()
-                chunks = new.chunks if isinstance(new, pa.ChunkedArray) else [new]
-                old = pa.concat_arrays([old, *chunks]).take(places)
-            arrays.append(old)
+                chunks = changed.column(place).chunks
+                arrays[place] = pa.concat_arrays(chunks if is_whole else [arrays[place], *chunks])
+                if not is_whole:
+                    arrays[place] = pc.take(arrays[place], _places(mask), memory_pool=pool())
         return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _places(mask: pa.Array) -> pa.Array:
+    """Where the values of rows are in their old column followed by the new values of those in the mask."""
+    every = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(mask)))
+    behind = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), len(mask))
+    return pc.subtract(pc.if_else(mask, behind, every), 1)
 
 
 def check_runs_here(schema: StructType, tree: Tree) -> UnsupportedPredicate | None:

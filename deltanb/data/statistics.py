@@ -46,6 +46,11 @@ _EXACT = Context(prec=76)  # twice the widest decimal, so that rescaling never r
 _WHOLE_STRINGS = ("parquet-mr", "parquet-cpp")
 
 
+SHORT_TEXT = 512
+"""Bytes of a column's texts on average up to which the footer is asked for their bounds: Arrow writes none of
+more than 4096, and then the column is read again."""
+
+
 @dataclass(frozen=True)
 class Leaf:
     """A described column: physical path, type, and whether it has bounds beside its null count."""
@@ -101,21 +106,10 @@ def from_footer(
             strings, INT96 timestamps, floats that may hold NaN. Without it these values are left out.
         schema, metadata, protocol, clustering: as in :func:`from_table`.
     """
-    facts = _Footer(footer)
     collector = collector_for(schema, metadata, protocol, clustering)
     collector.rows = footer.num_rows
-    unknown = []
-    for leaf in collector.leaves:
-        state = facts.state(leaf)
-        if state is None:
-            unknown.append(leaf)
-            state = _State(known=False)
-        collector.states[leaf.path] = state
-    if unknown and read is not None:
-        names = list(dict.fromkeys(leaf.path[0] for leaf in unknown))
-        rest = Collector(unknown)
-        rest.update(read(names))
-        collector.states.update(rest.states)
+    collector.left = tuple(collector.leaves)
+    collector.settle(footer, read)
     return collector.to_json()
 
 
@@ -226,12 +220,39 @@ class Collector:
         self.tight_bounds = tight_bounds
         self.rows = 0
         self.states = {leaf.path: _State() for leaf in leaves}
+        self.left: tuple[Leaf, ...] = ()
+        """What is not measured here, but asked of the footer."""
+
+    def leave(self, table: pa.Table) -> None:
+        """Leave to the footer what its writer finds out anyway; said before the first rows are taken in.
+
+        That is all bounds but those of floats, which are not in it, and of long texts.
+        """
+        if not any("." in name for name in table.schema.names):  # by dots the footer tells columns apart
+            self.left = tuple(leaf for leaf in self.leaves if _is_in_footer(leaf, table))
+
+    def settle(self, footer: pq.FileMetaData, read: Callable[[list[str]], pa.Table] | None) -> None:
+        """Take what was left from the footer; ``read`` as in :func:`from_footer`."""
+        facts, unknown = _Footer(footer), []
+        for leaf in self.left:
+            state = facts.state(leaf)
+            if state is None:
+                unknown.append(leaf)
+                state = _State(known=False)
+            self.states[leaf.path] = state
+        self.left = ()
+        if unknown and read is not None:
+            rest = Collector(unknown)
+            rest.update(read(list(dict.fromkeys(leaf.path[0] for leaf in unknown))))
+            self.states.update(rest.states)
 
     def update(self, table: pa.Table | pa.RecordBatch) -> None:
         """Take in more rows (physical column names)."""
         self.rows += table.num_rows
         names = set(table.schema.names)
         for leaf in self.leaves:
+            if leaf in self.left:
+                continue
             state = self.states[leaf.path]
             if leaf.path[0] not in names:  # a column newer than the file reads as NULL
                 state.nulls += table.num_rows
@@ -266,12 +287,24 @@ class Collector:
         return _dump({key: value for key, value in whole.items() if value})
 
 
+def _is_in_footer(leaf: Leaf, table: pa.Table) -> bool:
+    if not leaf.bounds or leaf.kind in FLOATS or leaf.path[0] not in table.schema.names:
+        return False  # to count nulls costs nothing
+    if any("." in name for name in leaf.path):
+        return False
+    if leaf.kind != "string":
+        return True
+    column = table.column(leaf.path[0])
+    return bool(len(leaf.path) == 1 and column.nbytes <= SHORT_TEXT * table.num_rows)
+
+
 def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: _State) -> None:
     kind = leaf.kind
     if kind in FLOATS:
-        not_a_number = pc.is_nan(column)
-        if pc.any(not_a_number).as_py():
-            state.nan = True
+        total = pc.sum(column).as_py()
+        if total != total:  # a NaN, or infinities of both signs: the sum is one pass and no copy
+            not_a_number = pc.is_nan(column)
+            state.nan |= bool(pc.any(not_a_number).as_py())
             column = pc.filter(column, pc.invert(not_a_number))
     elif kind == "date":
         column = column.cast(pa.date32()).cast(pa.int32())

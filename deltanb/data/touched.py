@@ -8,14 +8,15 @@ What it does not know: which rows are meant (``find`` of the engines), what beco
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from deltanb import parallel
 from deltanb.actions import AddFile, decode_path
 from deltanb.data import deletion_vectors
 from deltanb.data.data_file import opened, plan, read_data_file
@@ -24,6 +25,11 @@ from deltanb.log.replay import files_table
 if TYPE_CHECKING:
     from deltanb.engine import TouchedFile
     from deltanb.transaction.transaction import OptimisticTransaction
+
+_Batch = TypeVar("_Batch")
+
+AHEAD_BYTES = 4 << 20
+"""Compressed bytes up to which files are read by the thread that wants their rows."""
 
 
 def live_rows(txn: OptimisticTransaction, file: AddFile) -> BitMap64:
@@ -96,14 +102,25 @@ def rows_of(
     ``row_ids`` adds each row's id and commit version, where the table tracks rows.
     """
     scan = plan(txn.snapshot, columns, row_ids=row_ids)
-    for found in touched:
-        if which == "touched":
-            wanted = found.rows
-        elif found.others:
-            wanted = live_rows(txn, found.file) - found.rows
-        else:
-            continue
-        yield from read_data_file(scan, found.file, only=wanted)
+
+    def read(found: TouchedFile) -> Generator[pa.RecordBatch, None, None]:
+        wanted = found.rows if which == "touched" else live_rows(txn, found.file) - found.rows
+        return read_data_file(scan, found.file, only=wanted)
+
+    return ahead(read, [found for found in touched if which == "touched" or found.others])
+
+
+def ahead(
+    read: Callable[[TouchedFile], Generator[_Batch, None, None]], touched: Iterable[TouchedFile]
+) -> Iterator[_Batch]:
+    """What is read of each file, in their order; where it is much, by another thread than the writer's.
+
+    One keeps up: to encode rows takes longer than to decode them.
+    """
+    files = list(touched)
+    if sum(found.file.size for found in files) > AHEAD_BYTES and parallel.threads(2) > 1:
+        return parallel.streamed(read, files, 1, "read")
+    return (batch for found in files for batch in read(found))
 
 
 def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
@@ -122,11 +139,14 @@ def marked_rows(
     They come with their ids and commit versions, where the table tracks rows.
     """
     scan = plan(txn.snapshot, row_ids=True)
-    for found in touched:
+
+    def read(found: TouchedFile) -> Generator[tuple[pa.RecordBatch, pa.Array], None, None]:
         for batch in read_data_file(scan, found.file, positions=True):
             place = batch.num_columns - 1
             positions = batch.column(place)
             yield batch.select(range(place)), _mask(positions, found.rows)
+
+    return ahead(read, touched)
 
 
 def _mask(positions: pa.Array, rows: BitMap64) -> pa.Array:

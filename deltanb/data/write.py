@@ -29,6 +29,7 @@ from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.generated import Filler, Marks
 from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable, StorageError
 from deltanb.log import parquet_options
+from deltanb.log.checkpoint.parquet_file import open_parquet
 from deltanb.log.parquet_options import ParquetOptions
 from deltanb.log.skipping import partitions
 from deltanb.memory import pool
@@ -41,6 +42,9 @@ ROW_GROUP_BYTES = 64 * 1024 * 1024
 """Arrow bytes of a row group: a reader's unit of memory and of parallel work."""
 ROW_GROUP_ROWS = 1 << 20
 """Rows of a row group, for narrow tables: what pyarrow and parquet readers expect at most."""
+FOOTER_ROWS = 10_000
+"""Rows of a first row group from which on the Parquet footer is asked for statistics: below, asking it costs
+more than to find them out."""
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 """Rows held back in all partitions together before the largest is written out early."""
 MAX_OPEN_FILES = 64
@@ -369,13 +373,14 @@ class _File:
         collector: statistics.Collector,
     ) -> None:
         self.name, self.store, self.collector = name, store, collector
+        self.footers: list[pq.FileMetaData] = []
         with self._on_disk():
             self.sink = store.open_output(name)
             try:
                 # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
                 self.writer = pq.ParquetWriter(
                     self.sink, schema, store_schema=False, **form.for_arrow, memory_pool=pool(),
-                    write_statistics=_with_footer_bounds(schema))
+                    metadata_collector=self.footers, write_statistics=_with_footer_bounds(schema))
             except BaseException:
                 with suppress(Exception):
                     self.sink.close()
@@ -384,6 +389,8 @@ class _File:
     def write(self, table: pa.Table) -> None:
         with self._on_disk():
             self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        if not self.collector.rows and table.num_rows >= FOOTER_ROWS:
+            self.collector.leave(table)
         self.collector.update(table)
 
     @contextmanager
@@ -405,7 +412,13 @@ class _File:
             self.writer.close()
             size = self.size()
             self.sink.close()
+        if self.collector.left:
+            self.collector.settle(self.footers[0], self._read)
         return size
+
+    def _read(self, columns: list[str]) -> pa.Table:
+        with self.store.open_input(self.name) as file:
+            return open_parquet(file).read(columns)
 
     def drop(self) -> None:
         """Let go of the file without regard to its content."""

@@ -14,7 +14,7 @@ import pytest
 import deltanb as dn
 from deltanb import parallel
 from deltanb.actions import AddFile
-from deltanb.data import data_file, read, row_groups
+from deltanb.data import data_file, read, row_groups, touched
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.schema import ddl
@@ -178,3 +178,30 @@ def test_the_row_groups_of_one_file_are_read_by_several_threads(
     parts = [data_file.read_data_file(read.plan(snapshot), snapshot.files.to_pylist()[0], part=(n, readers))
              for n in range(readers)]
     assert sum(batch.num_rows for part in parts for batch in part) == GROUP * GROUPS
+
+
+@pytest.mark.parametrize("command", ["update", "delete"])
+def test_who_writes_rows_again_has_them_read_by_another_thread(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    real = SafeFile.iter_batches
+
+    def iter_batches(self: SafeFile, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        threads.append(threading.current_thread().name)
+        return real(self, *args, **options)
+
+    table = dn.create(MemoryStore(), {"key": list(range(100)), "name": [f"n{n}" for n in range(100)]})
+    table.append({"key": list(range(100, 200)), "name": ["more"] * 100})
+    monkeypatch.setattr(touched, "AHEAD_BYTES", 0)
+    monkeypatch.setattr(parallel.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(SafeFile, "iter_batches", iter_batches)
+    if command == "update":
+        table.update({"name": "upper(name)"}, "key % 2 = 0")
+        assert [row["name"] for row in table.to_arrow().sort_by("key").to_pylist()] == [
+            name.upper() if n % 2 == 0 else name
+            for n, name in enumerate([*(f"n{n}" for n in range(100)), *["more"] * 100])]
+    else:
+        table.delete("key % 2 = 0")
+        assert ids(table, column="key") == list(range(1, 200, 2))
+    assert sum(name.startswith("deltanb-read") for name in threads) >= 2

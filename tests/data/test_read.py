@@ -401,9 +401,9 @@ def test_a_stream_nobody_drains_opens_few_files(many, monkeypatch):
     opened = []
     original = read.read_data_file
 
-    def counting(scan, row):
+    def counting(scan, row, **options):
         opened.append(row["path"])
-        return original(scan, row)
+        return original(scan, row, **options)
 
     monkeypatch.setattr(read, "read_data_file", counting)
     snapshot = many.log.update()

@@ -18,7 +18,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
-from deltanb.data import inputs, write
+from deltanb.data import inputs, statistics, write
 from deltanb.data.constraints import Check
 from deltanb.data.write import write_files
 from deltanb.entry import create
@@ -571,3 +571,62 @@ def test_footers_have_no_bounds_of_floats_and_all_others(tmp_path: Path) -> None
     columns = [group.column(i) for i in range(group.num_columns)]
     assert {c.path_in_schema for c in columns if c.is_stats_set} == {
         "i", "n.s", "t.list.element", "m.key_value.key"}
+
+
+def varied(rows: int) -> pa.Table:
+    """Columns of every type with bounds, some NULL in places or altogether."""
+    numbers = range(rows)
+    return pa.table({
+        "byte": pa.array([n % 200 - 100 for n in numbers], pa.int8()),
+        "long": pa.array([None if n % 7 == 0 else (n - 50) * 2**50 for n in numbers], pa.int64()),
+        "double": pa.array([n / 8 for n in numbers]),
+        "nan": pa.array([float("nan") if n == 5 else n / 8 for n in numbers]),
+        "ends": pa.array([float("inf") if n % 2 else float("-inf") for n in numbers]),
+        "dec": pa.array([Decimal(n - 30).scaleb(-2) for n in numbers], pa.decimal128(12, 2)),
+        "day": pa.array([n - 40 for n in numbers], pa.date32()),
+        "time": pa.array([(n - 40) * 999_999 for n in numbers], pa.timestamp("us", "UTC")),
+        "text": pa.array([None if n % 3 else f"é {n}" for n in numbers]),
+        "flag": pa.array([n % 2 == 0 for n in numbers]),
+        "bytes": pa.array([b"x" * n for n in numbers]),
+        "list": pa.array([None if n % 5 else [n, None] for n in numbers], pa.list_(pa.int64())),
+        "struct": pa.array([None if n % 5 else {"x": n, "y": f"{n}", "z": None} for n in numbers],
+                           pa.struct({"x": pa.int32(), "y": pa.string(), "z": pa.int64()})),
+        "none": pa.nulls(rows, pa.int64()),
+    })
+
+
+LONG_TEXT = pa.table({"n": list(range(60)), "text": ["a" * (5000 if n == 7 else 10) for n in range(60)]})
+DOTTED = pa.table({"a.b": list(range(60)), "a": [{"b": -n} for n in range(60)]})
+
+
+@pytest.mark.parametrize("rows", [varied(60), LONG_TEXT, DOTTED, LONG_TEXT.slice(0, 5)],
+                         ids=["all", "long", "dots", "few"])
+@pytest.mark.parametrize("group", [17, 1000])
+def test_statistics_from_the_footer_are_those_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: pa.Table, group: int
+) -> None:
+    monkeypatch.setattr(write, "ROW_GROUP_ROWS", group)
+    monkeypatch.setattr(write, "FOOTER_ROWS", 1000)
+    (measured,) = write_into(tmp_path, rows)
+    monkeypatch.setattr(write, "FOOTER_ROWS", 1)
+    (told,) = write_into(tmp_path, rows)
+    assert told.stats == measured.stats
+
+
+def test_only_floats_are_measured_where_the_footer_tells_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+    real = statistics._measure
+
+    def measure(column: Any, leaf: statistics.Leaf, state: Any) -> None:
+        measured.append(leaf.path[0])
+        real(column, leaf, state)
+
+    monkeypatch.setattr(statistics, "_measure", measure)
+    monkeypatch.setattr(write, "FOOTER_ROWS", 1)
+    reads: list[str] = []
+    monkeypatch.setattr(LocalStore, "open_input", lambda _, name: reads.append(name))
+    write_into(tmp_path, varied(60))
+    assert measured == ["double", "nan", "ends", "struct"]  # of the struct its text, which may be long
+    assert not reads
