@@ -31,7 +31,10 @@ MAY_LOAD = {
     "deltanb.open(path).delete('id = 2')": FILES,
     "deltanb.open(path).to_arrow(where='id IN (1, 2)')": FILES,
     "deltanb.open(path).delete('abs(id) = 2')": FILES | SQL | ACERO,
-    "deltanb.open(path).update({'id': '5'}, where='id = 2')": FILES | SQL | ACERO,
+    "deltanb.open(path).update({'id': '5'}, where='id = 2')": FILES,
+    "deltanb.open(path).update({'id': 'id + 1'}, where='id = 2')": FILES | SQL | ACERO,
+    "deltanb.open(parted).to_arrow(where='day = 2 AND id IN (1, 2)')": FILES,
+    "deltanb.open(parted).delete('day = 2 AND id = 2')": FILES,
     "deltanb.open(path).merge(pa.table({'id': ids}), 'target.id = source.id')"
     ".when_matched_delete().execute()": FILES | SQL | ACERO,
 }
@@ -42,7 +45,7 @@ import json, sys
 given = set(sys.modules)
 import pyarrow as pa
 import deltanb
-path, other = sys.argv[1:]
+path, other, parted = sys.argv[1:]
 ids = pa.repeat(pa.nulls(1, pa.int64())[0], 1)
 {call}
 found = set(sys.modules) - given
@@ -59,13 +62,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small table, in a folder of its own."""
     path = tmp_path_factory.mktemp("first") / "table"
     deltanb.create(path, {"id": [1, 2, 3]})
+    deltanb.create(f"{path}-parted", {"id": [1, 2, 3], "day": [1, 2, 2]}, partition_by="day")
     return path
 
 
 @pytest.mark.parametrize("call", MAY_LOAD)
 def test_a_first_call_loads_only_what_it_needs(call: str, table: Path, tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(call=call), str(table), str(tmp_path / "other")],
+        [sys.executable, "-c", PROGRAM.format(call=call), str(table), str(tmp_path / "other"),
+         f"{table}-parted"],
         capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = {name for name in json.loads(result.stdout.splitlines()[-1]) if name not in QUIET
               and not name.startswith(("_", "cython_runtime", "pyarrow._", "pyarrow.vendored"))}

@@ -40,6 +40,7 @@ from deltanb.formatting import did_you_mean
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.types import StructField, StructType
+from deltanb.sql.coercion import arrow_scalar
 from deltanb.store.paths import place_of
 
 if TYPE_CHECKING:
@@ -274,10 +275,10 @@ def _value_of(partition_values: Mapping[str, str | None], name: str) -> str | No
 def _partition_scalar(
     text: str | None, field: StructField, target: pa.DataType, path: str
 ) -> pa.Scalar:
-    from deltanb.log.skipping import partitions  # late: it loads the SQL parser, which most tables do without
+    from deltanb.log.skipping import partitions  # late: it loads what runs conditions, which most do without
 
     try:
-        return pa.scalar(partitions.parse_value(text, field.type), target)
+        return arrow_scalar(partitions.parse_value(text, field.type), target)
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise InvalidTable(
             f"the data file {path!r} has the partition value {text!r} for column {field.name!r}, "

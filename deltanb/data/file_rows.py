@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from deltanb.memory import pool
+from deltanb.sql.coercion import arrow_scalar
 
 if TYPE_CHECKING:
     from deltanb.log.checkpoint.parquet_file import SafeFile
@@ -170,7 +171,7 @@ def _kept(
 def positions_of(start: int, count: int, places: pa.Array | None) -> pa.Array:
     """The positions in the file of so many rows of a batch that are at ``places`` (None: all of it)."""
     if places is not None:
-        return pc.add(places.view(pa.int64()), start)
+        return pc.add(places.view(pa.int64()), arrow_scalar(start, pa.int64()))  # an int would load pandas
     every = BitMap64()
     every.add_range(start, start + count)
     return _numbers(every).view(pa.int64())

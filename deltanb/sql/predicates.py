@@ -210,13 +210,8 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
 @lru_cache(maxsize=256)
 def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
     from deltanb.sql import values
-    from deltanb.sql.resolver import Resolver
-    from deltanb.sql.syntax import syntax, too_deep
 
-    try:
-        found = Resolver(sql, schema).whole(syntax(sql), is_condition=False)
-    except RecursionError:
-        raise too_deep(sql) from None
+    found = plain.constant(sql) or _resolved_value(sql, schema)
     if isinstance(found, ex.Literal):
         found = _stored_literal(sql, found, wanted)
     elif not values.assignable(found.type, wanted):
@@ -235,6 +230,16 @@ def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
             f"{error} in {sql!r} cannot be computed without Spark; rewrite it",
             predicate=sql) from None
     return value
+
+
+def _resolved_value(sql: str, schema: StructType) -> ex.Expression:
+    from deltanb.sql.resolver import Resolver
+    from deltanb.sql.syntax import syntax, too_deep
+
+    try:
+        return Resolver(sql, schema).whole(syntax(sql), is_condition=False)
+    except RecursionError:
+        raise too_deep(sql) from None
 
 
 def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:

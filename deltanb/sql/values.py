@@ -65,6 +65,8 @@ class Value:
         Raises:
             SchemaMismatch: a value that the target cannot hold, or an integer overflow on the way.
         """
+        if isinstance(self.expression, ex.Literal):
+            return pa.repeat(co.arrow_scalar(self.expression.value, self.target), rows.num_rows)
         raw, stored = self.compiled
         try:
             found = project(rows, {"raw": raw, "stored": stored})

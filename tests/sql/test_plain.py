@@ -109,6 +109,16 @@ def test_plain_conditions_are_read_without_the_parser(sql: str) -> None:
     assert found == parsed(sql)
 
 
+@given(st.one_of(st.sampled_from(CONSTANTS), st.text(max_size=4).map(lambda text: f"'{text}'"),
+                 st.decimals(allow_nan=False, allow_infinity=False).map(str),
+                 st.text("-.0123e'", max_size=6)))
+def test_a_constant_is_what_the_parser_says(sql: str) -> None:
+    found = plain.constant(sql)
+    event(f"read plainly: {found is not None}")
+    if found is not None:
+        assert str(found) == str(Resolver(sql, SCHEMA).whole(syntax(sql), is_condition=False))
+
+
 def words() -> list[str]:
     """Every word that the tokenizer and the parser know, and functions that are called without brackets."""
     dialect = sqlglot.Dialect.get_or_raise("spark")
