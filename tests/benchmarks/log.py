@@ -300,7 +300,7 @@ class Deltalake:
 
 
 class Deltanb:
-    """Ours, with everything on: conflict checks, checkpoints each 10 commits, checksums.
+    """Ours, with everything on: conflict checks, checksums, checkpoints, whose writing is waited for.
 
     Commits are written twice, as by default with fsync of every file and folder, which deltalake
     never calls, and with ``durability="none"``.
@@ -453,6 +453,8 @@ def run(library: Any, operation: str, path: str, size: int) -> tuple[float, floa
         arguments = getattr(library, f"prepare_{operation}")(path), times
     started, worked = time.perf_counter(), time.process_time()
     result = getattr(library, operation)(*arguments)
+    if isinstance(library, Deltanb):
+        library.package.flush()
     elapsed = (time.perf_counter() - started) / times
     return elapsed, (time.process_time() - worked) / times, result
 

@@ -350,7 +350,8 @@ def test_row_groups_move_into_another_file(codec: str, own: int, times: int) -> 
     found = row_groups(footer_of(data))
     assert len(found) == 10 and all(found)
     taken = [group for group in found[::2] if group] * times
-    result = spliced(behind, [(group, data[group.start:group.start + group.length]) for group in taken])
+    copied = [(group, data[group.start:group.start + group.length]) for group in taken]
+    result = spliced(pa.py_buffer(behind), copied).to_pybytes()
     file = pq.ParquetFile(io.BytesIO(result), page_checksum_verification=True)
     wanted = pa.concat_tables([target, *(rows.slice(at, 10) for at in range(0, 95, 20))] if times == 1 else [
         target, *[rows.slice(at, 10) for at in range(0, 95, 20)] * times])

@@ -12,8 +12,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
 
 from deltanb.log.checkpoint.parquet_file import thrift_integer, thrift_skip, thrift_structs
+from deltanb.memory import pool
 
 _MAGIC = b"PAR1"
 _INTEGERS = (4, 5, 6)
@@ -56,23 +60,33 @@ def row_groups(footer: bytes) -> list[RowGroup | None]:
     return []
 
 
-def spliced(data: bytes, copied: Sequence[tuple[RowGroup, bytes]]) -> bytes:
+def spliced(data: pa.Buffer, copied: Sequence[tuple[RowGroup, bytes]]) -> pa.Buffer:
     """A Parquet file, and behind its row groups copies of others with the same columns.
 
     Args:
         data: the whole file.
         copied: row groups, and their bytes.
+
+    Other threads run while the bytes are put together: this may be a hundred megabytes, and nobody waits.
     """
-    (length,) = struct.unpack("<I", data[-8:-4])
-    footer, at = data[-8 - length:-8], len(data) - 8 - length
+    size = data.size
+    (length,) = struct.unpack("<I", data.slice(size - 8, 4).to_pybytes())
+    at = size - 8 - length
+    footer = data.slice(at, length).to_pybytes()
     own = [group.metadata for group in row_groups(footer) if group is not None]
-    pieces, moved = [data[:at]], []
+    pieces: list[Any] = [data.slice(0, at)]
+    moved = []
     for number, (group, content) in enumerate(copied, len(own)):
         moved.append(_moved(group.metadata, at - group.start, number))
         pieces.append(content)
         at += len(content)
     ending = _footer(footer, [*own, *moved], sum(group.num_rows for group, _ in copied))
-    return b"".join((*pieces, ending, struct.pack("<I", len(ending)), _MAGIC))
+    pieces.append(ending + struct.pack("<I", len(ending)) + _MAGIC)
+    result = pa.allocate_buffer(at + len(pieces[-1]), memory_pool=pool())
+    with pa.FixedSizeBufferWriter(result) as sink:
+        for piece in pieces:
+            sink.write(piece)
+    return result
 
 
 # -- reading -----------------------------------------------------------------------------------

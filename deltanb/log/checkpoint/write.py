@@ -47,6 +47,8 @@ from deltanb.memory import pool
 from deltanb.options import options
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
+from deltanb.store.guard import unguarded
+from deltanb.store.local import LocalStore
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -339,12 +341,15 @@ def _write(
                 for field in schema
             ]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
-    data = sink.getvalue().to_pybytes()
+    data = sink.getvalue()
     if copied:
         data = spliced(data, copied)
     state.before_each()
-    store.put(name, data)
-    return len(data)
+    # A folder takes what can be read as bytes; to make bytes of it holds up all other threads.
+    is_folder = isinstance(unguarded(store), LocalStore)
+    content: Any = memoryview(data) if is_folder else data.to_pybytes()
+    store.put(name, content)
+    return int(data.size)
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
