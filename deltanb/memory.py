@@ -6,11 +6,10 @@ What it does not know: files and rows. ``pa.default_memory_pool()`` is the user'
 even for a while, since it is one for all threads of the process.
 
 Arrow's own default is mimalloc where Arrow has it. It gives memory back to the system between batches and
-takes it again: where a page fault is dear, as on some virtual machines, that is half the time of an update.
-The allocator of glibc keeps what it has, so each page is touched once. Where faults are cheap both take the
-same time, and glibc's peak is 40 to 60 MB lower, since mimalloc asks for huge pages. jemalloc is in between
-in time, takes pages again as mimalloc does, and has the lowest memory after the work. ``python
-tests/benchmarks/memory.py`` measures all three.
+takes it again: where a page fault is dear, as on some virtual machines, that was half the time of an update.
+The allocator of glibc keeps what it has, so that in a process that goes on each page is touched once. Where
+faults are cheap all three take the same time to a tenth, and about the same memory at their peak; after the
+work glibc and mimalloc hold more of it than jemalloc. ``python tests/benchmarks/memory.py`` measures them.
 """
 
 from __future__ import annotations
