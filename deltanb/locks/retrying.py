@@ -26,6 +26,7 @@ from deltanb.errors import (
     add_note,
     require,
 )
+from deltanb.formatting import count, duration
 from deltanb.locks import keys
 from deltanb.locks.commit import committing
 from deltanb.locks.manager import LockManager
@@ -57,6 +58,7 @@ def retry(
     work: Callable[[], T], attempts: int = ATTEMPTS, *, keep_locks: bool = False, after: int = 3,
     manager: LockManager | None = None, pause: float = PAUSE,
     sleep: Callable[[float], object] = time.sleep, jitter: Callable[[], float] = random.random,
+    clock: Callable[[], float] = time.monotonic,
 ) -> T:
     """Do some work, and do all of it again where a conflict kept it from being committed.
 
@@ -83,13 +85,14 @@ def retry(
             that all calls of this process share. Where the work itself is a transaction of this manager,
             its own locks are what keeps others away.
         pause: seconds that the first pause takes at most; 0 for none.
-        sleep, jitter: how to pause, and a number from 0 to 1.
+        sleep, jitter, clock: how to pause, a number from 0 to 1, and the time in seconds.
 
     Returns:
         What the work returned.
 
     Raises:
-        DeltaConcurrentModificationException: the conflict of the last attempt; a note says which it was.
+        DeltaConcurrentModificationException: the conflict of the last attempt; a note says how many
+            attempts there were, and how long they took with their pauses.
         DeadlockError: so with transactions under locks that waited for each other.
         InvalidArgument: no function, or no number that can be.
     """
@@ -106,14 +109,15 @@ def retry(
     if manager is not None:
         require(manager, LockManager, "retry", "a lock manager: dn.locks.LockManager()")
     keeper = _Keeper(_manager() if manager is None else manager) if keep_locks else None
-    number = next(_works)
+    number, begun = next(_works), clock()
     for attempt in range(1, attempts + 1):
         run = running.set(Run(number, attempt))
         try:
             return work() if keeper is None else keeper.run(work, attempt > after)
         except (DeltaConcurrentModificationException, DeadlockError) as error:
             if attempt == attempts:
-                add_note(error, f"retry: tried {attempt} times")
+                took = duration(round((clock() - begun) * 1000))
+                add_note(error, f"retry: gave up after {count(attempt, 'attempt')} over {took}")
                 raise
             logger.info("Attempt %d of %d ended with %s; trying again", attempt, attempts,
                         type(error).__name__)

@@ -75,19 +75,22 @@ def test_work_is_done_anew_until_it_is_committed(table: dn.DeltaTable) -> None:
 
 def test_the_conflict_of_the_last_attempt_is_raised_with_a_note(table: dn.DeltaTable) -> None:
     pauses: list[float] = []
+    times = iter([100.0, 107.5])
     work = Loses(table, 9)
     files = tree(Path(table.path))
     with pytest.raises(errors.DeltaConcurrentModificationException) as caught:
-        dn.retry(work, 3, sleep=pauses.append)
-    assert caught.value.__notes__[-1] == "retry: tried 3 times" and caught.value.conflict is not None
+        dn.retry(work, 3, sleep=pauses.append, clock=lambda: next(times))
+    assert caught.value.__notes__[-1] == "retry: gave up after 3 attempts over 7.5 s"
+    assert caught.value.conflict is not None
     assert work.calls == 3 and len(pauses) == 2 and number(table) == 3
     data = {name for name in tree(Path(table.path)) - files if "_delta_log" not in name}
     assert len(data) == 3, "of the rivals alone"
 
 
 def test_one_attempt_is_none_too_many(table: dn.DeltaTable) -> None:
-    with pytest.raises(errors.DeltaConcurrentModificationException):
-        dn.retry(Loses(table, 1), 1, sleep=lambda seconds: pytest.fail("it paused"))
+    with pytest.raises(errors.DeltaConcurrentModificationException) as caught:
+        dn.retry(Loses(table, 1), 1, sleep=lambda seconds: pytest.fail("it paused"), clock=lambda: 0)
+    assert caught.value.__notes__[-1] == "retry: gave up after 1 attempt over 0 ms"
     assert dn.retry(Loses(table, 0), 1) == 2
 
 
