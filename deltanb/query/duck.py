@@ -9,6 +9,7 @@ read in this process, and rows that conditions on one table leave out never reac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,9 @@ SETTINGS = ("SET TimeZone = 'UTC'", "SET python_enable_replacements = false")
 SPENT = "already released"
 """What DuckDB before 2.0 says where it reads a stream a second time, as of a WITH that is named twice. The
 rows are then given as a table."""
+
+_NO_COLUMN = re.compile(r'Referenced column "(.+?)" not found')
+_TEXT = re.compile(r"'[^']*'")
 
 
 class _Stream:
@@ -94,7 +98,8 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
                 raise stream.failure from None
         if isinstance(error, duckdb.BinderException):
             error = _with_all_columns(connection, sql, sources, values) or error
-        raise InvalidQuery(f"DuckDB refuses the query: {_reason(error, sources)}", query=sql) from None
+        said = _reason(error, sources) + _perhaps_text(error, sql)
+        raise InvalidQuery(f"DuckDB refuses the query: {said}", query=sql) from None
     finally:
         connection.close()
     return Answer(rows, {name: stream.read for name, stream in streams.items()})
@@ -139,6 +144,18 @@ def _reason(error: Exception, sources: list[Source]) -> str:
     for source in sources:
         text = text.replace(source.name, "a table of the query")
     return text
+
+
+def _perhaps_text(error: Exception, sql: str) -> str:
+    """How to write a text, where the query has in double quotes what is no column."""
+    missing = _NO_COLUMN.search(str(error))
+    if missing is None:
+        return ""
+    quoted = f'"{missing[1]}"'
+    if not re.search(rf'(?<![\w".]){re.escape(quoted)}(?!["(.])', _TEXT.sub("", sql), re.IGNORECASE):
+        return ""
+    text = missing[1].replace('""', '"').replace("'", "''")
+    return f". Double quotes enclose the name of a column; a text is in single quotes: '{text}'"
 
 
 DUCKDB = Engine("DuckDB", "duckdb", run, reads_files=True)

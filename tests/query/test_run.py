@@ -165,6 +165,19 @@ def test_what_cannot_be_asked_is_refused_with_a_way_out(sql: str, error: Any, me
     assert "__deltanb" not in str(refused.value)
 
 
+@pytest.mark.parametrize("where", ['carrier = "UA"', "carrier <> 'AA' AND carrier = \"UA\"", 'upper("UA") = carrier'])
+def test_a_text_in_double_quotes_is_told_from_a_column(where: str) -> None:
+    with pytest.raises(errors.InvalidQuery, match="a text is in single quotes: 'UA'$"):
+        ask(f"SELECT * FROM flights WHERE {where}")
+
+
+@pytest.mark.parametrize("where", ["UA = 1", "UA = '\"UA\"'", 'flights."UA" = 1'])
+def test_a_name_that_is_no_column_is_not_taken_for_a_text(where: str) -> None:
+    with pytest.raises(errors.InvalidQuery, match="UA") as refused:
+        ask(f"SELECT * FROM flights WHERE {where}")
+    assert "single quotes" not in str(refused.value)
+
+
 def test_our_own_variables_are_no_tables() -> None:
     with pytest.raises(errors.TableNotFound):
         ask("SELECT * FROM streams")
