@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 VIEWS = "deltanb.notebook.bundle"
@@ -63,22 +64,27 @@ class Displayable:
         forms: dict[str, Any] = views().shown(self, include, exclude)
         return forms
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """Write this object's picture to a file.
 
         Args:
             path: ends in ``.html`` for a page that needs nothing else, in ``.svg`` or ``.png`` for a drawing.
                 A file that is there is replaced.
 
+        Returns:
+            The file that was written.
+
         Raises:
-            InvalidArgument: another ending; no such folder; ``.svg`` or ``.png`` of what is a page and no
-                drawing: timelines are drawings.
+            InvalidArgument: no path; another ending; no such folder; ``.svg`` or ``.png`` of what is a page
+                and no drawing: timelines are drawings.
             MissingDependency: ``.png``, and no converter is installed.
 
         >>> import deltanb as dn
         >>> table = dn.create("pond", {"name": ["Donald", "Daisy"]})
         >>> _ = table.delete("name = 'Daisy'")
-        >>> table.timeline().save("pond.svg")
-        >>> table.history().save("pond.html")
+        >>> table.timeline().save("pond.svg").name
+        'pond.svg'
+        >>> _ = table.history().save("pond.html")
         """
-        views().save(self, path)
+        written: Path = views().save(self, path)
+        return written

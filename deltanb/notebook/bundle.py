@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -118,11 +119,11 @@ def _drawn(part: Any) -> Markup:
         return pages.said(_reason(part, error))
 
 
-def save(obj: Any, path: Any) -> None:
-    """Write the picture of an object to a file, as its ending says."""
+def save(obj: Any, path: Any) -> Path:
+    """Write the picture of an object to a file, as its ending says; where it was written."""
     from deltanb.notebook import saving
 
-    saving.save(obj, path)
+    return saving.save(obj, path)
 
 
 def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:

@@ -24,10 +24,15 @@ CONVERTERS = ("vl_convert", "resvg_py", "cairosvg")
 """Modules that make a PNG of an SVG, the best likeness first."""
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
+def save(obj: Any, path: str | os.PathLike[str]) -> Path:
     """Write the picture of an object to a file, in the form that its ending names: see
     :meth:`deltanb.display.Displayable.save`."""
-    place = Path(path)
+    try:
+        place = Path(path)
+    except TypeError:
+        raise InvalidArgument(
+            f"a picture is saved at a path such as 'picture.html', found {type(path).__name__}: {shown(path)}"
+        ) from None
     write = _WRITERS.get(place.suffix.lower())
     if write is None:
         raise InvalidArgument(
@@ -36,6 +41,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     if not place.parent.is_dir():
         raise InvalidArgument(f"there is no folder {shown(str(place.parent))} for the picture; make it first")
     place.write_bytes(data)
+    return place
 
 
 def _html(obj: Any) -> bytes:

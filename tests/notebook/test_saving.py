@@ -70,6 +70,16 @@ def test_what_is_no_drawing_is_refused_as_one(tmp_path: Path, ending: str) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("path", [5, None, b"t.svg", ["t.svg"]])
+def test_what_is_no_path_is_refused(table: DeltaTable, path: Any) -> None:
+    with pytest.raises(InvalidArgument, match=f"saved at a path .* found {type(path).__name__}: "):
+        table.history().save(path)
+
+
+def test_the_file_that_was_written_is_returned(table: DeltaTable, tmp_path: Path) -> None:
+    assert table.history().save(str(tmp_path / "h.html")) == tmp_path / "h.html"
+
+
 def test_a_folder_that_is_not_there_is_named(table: DeltaTable, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="there is no folder .*missing"):
         table.history().save(tmp_path / "missing" / "h.html")

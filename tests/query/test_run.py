@@ -165,7 +165,8 @@ def test_what_cannot_be_asked_is_refused_with_a_way_out(sql: str, error: Any, me
     assert "__deltanb" not in str(refused.value)
 
 
-@pytest.mark.parametrize("where", ['carrier = "UA"', "carrier <> 'AA' AND carrier = \"UA\"", 'upper("UA") = carrier'])
+@pytest.mark.parametrize("where", [
+    'carrier = "UA"', "carrier <> 'AA' AND carrier = \"UA\"", 'upper("UA") = carrier'])
 def test_a_text_in_double_quotes_is_told_from_a_column(where: str) -> None:
     with pytest.raises(errors.InvalidQuery, match="a text is in single quotes: 'UA'$"):
         ask(f"SELECT * FROM flights WHERE {where}")
