@@ -360,10 +360,13 @@ def test_any_merge_is_that_of_a_join_of_all_rows(case: dict[str, Any]) -> None:
         assert found == run(case)
 
 
+def keys(*further: int | None) -> st.SearchStrategy[list[Any]]:
+    numbers = st.integers(-3, 3) | st.sampled_from(further)
+    return st.lists(st.tuples(numbers, st.sampled_from(["a", "b", None])), max_size=30)
+
+
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(-3, 3) | st.none(), st.sampled_from(["a", "b", None])), max_size=30),
-       st.lists(st.tuples(st.integers(-3, 3) | st.none(), st.sampled_from(["a", "b", None])), max_size=30),
-       st.booleans())
+@given(keys(None, 2**63 - 1, -(2**63)), keys(None, 2**40), st.booleans())
 def test_pairs_are_those_of_a_join(here: list[Any], there: list[Any], every: bool) -> None:
     types = [pa.int64(), pa.string()]
     left, right = ([pa.array([row[i] for row in rows], types[i]) for i in range(2)] for rows in (here, there))

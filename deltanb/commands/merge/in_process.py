@@ -197,7 +197,7 @@ class ArrowMerge:
                 others, beside = (part if not hit.any() else pc.filter(
                     part, pa.array(~hit), memory_pool=pool()) for part in (old, ids))
                 yield _beside(widen.apply(others), beside)
-            for place in np.unique(one.clauses[places[hit]]) if UPDATE in groups else ():
+            for place in np.flatnonzero(np.bincount(one.clauses[places[hit]])) if UPDATE in groups else ():
                 outcome = self.outcomes[place]
                 if outcome is None:
                     continue
@@ -356,5 +356,6 @@ def _runnable(sql: str, schema: StructType) -> Predicate:
 
 
 def _count(found: Found, clauses: Any) -> None:
-    for place, rows in zip(*np.unique(clauses, return_counts=True), strict=True):
-        found.counts[int(place)] = found.counts.get(int(place), 0) + int(rows)
+    for place, rows in enumerate(np.bincount(clauses).tolist()):
+        if rows:
+            found.counts[place] = found.counts.get(place, 0) + rows

@@ -4,8 +4,8 @@ What lives here: :class:`SourceKeys`, which holds the source's keys and finds fo
 the source with the same ones; :func:`comparable`, values that are equal as Spark's SQL has it.
 What it does not know: conditions beside equality, files, clauses.
 
-Nothing of the target is hashed: each column of its keys is looked up among the values that the source has,
-and only the rows that are found go on to the next column.
+No table is made of the target's keys: each column is looked up among the values that the source has, and
+only the rows that are found go on to the next column.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ import pyarrow.types as t
 
 from deltanb.commands.merge.on import Key
 from deltanb.memory import pool
+
+MAX_TABLE_RATIO = 8
+"""Entries, of four bytes, that a table of integers may have for each that it knows."""
 
 
 class SourceKeys:
@@ -37,10 +40,10 @@ class SourceKeys:
     def __init__(self, columns: Sequence[pa.Array], able: Any = None) -> None:
         codes: Any = None
         rows = able
-        self._steps: list[tuple[pa.Array, Any]] = []
+        self._steps: list[tuple[_Distinct, Any]] = []
         for column in columns:
             values = _at(column, rows)
-            distinct = pc.unique(values, memory_pool=pool()).drop_null()
+            distinct = _Distinct(values)
             codes, rows = _found(values, distinct, codes, rows)
             known = None
             if self._steps:  # of the pairs of codes there are fewer than the two numbers allow
@@ -77,18 +80,50 @@ def _at(column: pa.Array, rows: Any) -> pa.Array:
     return column if rows is None else pc.take(column, pa.array(rows), memory_pool=pool())
 
 
-def _found(values: pa.Array, distinct: pa.Array, codes: Any, rows: Any) -> tuple[Any, Any]:
+def _found(values: pa.Array, distinct: _Distinct, codes: Any, rows: Any) -> tuple[Any, Any]:
     """The codes and numbers of the rows whose values are among the distinct ones, with these counted in.
 
     ``codes`` are those of the columns before, None at the first; ``rows`` are None for all.
     """
-    places = pc.index_in(values, value_set=distinct, memory_pool=pool())
-    found = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
-    if places.null_count:
-        places = pc.drop_null(places, memory_pool=pool())
-    numbers = places.to_numpy().astype(np.int64)
+    numbers, found = distinct.places(values)
     numbers = numbers if codes is None else codes[found] * len(distinct) + numbers
     return numbers, found if rows is None else rows[found]
+
+
+class _Distinct:
+    """The distinct values of a column, each with a number by which it is known.
+
+    Integers that lie close together are found in a table of all that are between the least and the greatest,
+    other values by their hashes.
+    """
+
+    def __init__(self, values: pa.Array) -> None:
+        self._values = pc.unique(values, memory_pool=pool()).drop_null()
+        self._table: Any = None
+        if t.is_integer(values.type) and len(self):
+            ends = pc.min_max(self._values).as_py()
+            self._least, self._greatest = ends["min"], ends["max"]
+            span = self._greatest - self._least + 1
+            if span <= MAX_TABLE_RATIO * len(self):
+                self._table = np.full(span, -1, np.int32)
+                self._table[self._values.cast(pa.int64()).to_numpy() - self._least] = np.arange(len(self))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def places(self, values: pa.Array) -> tuple[Any, Any]:
+        """The numbers of those of the values that are known, and where these stand."""
+        if self._table is not None and not values.null_count:
+            whole = values.cast(pa.int64()).to_numpy()
+            found = np.flatnonzero((whole >= self._least) & (whole <= self._greatest))
+            numbers = self._table[whole[found] - self._least]
+            known = numbers >= 0
+            return numbers[known].astype(np.int64), found[known]
+        places = pc.index_in(values, value_set=self._values, memory_pool=pool())
+        found = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+        if places.null_count:
+            places = pc.drop_null(places, memory_pool=pool())
+        return places.to_numpy().astype(np.int64), found
 
 
 def comparable(key: Key, array: pa.Array) -> list[pa.Array]:

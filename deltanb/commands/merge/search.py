@@ -203,11 +203,10 @@ class Search:
             rows, here = self._narrowed(files, rows, here)
         here, there = self._filtered(rows, here, there)
         # Before pairs are dropped: a source row that meets any target row is not inserted.
-        part.matched.append(np.unique(there))
-        # As pairs are sorted by target row, a row's first pair is where the number changes. One pair per
-        # row is enough: several are refused later, unless matched rows are left alone or all deleted.
-        first: Any = np.ones(len(here), bool)
-        first[1:] = here[1:] != here[:-1]
+        part.matched.append(there)
+        # One pair per row is enough: several are refused later, unless matched rows are left alone or all
+        # deleted.
+        first = _begins(here)
         part.several |= not first.all()
         here, there = here[first], there[first]
         clauses = self.chosen(MATCHED, lambda: self._paired(rows, here, there), len(here))
@@ -227,14 +226,14 @@ class Search:
         self, files: Sequence[AddFile], rows: pa.Table, here: Any
     ) -> tuple[pa.Table, Any]:
         """The rows with a match alone, with what decides beside the keys; and the pairs' new numbers."""
-        kept: Any = np.unique(here)
+        begins = _begins(here)
+        kept = here[begins]
         if len(kept) < rows.num_rows:
-            rows = pc.take(rows, pa.array(kept), memory_pool=pool())
-            here = np.searchsorted(kept, here)
+            rows, here = pc.take(rows, pa.array(kept), memory_pool=pool()), np.cumsum(begins) - 1
         if self._late is None or not len(kept):
             return rows, here
         numbers, positions = rows.column(_FILE).to_numpy(), rows.column(ROW_POSITION).to_numpy()
-        batches = [batch for place in np.unique(numbers) for batch in read_data_file(
+        batches = [batch for place in numbers[_begins(numbers)] for batch in read_data_file(
             self._late, files[place], only=BitMap64(positions[numbers == place].astype(np.uint64)))]
         more = pa.Table.from_batches(batches, self._late.schema)
         for name in more.schema.names:
@@ -285,6 +284,13 @@ class Search:
                 open_ &= is_true(table, condition)
             chosen[open_] = place
         return chosen
+
+
+def _begins(numbers: Any) -> Any:
+    """Of sorted numbers a mask of those that are not the same as the one before."""
+    begins: Any = np.ones(len(numbers), bool)
+    begins[1:] = numbers[1:] != numbers[:-1]
+    return begins
 
 
 def _at(files: FileScan, mask: Any) -> FileScan:
