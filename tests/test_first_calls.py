@@ -32,6 +32,7 @@ MAY_LOAD = {
     "deltanb.open(path).to_arrow(where='id IN (1, 2)')": FILES,
     "deltanb.open(path).delete('abs(id) = 2')": FILES | SQL | ACERO,
     "deltanb.open(path).update({'id': '5'}, where='id = 2')": FILES,
+    "deltanb.open(path).update({'x': '1.5'}, where='id = 2')": FILES,
     "deltanb.open(path).update({'id': 'id + 1'}, where='id = 2')": FILES | SQL | ACERO,
     "deltanb.open(parted).to_arrow(where='day = 2 AND id IN (1, 2)')": FILES,
     "deltanb.open(parted).delete('day = 2 AND id = 2')": FILES,
@@ -61,7 +62,7 @@ QUIET = {"pyarrow.compute", "pyarrow.ipc", "pyarrow.lib", "pyarrow.types", "pyar
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small table, in a folder of its own."""
     path = tmp_path_factory.mktemp("first") / "table"
-    deltanb.create(path, {"id": [1, 2, 3]})
+    deltanb.create(path, {"id": [1, 2, 3], "x": [1.5, 2.5, None]})
     deltanb.create(f"{path}-parted", {"id": [1, 2, 3], "day": [1, 2, 2]}, partition_by="day")
     return path
 

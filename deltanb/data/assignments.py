@@ -26,6 +26,7 @@ from deltanb.memory import pool
 from deltanb.schema.columns import GENERATION, START
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
+from deltanb.sql.coercion import arrow_scalar
 from deltanb.sql.literals import literal, text_literal
 from deltanb.sql.names import leaf_names, split_name
 from deltanb.sql.values import Value
@@ -193,9 +194,10 @@ class Assigner:
 
 def _places(mask: pa.Array) -> pa.Array:
     """Where the values of rows are in their old column followed by the new values of those in the mask."""
-    every = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(mask)))
-    behind = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), len(mask))
-    return pc.subtract(pc.if_else(mask, behind, every), 1)
+    one = arrow_scalar(1, pa.int64())  # plain numbers would load pandas
+    every = pc.cumulative_sum(pa.repeat(one, len(mask)))
+    behind = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), arrow_scalar(len(mask), pa.int64()))
+    return pc.subtract(pc.if_else(mask, behind, every), one)
 
 
 def check_runs_here(schema: StructType, tree: Tree) -> UnsupportedPredicate | None:
