@@ -84,15 +84,18 @@ def _literal(value: Any, field: StructField, name: str) -> str:
 
 
 def perhaps_text(error: InvalidPredicate, sql: str, column: str, wanted: DataType) -> InvalidPredicate:
-    """The error of a value that is no SQL, with how to write a text where it looks like one.
+    """The error of a value that is no SQL, with its column, and with how to write a text or a number.
 
     >>> said = InvalidPredicate("no column 'UA'", predicate="UA", column="UA")
     >>> print(perhaps_text(said, "UA", "carrier", PrimitiveType("string")))
     the value 'UA' of column 'carrier' is SQL, and there is no column 'UA'; for the text UA write "'UA'"
+    >>> print(perhaps_text(said, "UA", "delay", PrimitiveType("long")))
+    the value of column 'delay' is an expression in SQL, and there is no column 'UA'; write a number as 7, \
+a text as "'UA'"
     """
     takes_text = isinstance(wanted, PrimitiveType) and wanted.name.startswith(_FROM_TEXT)
     if not takes_text or not _WORDS.fullmatch(sql) or len(sql) > MAX_TEXT or _NUMBER.fullmatch(sql):
-        return error
+        return _told(error, sql, column)
     reason = "cannot be read as such" if "predicate" in error.message else error.message
     if missing := error.data.get("column"):
         hint, close = did_you_mean(missing, error.data.get("suggestions", ()), least=LIKE)
@@ -100,6 +103,25 @@ def perhaps_text(error: InvalidPredicate, sql: str, column: str, wanted: DataTyp
     text = f"the text {sql}" if sql else "a text without a letter"
     return InvalidPredicate(f"the value {sql!r} of column {column!r} is SQL, and {reason}; for {text} write "
                             f"{text_literal(sql)!r}", **error.data)
+
+
+def _told(error: InvalidPredicate, sql: str, column: str) -> InvalidPredicate:
+    """The error of an expression, with the column that it is for."""
+    said, predicate = error.message, f"the predicate {sql!r}"
+    way = f"; write a number as 7, a text as {text_literal('UA')!r}"
+    missing = error.data.get("column")
+    if missing and said.startswith("no column"):
+        hint, close = did_you_mean(missing, error.data.get("suggestions", ()), least=LIKE)
+        reason = f"there is no column {missing!r}" + (f" ({hint})" if close else way)
+    elif said.startswith(predicate):
+        reason = repr(sql) + said.removeprefix(predicate).removesuffix("; write one condition") + way
+    elif f" in {predicate}" in said:
+        said = said.replace(f" in {predicate}", "").removesuffix("; join conditions with AND or OR")
+        reason = f"{sql!r} is none: {said}{way}"
+    else:
+        return InvalidPredicate(f"the value of column {column!r}: {said}", **error.data)
+    return InvalidPredicate(f"the value of column {column!r} is an expression in SQL, and {reason}",
+                            **error.data)
 
 
 def generated(schema: StructType, tree: Tree) -> dict[str, str]:

@@ -155,6 +155,21 @@ def test_sql_with_a_slip_is_told_the_slip(name: str, text: str) -> None:
     assert "for the text" not in str(error)
 
 
+@pytest.mark.parametrize(("text", "said"), [
+    ("abc", "is an expression in SQL, and there is no column 'abc'; write a number as 7, a text as \"'UA'\""),
+    ("abc def", "is an expression in SQL, and 'abc def' is none: unexpected 'def' after 'abc'; write a"),
+    ("idd", "is an expression in SQL, and there is no column 'idd' (did you mean id?)"),
+    ("1 +", "is an expression in SQL, and '1 +' is not valid SQL: an operand is missing"),
+    ("", "is an expression in SQL, and '' is empty; write a number"),
+    ("carrier || 'x'", ": \"carrier || 'x'\" is string, which a column of type int does not take"),
+])
+def test_a_value_that_a_number_column_does_not_take_is_told_with_the_column(text: str, said: str) -> None:
+    table = flights()
+    error = refused(table, InvalidPredicate, lambda: table.update({"i": text}))
+    assert f"the value of column 'i'{'' if said.startswith(':') else ' '}{said}" in str(error)
+    assert "predicate" not in str(error) and "condition" not in str(error)
+
+
 def test_a_number_for_a_text_is_no_text_without_quotes() -> None:
     table = flights()
     error = refused(table, InvalidPredicate, lambda: table.update({"carrier": 1.5}), "no cast from double")
