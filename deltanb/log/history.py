@@ -23,7 +23,7 @@ from deltanb import formatting as units
 from deltanb.display import Displayable, above
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound, VersionNotFound
 from deltanb.log.commits import LOG_FOLDER
-from deltanb.log.lines import commit_info_of
+from deltanb.log.lines import commit_info_of, count_files
 from deltanb.safe_text import last_part, shown
 
 if TYPE_CHECKING:
@@ -105,6 +105,15 @@ class HistoryEntry(Displayable):
     def known_content(self) -> CommitContent | None:
         """The content as far as it was read; looking at a commit reads nothing."""
         found: CommitContent | None = vars(self).get("_content")
+        return found
+
+    @property
+    def known_files(self) -> tuple[int, int]:
+        """How many files came and went, as far as that was counted: of a commit without operation metrics,
+        and of one whose content was read. (0, 0) of others."""
+        if self.known_content is not None:
+            return len(self.added), len(self.removed)
+        found: tuple[int, int] = vars(self).get("_files", (0, 0))
         return found
 
     @property
@@ -350,7 +359,8 @@ def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) 
     is_known = False
     entries = []
     for version in versions:
-        info = _read_info(log, version)
+        data = log.commits.read(version)
+        info = commit_info_of(data, version, log.path)
         timestamp = times[version]
         if "inCommitTimestamp" in info:  # only then does it matter what the table says of them
             if not is_known:
@@ -359,7 +369,10 @@ def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) 
                 timestamp = _in_commit(info, timestamp)
         known: dict[str, Any] = {name: info.get(wire) for name, wire in _WIRE.items()}
         extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
-        entries.append(_of(log, HistoryEntry(version, timestamp, **known, extra=extra)))
+        entry = _of(log, HistoryEntry(version, timestamp, **known, extra=extra))
+        if not entry.operation_metrics:
+            vars(entry)["_files"] = count_files(data)
+        entries.append(entry)
     return entries
 
 

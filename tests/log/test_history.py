@@ -71,6 +71,22 @@ def test_a_commit_without_info_is_listed_all_the_same(line: str) -> None:
     assert [(entry.version, entry.operation) for entry in log.history()] == [(1, None), (0, None)]
 
 
+def test_files_of_a_commit_without_metrics_are_counted_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = TableBuilder(MemoryStore()).create().commit(add("a"), add("b"), info(operation="WRITE"))
+    table.commit(info(operation="DELETE"), {"remove": {"path": "a"}}, add("c", tags={"x": '\n{"add":{'}))
+    table.commit(info(operation="WRITE", operationMetrics={"numFiles": "7"}), add("d"))
+    read: list[int] = []
+    real = type(table.log.commits).read
+    monkeypatch.setattr(type(table.log.commits), "read",
+                        lambda self, version: read.append(version) or real(self, version))
+    history = table.log.history()
+    text = str(history)
+    assert sorted(read) == [0, 1, 2, 3], "each commit once"
+    assert [entry.known_files for entry in history] == [(0, 0), (1, 1), (2, 0), (0, 0)]
+    assert [line.split("  ")[-1].strip() for line in text.splitlines() if line[:1].isdigit()] == [
+        "+7 files", "+1 −1 files", "+2 files", "–"]
+
+
 def test_limits_read_only_so_many_commits() -> None:
     table = aged(*range(10, 100, 10))
     log = table.log

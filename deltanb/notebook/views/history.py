@@ -49,7 +49,7 @@ def row(commit: Any) -> tuple[Inline, ...]:
     """One commit's cells, in the order of ``COLUMNS``."""
     return (
         str(commit.version), Span(units.time(commit.timestamp, zone=False), "fixed"), _who(commit),
-        _operation(commit.operation), in_words(commit.operation_metrics) or muted("–"))
+        _operation(commit.operation), _done(commit) or muted("–"))
 
 
 def fields(commit: Any) -> Table:
@@ -60,6 +60,13 @@ def fields(commit: Any) -> Table:
         (Span(name, "fixed", code=True), _value(name, value)) for name, value in known.items()
         if value is not None and value not in ({}, ()))
     return Table(("field", "value"), rows, len(rows), "field", limit=len(rows))
+
+
+def _done(commit: Any) -> str:
+    """What a commit did: by its metrics, else by its files where they were counted anyway."""
+    added, removed = commit.known_files
+    return in_words(commit.operation_metrics) or in_words(
+        {"numAddedFiles": added, "numRemovedFiles": removed})
 
 
 def _who(commit: Any) -> Inline:
