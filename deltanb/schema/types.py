@@ -15,15 +15,18 @@ ListType(list<element: string>)
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltanb.damage import what_is_wrong
 from deltanb.display import views
 from deltanb.errors import InvalidSchema, InvalidTable, UnsupportedProtocol
+from deltanb.formatting import MAX_COLUMNS, clean, fit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,9 +129,16 @@ class StructField:
         return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StructType:
-    """An ordered list of fields: a table's schema, or a nested struct."""
+    """An ordered list of fields: a table's schema, or a nested struct.
+
+    ``repr`` is one line, cut where it is longer than that; ``str`` has all of it, as in SQL. Notebooks show
+    the columns as a tree, and :meth:`tree` is that tree as text.
+
+    >>> StructType([StructField("id", PrimitiveType("long"), False), StructField("tags", ArrayType(STRING))])
+    <StructType id: long not null, tags: array<string>>
+    """
 
     fields: tuple[StructField, ...] = ()
 
@@ -214,6 +224,10 @@ class StructType:
     def __str__(self) -> str:
         return f"struct<{', '.join(str(f) for f in self.fields)}>"
 
+    def __repr__(self) -> str:
+        said = f"StructType {', '.join(clean(f) for f in self.fields[:MAX_COLUMNS])}".rstrip()
+        return f"<{fit(said, MAX_COLUMNS - 2)}>"
+
     def tree(self) -> str:
         """The columns as a tree, a line for each column and nested field.
 
@@ -236,6 +250,15 @@ class StructType:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         forms: dict[str, Any] = views().mimebundle(self, include, exclude)
         return forms
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the tree to a page that needs nothing else: :meth:`deltanb.display.Displayable.save`.
+
+        >>> StructType([StructField("id", PrimitiveType("long"))]).save("schema.html").name
+        'schema.html'
+        """
+        written: Path = views().save(self, path)
+        return written
 
 
 DataType = PrimitiveType | ArrayType | MapType | StructType

@@ -23,6 +23,7 @@ from deltanb.notebook.drawing import html, text
 from deltanb.notebook.views import history, tables
 from deltanb.notebook.views import registry as views
 from deltanb.options import SeededIds, StepClock, set_options
+from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder
 from deltanb.transaction.delta_log import DeltaLog
@@ -517,3 +518,13 @@ def test_the_files_of_a_scan_are_shown() -> None:
     none = txn.filter_files("day = '1999-01-01'")
     assert repr(none) == "<FileScan no files>" and "none can hold such rows" in str(none)
     assert_consistent(none)
+
+
+def test_a_schema_is_one_line_whatever_is_in_it() -> None:
+    long = PrimitiveType("long")
+    one = StructType([StructField("id", long, False), StructField("s", StructType([StructField("a", long)]))])
+    assert repr(one) == "<StructType id: long not null, s: struct<a: long>>"
+    assert repr(StructType()) == "<StructType>"
+    wide = repr(StructType([StructField(f"column {at}\n", long) for at in range(1000)]))
+    assert wide.startswith("<StructType column 0\\n: long, ") and wide.endswith("…>")
+    assert len(wide) <= 88 and "\n" not in wide
