@@ -337,9 +337,14 @@ class ParquetPart(Part):
     def parquet_schema(self) -> Any:
         return self._file.schema
 
+    @cached_property
+    def _movable(self) -> list[RowGroup | None]:
+        """The row groups as they stand in the footer; found once, as a footer is long."""
+        return row_groups(self._file.footer_bytes)
+
     def row_group(self, group: int) -> tuple[RowGroup, bytes] | None:
         with self.reading():
-            found = row_groups(self._file.footer_bytes)[group]
+            found = self._movable[group]
             if found is None:
                 return None
             # Of the file that was opened: another one may have its name by now.

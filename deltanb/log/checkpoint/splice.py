@@ -52,11 +52,15 @@ def row_groups(footer: bytes) -> list[RowGroup | None]:
         ValueError: it is no footer.
     """
     try:
-        for number, kind, position, end in _fields(footer, 0):
-            if number == _FILE_GROUPS and kind == _LIST:
-                return [_movable(data) for data in _structs(footer[position:end])]
+        return [_movable(data) for data in _groups_of(footer)]
     except IndexError:
         raise ValueError("its footer ends early") from None
+
+
+def _groups_of(footer: bytes) -> list[bytes]:
+    for number, kind, position, end in _fields(footer, 0):
+        if number == _FILE_GROUPS and kind == _LIST:
+            return _structs(footer[position:end])
     return []
 
 
@@ -73,7 +77,7 @@ def spliced(data: pa.Buffer, copied: Sequence[tuple[RowGroup, bytes]]) -> pa.Buf
     (length,) = struct.unpack("<I", data.slice(size - 8, 4).to_pybytes())
     at = size - 8 - length
     footer = data.slice(at, length).to_pybytes()
-    own = [group.metadata for group in row_groups(footer) if group is not None]
+    own = _groups_of(footer)
     pieces: list[Any] = [data.slice(0, at)]
     moved = []
     for number, (group, content) in enumerate(copied, len(own)):
@@ -117,14 +121,12 @@ def _structs(data: bytes) -> list[bytes]:
     return found
 
 
-def _integers(data: bytes) -> dict[int, int]:
-    return {number: thrift_integer(data, position)[0]
-            for number, kind, position, _ in _fields(data, 0) if kind in _INTEGERS}
-
-
 def _movable(group: bytes) -> RowGroup | None:
     start = end = None
+    num_rows = 0
     for number, kind, position, stop in _fields(group, 0):
+        if number == _GROUP_ROWS:
+            num_rows, _ = thrift_integer(group, position)
         if number != _GROUP_CHUNKS or kind != _LIST:
             continue
         for chunk in _structs(group[position:stop]):
@@ -134,20 +136,22 @@ def _movable(group: bytes) -> RowGroup | None:
             start, end = found[0] if start is None else start, sum(found)
     if start is None or end is None:
         return None
-    return RowGroup(group, _integers(group)[_GROUP_ROWS], start, end - start)
+    return RowGroup(group, num_rows, start, end - start)
 
 
 def _extent(chunk: bytes) -> tuple[int, int] | None:
     """Where the bytes of a column lie: (start, length)."""
     found = None
-    for number, kind, position, end in _fields(chunk, 0):
+    for number, kind, position, _ in _fields(chunk, 0):
         if number not in _CHUNK_KNOWN:
             return None
         if number == _CHUNK_METADATA and kind == _STRUCT:
-            metadata = chunk[position:end]
-            if not {field for field, *_ in _fields(metadata, 0)} <= _METADATA_KNOWN:
-                return None
-            values = _integers(metadata)
+            values = {}
+            for field, what, at, _ in _fields(chunk, position):
+                if field not in _METADATA_KNOWN:
+                    return None
+                if what in _INTEGERS:
+                    values[field] = thrift_integer(chunk, at)[0]
             first = values.get(_DICTIONARY_PAGE) or values[_DATA_PAGE]
             found = min(first, values[_DATA_PAGE]), values[_COMPRESSED]
     return found
