@@ -154,6 +154,8 @@ class LogReader:
         there the files are counted.
         """
         recorded = state.recorded
+        if state.version < 0:
+            return state
         if recorded is not None and (recorded.version == state.version or recorded.differences):
             return state
         from deltanb.log.checksum import read_counts

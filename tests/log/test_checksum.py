@@ -362,6 +362,14 @@ def test_counts_go_on_from_the_checksum_of_whoever_was_first(tmp_path, monkeypat
     assert ours.verify_checksum().ok
 
 
+def test_a_new_table_has_no_checksum_to_go_on_from(tmp_path):
+    store = ScriptedStore(MemoryStore())
+    asked, read = [], store.read
+    store.read = lambda name: (asked.append(name), read(name))[1]
+    dn.create(store, {"id": [1]})
+    assert [name for name in asked if name.endswith(".crc")] == []
+
+
 @pytest.mark.parametrize("damage", [
     lambda path: path.unlink(),
     lambda path: path.write_text("{"),
