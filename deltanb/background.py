@@ -78,6 +78,9 @@ class Line:
     def _has_thread(self) -> bool:
         """Whether there is a thread that will see what is put in; starts it."""
         if self._thread is None and not self._is_ending():
+            from deltanb import parallel
+
+            assert parallel  # pools register their end when they are loaded, too late once the process ends
             thread = threading.Thread(target=self._run, name="deltanb-background", daemon=False)
             with suppress(RuntimeError):  # as many threads as there may be
                 thread.start()

@@ -283,7 +283,12 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
         InvalidPredicate: as :func:`parse`.
     """
     found, left_out = [], []
-    for text in _pieces(sql):
+    texts = plain.pieces(sql)
+    if texts is None:
+        from deltanb.sql.syntax import syntax
+
+        syntax(sql)
+    for text in texts or _pieces(sql):
         try:
             part = parse(text, schema)
             part.to_expression()
@@ -295,17 +300,12 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
 
 
 def _pieces(sql: str) -> list[str]:
-    """The texts that AND joins at the top.
-
-    Raises:
-        InvalidPredicate: no SQL.
-    """
+    """The texts that AND joins at the top. Words that are no SQL, as some predicates are told in, are one."""
     found = plain.pieces(sql)
     if found is not None:
         return found
-    from deltanb.sql.syntax import split, syntax
+    from deltanb.sql.syntax import split
 
-    syntax(sql)
     return split(sql)
 
 
