@@ -21,7 +21,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
@@ -29,6 +28,7 @@ from pathlib import Path
 
 from deltanb.errors import InvalidArgument, MissingDependency, StorageError
 from deltanb.safe_text import safe
+from deltanb.store.drafts import write_whole
 
 FIRST_TUTORIAL = "00-tour.ipynb"
 TUTORIALS_FOLDER = "deltanb-tutorials"
@@ -146,7 +146,7 @@ def _copy(notebooks: Iterable[Path], folder: Path) -> Copied:
     for notebook in notebooks:
         _bring(notebook.name, notebook.read_bytes(), folder, record, copied)
     if record != before:
-        _write(folder / RECORD, json.dumps(record, indent=1).encode())
+        write_whole(folder / RECORD, json.dumps(record, indent=1).encode())
     return copied
 
 
@@ -155,7 +155,7 @@ def _bring(name: str, content: bytes, folder: Path, record: dict[str, str], copi
     wanted, found = _digest(content), _found(folder / name)
     if found in (None, record.get(name)):
         if found != wanted:
-            _write(folder / name, content)
+            write_whole(folder / name, content)
             (copied.new if found is None else copied.renewed).append(name)
     elif found != wanted:
         copied.kept.append(name)
@@ -164,7 +164,7 @@ def _bring(name: str, content: bytes, folder: Path, record: dict[str, str], copi
         name = next(other for other in _names_beside(name)
                     if _found(folder / other) in (None, wanted, record.get(other)))
         if _found(folder / name) != wanted:
-            _write(folder / name, content)
+            write_whole(folder / name, content)
         copied.beside.append(name)
     record[name] = wanted
 
@@ -206,18 +206,6 @@ def _record(folder: Path) -> dict[str, str]:
     except (FileNotFoundError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The file as a whole, or as it was."""
-    begun = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        begun.write_bytes(content)
-        os.replace(begun, path)
-    except BaseException:
-        with suppress(OSError):
-            begun.unlink()
-        raise
 
 
 def _trust(folder: Path, shipped: Path) -> None:

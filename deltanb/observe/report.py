@@ -12,7 +12,6 @@ have is written as ``_``. The same failure of the same transaction has the same 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +22,7 @@ from deltanb import formatting as units
 from deltanb._version import __version__
 from deltanb.display import above, views
 from deltanb.observe.timeline import CommitTimeline, Mark
+from deltanb.store.drafts import write_whole
 
 if TYPE_CHECKING:
     from deltanb.catalog.transaction import CatalogTransaction
@@ -66,7 +66,7 @@ def write_report(txn: Any, folder: str) -> str:
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     path = (place / _name(txn)).absolute()
-    _write(path, f"{FIRST_LINE}\n{_page(txn)}")
+    write_whole(path, f"{FIRST_LINE}\n{_page(txn)}".encode("utf-8", "replace"))
     with suppress(OSError):
         _clear_away(place, path)
     return str(path)
@@ -80,19 +80,6 @@ def _name(txn: Any) -> str:
     version = getattr(txn.error, "version", None) if conflict is None else conflict.version
     parts = [_subject(txn), *([f"v{version}"] if isinstance(version, int) else []), _kind(txn), txn.txn_id]
     return "-".join(["deltanb", *(_UNSAFE.sub("_", str(part))[:MAX_PART] or "_" for part in parts)]) + ".html"
-
-
-def _write(path: Path, text: str) -> None:
-    """The file as a whole, or none."""
-    begun = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(begun, "x", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        os.replace(begun, path)
-    except BaseException:
-        with suppress(OSError):
-            begun.unlink()
-        raise
 
 
 def _clear_away(folder: Path, kept: Path) -> None:

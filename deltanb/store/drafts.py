@@ -32,7 +32,7 @@ except ImportError:  # Windows: every writer for itself
 if TYPE_CHECKING:
     from deltanb.store.local import LocalStore
 
-__all__ = ["Draft", "Turn", "sync_path"]
+__all__ = ["Draft", "Turn", "sync_path", "write_whole"]
 
 logger = get_logger("deltanb.transaction")
 
@@ -272,6 +272,19 @@ def stamp(file: str | int) -> None:
     """Where the clock is held still, give a file (open, or its path) that time: listings show no other."""
     if (held := held_time()) is not None:
         os.utime(file, ns=(held * 1_000_000, held * 1_000_000))
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file as a whole, over one that is there; where that fails nothing is changed."""
+    hidden = hidden_name(os.path.abspath(path))
+    try:
+        with open(hidden, "xb") as file:
+            file.write(data)
+        os.replace(hidden, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(hidden)
+        raise
 
 
 def hidden_name(path: str) -> str:

@@ -220,3 +220,20 @@ def test_only_folders_of_our_own_have_turns(store: LocalStore) -> None:
 
     assert isinstance(turn_in(store), Turn)
     assert turn_in(MemoryStore()) is None and turn_in(Watched(store.root)) is None
+
+
+def test_a_file_is_written_as_a_whole_or_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "page.html"
+    drafts.write_whole(place, b"old")
+    drafts.write_whole(place, b"new")
+    assert place.read_bytes() == b"new"
+
+    def full(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="no space"):
+        drafts.write_whole(place, b"newest")
+    assert place.read_bytes() == b"new" and os.listdir(tmp_path) == ["page.html"]
