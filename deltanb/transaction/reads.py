@@ -188,6 +188,12 @@ class FileScan(Displayable, Sequence[AddFile]):
         row = self.table.slice(index, 1).to_pylist(maps_as_pydicts="lossy")[0]
         return AddFile.from_row(row)
 
+    def where(self, mask: Any) -> FileScan:
+        """Those of the files for which a mask (of numpy) is True."""
+        import pyarrow as pa
+
+        return self if mask.all() else FileScan(self.table.filter(pa.array(mask)))
+
     @property
     def paths(self) -> list[str]:
         """The files' paths as in the log."""

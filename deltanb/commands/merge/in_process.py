@@ -116,8 +116,7 @@ class ArrowMerge:
 
     def narrowed(self, files: FileScan) -> FileScan:
         """Of the files those that some key of the source can meet."""
-        met = self._reach.of_files(files)
-        return files if met.all() else FileScan(files.table.filter(pa.array(met)))
+        return files.where(self._reach.of_files(files))
 
     def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
         """Look the files' keys up among those of the source."""

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.commands.merge.on import Key
+from deltanb.commands.merge.sides import whole
 from deltanb.data.row_groups import Condition
 from deltanb.log.skipping.partitions import typed_partition_values
 from deltanb.log.skipping.stats import Stat, has_bounds, parse_stats
@@ -115,7 +116,7 @@ class Reach:
             names = list(dict.fromkeys(one.path[0] for one in partitions))
             table = typed_partition_values(files.table, schema, names)
             for one in partitions:
-                texts = _array(table[one.path[0]])
+                texts = whole(table[one.path[0]])
                 is_null = texts.is_null().to_numpy(zero_copy_only=False)
                 met &= np.where(is_null, one.has_null, one.meets(texts, texts, np.zeros(len(files), bool)))
         if self._stored:
@@ -126,10 +127,10 @@ class Reach:
     def _met(self, known: Sequence[_Values], table: pa.Table) -> Any:
         met: Any = np.ones(table.num_rows, bool)
         for one in known:
-            low, high = (_array(table[Stat(kind, one.path).name]) for kind in ("min", "max"))
+            low, high = (whole(table[Stat(kind, one.path).name]) for kind in ("min", "max"))
             may_be_null: Any = np.zeros(table.num_rows, bool)
             if one.has_null:
-                counts = _array(table[Stat("null_count", one.path).name])
+                counts = whole(table[Stat("null_count", one.path).name])
                 may_be_null = pc.fill_null(pc.not_equal(counts, 0), True).to_numpy(zero_copy_only=False)
             met &= one.meets(low, high, may_be_null)
         return met
@@ -187,9 +188,3 @@ def _objects(array: pa.Array) -> Any:
     found: Any = np.empty(len(array), object)
     found[:] = array.to_pylist()
     return found
-
-
-def _array(column: Any) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-

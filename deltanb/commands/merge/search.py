@@ -101,7 +101,7 @@ class Search:
         beyond = None
         if self.by_source:
             met = self.reach.of_files(files)
-            files, beyond = _at(files, met), _at(files, ~met)
+            files, beyond = files.where(met), files.where(~met)
         works = [(True, window) for window in self._windows(files)]
         works += [(False, window) for window in self._windows(beyond)] if beyond is not None else []
         yield from parallel.each(
@@ -291,7 +291,3 @@ def _begins(numbers: Any) -> Any:
     begins: Any = np.ones(len(numbers), bool)
     begins[1:] = numbers[1:] != numbers[:-1]
     return begins
-
-
-def _at(files: FileScan, mask: Any) -> FileScan:
-    return files if mask.all() else type(files)(files.table.filter(pa.array(mask)))
