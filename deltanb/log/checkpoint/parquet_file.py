@@ -432,5 +432,6 @@ def _skip_many(data: bytes, position: int, kinds: tuple[int, ...], count: int, d
     return position
 
 
-thrift_integer, thrift_structs, thrift_skip = _integer, _list_of_structs, _skip
-"""An integer, the head of a list of structures, and what lies behind a value: for those who read more."""
+thrift_field, thrift_integer, thrift_structs, thrift_skip = _field, _integer, _list_of_structs, _skip
+"""A field's number, an integer, the head of a list of structures, and what lies behind a value: for those who
+read more."""

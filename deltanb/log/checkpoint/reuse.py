@@ -10,8 +10,9 @@ where the columns of the table, or the forms of its statistics, are not those th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,30 +31,37 @@ from deltanb.log.checkpoint.splice import RowGroup
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
+_T = TypeVar("_T")
 
-class Kept:
+
+class Kept(ABC, Generic[_T]):
     """What one checkpoint keeps; ``takes`` is asked once for each piece of which every file stands."""
 
     def __init__(self, schema: pa.Schema, least: int) -> None:
         self._schema, self._least = schema, least
         self.num_adds = 0
+        self.kept: list[_T] = []
 
     def takes(self, piece: Piece) -> bool:
         """Whether a piece is kept."""
         count = piece.stop - piece.start
         if count < self._least or not self._parquet_schema.equals(piece.part.parquet_schema):
             return False
-        if not self._takes(piece):
+        found = self._found(piece)
+        if found is None:
             return False
+        self.kept.append(found)
         self.num_adds += count
         return True
 
-    def _takes(self, piece: Piece) -> bool:
-        return False
+    @abstractmethod
+    def _found(self, piece: Piece) -> _T | None:
+        """What is kept of a piece; None where it cannot be."""
 
     def forget(self) -> None:
         """Keep nothing: the checkpoint that it was of turned out to be damaged."""
         self.num_adds = 0
+        self.kept.clear()
 
     @cached_property
     def _parquet_schema(self) -> Any:
@@ -63,26 +71,14 @@ class Kept:
         return pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
 
 
-class KeptRowGroups(Kept):
+class KeptRowGroups(Kept[tuple[RowGroup, bytes]]):
     """Row groups of a classic checkpoint, with their bytes."""
 
-    def __init__(self, schema: pa.Schema, least: int) -> None:
-        super().__init__(schema, least)
-        self.groups: list[tuple[RowGroup, bytes]] = []
-
-    def _takes(self, piece: Piece) -> bool:
-        found = piece.part.row_group(piece.group)
-        if found is not None:
-            self.groups.append(found)
-        return found is not None
-
-    def forget(self) -> None:
-        """Keep none."""
-        super().forget()
-        self.groups.clear()
+    def _found(self, piece: Piece) -> tuple[RowGroup, bytes] | None:
+        return piece.part.row_group(piece.group)
 
 
-class KeptSidecars(Kept):
+class KeptSidecars(Kept[Sidecar]):
     """Sidecars that the newest checkpoint in the log links, too.
 
     So none of them is deleted meanwhile: a clean-up keeps what the newest checkpoint links.
@@ -91,21 +87,12 @@ class KeptSidecars(Kept):
     def __init__(self, store: LogStore, schema: pa.Schema, least: int) -> None:
         super().__init__(schema, least)
         self._store = store
-        self.sidecars: list[Sidecar] = []
 
-    def _takes(self, piece: Piece) -> bool:
+    def _found(self, piece: Piece) -> Sidecar | None:
         part = piece.part
         if piece.stop - piece.start != part.count("add") or part.count("remove"):
-            return False
-        found = self._linked.get(part.name) if part.name.startswith(SIDECAR_FOLDER) else None
-        if found is not None:
-            self.sidecars.append(found)
-        return found is not None
-
-    def forget(self) -> None:
-        """Keep none."""
-        super().forget()
-        self.sidecars.clear()
+            return None
+        return self._linked.get(part.name) if part.name.startswith(SIDECAR_FOLDER) else None
 
     @cached_property
     def _linked(self) -> dict[str, Sidecar]:
@@ -119,4 +106,4 @@ class KeptSidecars(Kept):
 
     def are_there(self) -> bool:
         """Whether none of them was deleted meanwhile."""
-        return all(self._store.status(sidecar_name(sidecar.path)) for sidecar in self.sidecars)
+        return all(self._store.status(sidecar_name(sidecar.path)) for sidecar in self.kept)

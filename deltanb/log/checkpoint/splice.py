@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltanb.log.checkpoint.parquet_file import thrift_integer, thrift_skip, thrift_structs
+from deltanb.log.checkpoint.parquet_file import thrift_field, thrift_integer, thrift_skip, thrift_structs
 from deltanb.memory import pool
 
 _MAGIC = b"PAR1"
@@ -101,10 +101,7 @@ def _fields(data: bytes, position: int) -> Iterator[tuple[int, int, int, int]]:
     number = 0
     while head := data[position]:
         position += 1
-        if head >> 4:
-            number += head >> 4
-        else:
-            number, position = thrift_integer(data, position)
+        number, position = thrift_field(data, position, head, number)
         end = thrift_skip(data, position, head & 15)
         yield number, head & 15, position, end
         position = end

@@ -187,7 +187,7 @@ class _State:
         self.num_adds = 0
         self._snapshot = snapshot
 
-    def settle(self, kept: Kept | None) -> None:
+    def settle(self, kept: Kept[Any] | None) -> None:
         """Read the files that are not in pieces which are kept."""
         def read(files: FileSet) -> tuple[list[Any], pa.Table]:
             if kept is not None:
@@ -255,7 +255,7 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     pieces = [_small_table(state.actions), *state.file_rows()]
     if state.is_small:
         pieces = [pa.concat_tables(pieces, promote_options="default")]
-    size = _write(store, classic_name(state.version), types, iter(pieces), state, kept.groups)
+    size = _write(store, classic_name(state.version), types, iter(pieces), state, kept.kept)
     return LastCheckpoint(
         version=state.version,
         size=len(state.actions) + state.removes.num_rows + state.num_adds,
@@ -267,7 +267,7 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
 def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckpoint:
     kept = KeptSidecars(store, state.file_schema(), MAX_SIDECAR_ROWS // 2) if reuses else None
     state.settle(kept)
-    linked = [] if kept is None else kept.sidecars
+    linked = [] if kept is None else kept.kept
     sidecars = [*linked, *_write_sidecars(store, state)]
     in_sidecars = sum(sidecar.size_in_bytes for sidecar in sidecars)
     tags = {
