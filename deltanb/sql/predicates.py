@@ -285,10 +285,11 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
     found, left_out = [], []
     texts = plain.pieces(sql)
     if texts is None:
-        from deltanb.sql.syntax import syntax
+        from deltanb.sql.syntax import split, syntax
 
         syntax(sql)
-    for text in texts or _pieces(sql):
+        texts = split(sql)
+    for text in texts:
         try:
             part = parse(text, schema)
             part.to_expression()
