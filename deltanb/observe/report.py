@@ -51,6 +51,7 @@ def write_report(txn: Any, folder: str) -> str:
     Raises:
         OSError: the page cannot be written.
 
+    >>> import os
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
     >>> txn = table.start_transaction()
