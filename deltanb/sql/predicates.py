@@ -26,7 +26,7 @@ from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import DataType, StructType, arrow_type, from_arrow
 from deltanb.sql import direct, failures, plain
 from deltanb.sql import expressions as ex
-from deltanb.sql.coercion import convert, spark_name
+from deltanb.sql.coercion import convert, is_text, spark_name
 from deltanb.sql.conditions import Where, text_of
 from deltanb.sql.names import split_name as split_name
 
@@ -212,9 +212,7 @@ def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
     from deltanb.sql import values
 
     found = plain.constant(sql) or _resolved_value(sql, schema)
-    if isinstance(found, ex.Literal):
-        found = _stored_literal(sql, found, wanted)
-    elif not values.assignable(found.type, wanted):
+    if not (_reads_as_type(found) or values.assignable(found.type, wanted)):
         if pa.types.is_nested(found.type) and pa.types.is_nested(wanted):
             raise UnsupportedPredicate(
                 f"{sql!r} is {spark_name(found.type)}, which only Spark stores as {spark_name(wanted)}; give "
@@ -222,6 +220,8 @@ def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
         raise InvalidPredicate(
             f"{sql!r} is {spark_name(found.type)}, which a column of type {spark_name(wanted)} does not "
             "take; add a CAST", predicate=sql)
+    if isinstance(found, ex.Literal):
+        found = _stored_literal(sql, found, wanted)
     try:
         value = values.Value(sql, values.strict(found), wanted)
         _ = value.compiled
@@ -252,6 +252,12 @@ def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
     if isinstance(predicate, str):
         predicate = parse(predicate, table.schema)
     return table.filter(predicate.verdicts(table))
+
+
+def _reads_as_type(found: ex.Expression) -> bool:
+    """Whether its value decides, not its type: a text may read as a date, an array have wider numbers."""
+    return isinstance(found, ex.Literal) and (
+        is_text(found.type) or pa.types.is_binary(found.type) or pa.types.is_nested(found.type))
 
 
 def _stored_literal(sql: str, found: ex.Literal, wanted: pa.DataType) -> ex.Literal:

@@ -170,6 +170,15 @@ def test_a_value_that_a_number_column_does_not_take_is_told_with_the_column(text
     assert "predicate" not in str(error) and "condition" not in str(error)
 
 
+@pytest.mark.parametrize(("name", "value"), [
+    ("id", True), ("d", "false"), ("m", True), ("b", 1), ("b", "0.5"), ("day", True), ("ts", 5), ("day", 7),
+])
+def test_truth_values_numbers_and_times_are_not_stored_as_each_other(name: str, value: Any) -> None:
+    table = flights()
+    error = refused(table, InvalidPredicate, lambda: table.update({name: value}))
+    assert f"'{name}'" in str(error) and "does not take; add a CAST" in str(error)
+
+
 def test_a_number_for_a_text_is_no_text_without_quotes() -> None:
     table = flights()
     error = refused(table, InvalidPredicate, lambda: table.update({"carrier": 1.5}), "no cast from double")
