@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ARROW = {"pyarrow", "numpy", "typing_extensions"}
 LOG = ARROW | {"msgspec"}
 FILES = LOG | {"pyroaring", "pyarrow.parquet", "pyarrow.fs"}
-PANDAS = {"pandas", "pyarrow.pandas_compat", "pytz", "dateutil"}
+PANDAS = {"pandas", "pyarrow.pandas_compat", "pytz", "dateutil", "six"}
 """Arrow loads it for ``pa.array`` of a list and for all that needs ``pyarrow._dataset``, as Acero."""
 SQL = {"sqlglot", "mypy_extensions"}
 ACERO = PANDAS | {"pyarrow.acero", "pyarrow.dataset", "pyarrow.substrait", "pyarrow.fs"}
