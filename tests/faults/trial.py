@@ -166,12 +166,11 @@ class Trials:
             yield f"files are gone: {sorted(gone)}"
         if not outcome.is_killed:
             yield from strays(reference, outcome, place, there)
-        yield from self._goes_on(command, reference, folder, place)
+        yield from self.goes_on(command.name, folder, place)
 
-    def _goes_on(
-        self, command: Command, reference: Reference, folder: Path, place: int
-    ) -> Iterator[str]:
+    def goes_on(self, name: str, folder: Path, place: int) -> Iterator[str]:
         """Run again what was not done, commit to what was, and sweep up."""
+        command, reference = BY_NAME[name], self.reference(name)
         if place == 0:
             with set_options(new_id=SeededIds(SECOND)):
                 command.work(folder)
