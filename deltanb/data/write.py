@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
 from deltanb.data import inputs, statistics
 from deltanb.data.constraints import Check, Checker
+from deltanb.data.encodings import with_bounds, with_dictionary
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.generated import Filler, Marks
 from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable, StorageError
@@ -230,11 +231,12 @@ class _TableWriter:
     def _flush(self, key: _Key) -> None:
         """Write a buffer as a row group; end its file when the next group would overshoot."""
         buffer = self.buffers[key]
-        if buffer.file is None:
-            buffer.file = self._open(key)
         self.buffered -= buffer.bytes
+        rows = buffer.take(self.file_schema)
+        if buffer.file is None:
+            buffer.file = self._open(key, rows)
         before = buffer.file.size()
-        buffer.file.write(buffer.take(self.file_schema))
+        buffer.file.write(rows)
         after = buffer.file.size()
         if after + (after - before) // 2 >= self.target:
             self._end(key)
@@ -243,12 +245,12 @@ class _TableWriter:
         if len(open_keys) > MAX_OPEN_FILES:
             self._end(open_keys[0])
 
-    def _open(self, key: _Key) -> _File:
+    def _open(self, key: _Key, first: pa.Table) -> _File:
         name = self.form.file_name(f"{self.prefix}-{self.number:05d}-{options.new_id()}-c000")
         self.number += 1
         name = "/".join(part for part in (self.root, self._folder(key), name) if part)
         self.begun.append(name)
-        return _File(name, self.store, self.file_schema, self.form, self.collector())
+        return _File(name, self.store, first, self.form, self.collector())
 
     def _folder(self, key: _Key) -> str:
         configuration = self.metadata.configuration
@@ -366,12 +368,13 @@ class _Buffer:
 
 
 class _File:
-    """One Parquet file being written, with its statistics."""
+    """One Parquet file being written, with its statistics; by its first rows its columns are judged."""
 
     def __init__(
-        self, name: str, store: LogStore, schema: pa.Schema, form: ParquetOptions,
+        self, name: str, store: LogStore, first: pa.Table, form: ParquetOptions,
         collector: statistics.Collector,
     ) -> None:
+        schema = first.schema
         self.name, self.store, self.collector = name, store, collector
         self.footers: list[pq.FileMetaData] = []
         with self._on_disk():
@@ -380,7 +383,8 @@ class _File:
                 # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
                 self.writer = pq.ParquetWriter(
                     self.sink, schema, store_schema=False, **form.for_arrow, memory_pool=pool(),
-                    metadata_collector=self.footers, write_statistics=_with_footer_bounds(schema))
+                    metadata_collector=self.footers, write_statistics=with_bounds(schema),
+                    use_dictionary=with_dictionary(first))
             except BaseException:
                 with suppress(Exception):
                     self.sink.close()
@@ -425,34 +429,3 @@ class _File:
         for end in (self.writer.close, self.sink.close):
             with suppress(Exception):
                 end()
-
-
-def _with_footer_bounds(schema: pa.Schema) -> bool | list[str]:
-    """The columns whose bounds go into the footer: all but floats.
-
-    Arrow leaves NaN out of them, and Spark, which orders NaN above all numbers, would skip row groups
-    that hold some.
-    """
-    if not any(_holds_float(field.type) for field in schema):
-        return True
-    return [path for field in schema for path in _leaf_paths(field.type, field.name)]
-
-
-def _holds_float(found: pa.DataType) -> bool:
-    if pa.types.is_floating(found):
-        return True
-    return any(_holds_float(found.field(i).type) for i in range(found.num_fields))
-
-
-def _leaf_paths(found: pa.DataType, path: str) -> Iterator[str]:
-    """Parquet's paths of the leaves that are not floats."""
-    if pa.types.is_struct(found):
-        for field in found:
-            yield from _leaf_paths(field.type, f"{path}.{field.name}")
-    elif pa.types.is_map(found):
-        yield from _leaf_paths(found.key_type, f"{path}.key_value.key")
-        yield from _leaf_paths(found.item_type, f"{path}.key_value.value")
-    elif pa.types.is_list(found):
-        yield from _leaf_paths(found.value_type, f"{path}.list.element")
-    elif not pa.types.is_floating(found):
-        yield path

@@ -1,0 +1,112 @@
+"""What Arrow's Parquet writer is told of each column of a data file.
+
+What lives here: :func:`with_dictionary`, which tells by a sample of the first rows what gets a
+dictionary, and :func:`with_bounds`, of what the footer has minima and maxima.
+What it does not know: files, the statistics in the log, the settings of a table.
+
+A dictionary spares bytes where values come again. Where nearly all are different it is as large as the column
+itself, and Arrow's writer gives it up when it has grown too large: its hashing, nearly half of the time it
+takes to write such a column, and the pages written until then are lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as t
+
+MIN_ROWS = 4096
+"""Of fewer rows all columns get one, which then costs next to nothing."""
+BLOCKS, BLOCK_ROWS = 16, 1024
+"""The sample: so many stretches of so many rows. Values may come again in the next row, or far away."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
+MAX_BYTES = 1 << 20
+"""Bytes of a dictionary at which Arrow's writer gives it up."""
+MAX_RATIO = 2 / 3
+"""Different values for each row, beyond which values of 8 bytes are no longer than dictionary and indices."""
+
+
+def with_dictionary(table: pa.Table) -> bool | list[str]:
+    """Parquet's paths of the columns that get a dictionary, or True for all: pyarrow's ``use_dictionary``.
+
+    >>> ids = pa.array(range(5000))
+    >>> with_dictionary(pa.table({"id": ids, "day": pa.array([n // 100 for n in range(5000)])}))
+    ['day']
+    """
+    if table.num_rows < MIN_ROWS:
+        return True
+    without = {name for name, column in zip(table.schema.names, table.columns, strict=True)
+               if _is_sampled(column.type) and _mostly_differ(column)}
+    if not without:
+        return True
+    return [path for field in table.schema if field.name not in without
+            for path, _ in _leaves(field.type, field.name)]
+
+
+def with_bounds(schema: pa.Schema) -> bool | list[str]:
+    """The columns whose bounds go into the footer, all but floats: pyarrow's ``write_statistics``.
+
+    Arrow leaves NaN out of them, and Spark, which orders NaN above all numbers, would skip row groups
+    that hold some.
+    """
+    if not any(_holds_float(field.type) for field in schema):
+        return True
+    return [path for field in schema for path, found in _leaves(field.type, field.name)
+            if not t.is_floating(found)]
+
+
+def _holds_float(found: pa.DataType) -> bool:
+    if t.is_floating(found):
+        return True
+    return any(_holds_float(found.field(i).type) for i in range(found.num_fields))
+
+
+def _leaves(found: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
+    """Parquet's paths of the leaves of a column, and their types."""
+    if t.is_struct(found):
+        for field in found:
+            yield from _leaves(field.type, f"{path}.{field.name}")
+    elif t.is_map(found):
+        yield from _leaves(found.key_type, f"{path}.key_value.key")
+        yield from _leaves(found.item_type, f"{path}.key_value.value")
+    elif t.is_list(found):
+        yield from _leaves(found.value_type, f"{path}.list.element")
+    else:
+        yield path, found
+
+
+# --- dictionaries ---------------------------------------------------------------------------------
+
+def _is_sampled(found: pa.DataType) -> bool:
+    """Booleans never have a dictionary, and what is nested keeps it."""
+    return bool((t.is_primitive(found) and not t.is_boolean(found)) or t.is_decimal(found)
+                or t.is_string(found) or t.is_binary(found))
+
+
+def _mostly_differ(column: pa.ChunkedArray) -> bool:
+    """Whether a sample has more different values than that of a column with a dictionary worth its while.
+
+    Of ``most`` different values, each as frequent as the others, n rows have most * (1 - exp(-n / most)).
+    """
+    rows = len(column)
+    if rows <= BLOCKS * BLOCK_ROWS:
+        sample: Any = column
+    else:
+        stretches = [column.slice(start, BLOCK_ROWS) for start in _starts(rows)]
+        sample = pa.chunked_array([chunk for one in stretches for chunk in one.chunks], column.type)
+    known = len(sample) - sample.null_count
+    if not known:
+        return False
+    width = sample.nbytes / len(sample)
+    most = min(MAX_RATIO * (rows * known / len(sample)), MAX_BYTES / width)
+    expected = most if sample is column else -most * math.expm1(-known / most)
+    return len(sample.unique()) - bool(sample.null_count) > expected
+
+
+def _starts(rows: int) -> Iterator[int]:
+    """Where stretches begin: without a pattern, which might be that of the values."""
+    for number in range(BLOCKS):
+        yield int(number * number * _GOLDEN % 1 * (rows - BLOCK_ROWS))
