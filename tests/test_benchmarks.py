@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.benchmarks import __main__ as runner
-from tests.benchmarks import figures
-from tests.benchmarks.figures import Figure, chart, times, write
+from tests.benchmarks import figures, peaks
+from tests.benchmarks.figures import Curve, Figure, attempt, chart, curves, times, write
 
 FIGURES = [Figure("log", "open", "deltalake", 12.5, 20), Figure("log", "open at half", "deltalake", 14, 12),
            Figure("writers", "the slowest commit", "their median", 5, 6, at_most=True),
@@ -39,11 +40,75 @@ def test_by_the_clock_and_by_the_processor_are_two_ratios() -> None:
 
 def test_they_are_written_as_a_table_and_as_a_chart_of_what_has_a_goal(tmp_path: Path) -> None:
     write(FIGURES, tmp_path / "out")
-    assert (tmp_path / "out" / "figures.md").read_text("utf-8").count("\n") == 2 + len(FIGURES)
+    told = (tmp_path / "out" / "figures.md").read_text("utf-8")
+    assert told.count("\n| ") == len(FIGURES) and "2 of 3 goals met\nmissed: log: open, against" in told
+    assert not (tmp_path / "out" / "curves.vl.json").exists()
     drawn = json.loads((tmp_path / "out" / "figures.vl.json").read_text("utf-8"))
     points = drawn["layer"][1]["data"]["values"]
     assert [point["reached"] for point in points] == [0.625, 1.167, 1.2]
     assert drawn == json.loads(json.dumps(chart(FIGURES)))
+
+
+def test_what_grows_is_drawn_as_lines(tmp_path: Path) -> None:
+    points = Curve("files", ((10, 1.5), (100, 9.0)))
+    grown = Figure("growth", "open", "itself", 1.1, 1.5, at_most=True, curve=points)
+    write([*FIGURES, grown], tmp_path)
+    drawn = json.loads((tmp_path / "curves.vl.json").read_text("utf-8"))
+    assert drawn["data"]["values"] == [
+        {"work": "open", "over": "files", "size": 10, "ms": 1.5},
+        {"work": "open", "over": "files", "size": 100, "ms": 9.0}]
+    assert drawn == json.loads(json.dumps(curves([grown])))
+
+
+def test_a_measurement_that_fails_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> Iterator[Figure]:
+        yield FIGURES[1]
+        raise OSError("no space left")
+
+    def suite(name: str) -> object:
+        return SimpleNamespace(figures=lambda *_: attempt("log", "open", fails) if "log" in name else fails())
+
+    monkeypatch.setattr(runner, "import_module", suite)
+    found = runner.main(["log", "writers", "--out", str(tmp_path)])
+    assert [(figure.suite, figure.work, figure.verdict) for figure in found] == [
+        ("log", "open at half", "met"), ("log", "open", "MISSED"),
+        ("log", "open at half", "met"), ("writers", "the rest of the suite", "MISSED")]
+    assert "OSError: no space left" in (tmp_path / "figures.md").read_text("utf-8")
+    assert "2 of 4 goals met" in capsys.readouterr().out
+
+
+def test_what_was_measured_before_an_interrupt_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> Iterator[Figure]:
+        yield FIGURES[0]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "import_module", lambda name: SimpleNamespace(figures=stopped))
+    with pytest.raises(KeyboardInterrupt):
+        runner.main(["log", "--out", str(tmp_path)])
+    assert "| open | deltalake |" in (tmp_path / "figures.md").read_text("utf-8")
+
+
+def test_a_peak_of_memory_is_held_beside_the_one_that_was_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peaks, "RECORD", tmp_path / "peaks.json")
+    first = Figure("log", "open", "deltalake", 12.5, 20, mb=100)
+    assert peaks.beside(first) == first and not first.is_above
+    peaks.record([first, Figure("log", "history", "deltalake", 3)])
+    for mb, peak in ((109, "109 MB"), (111, "111 MB, above 100")):
+        found = peaks.beside(replace(first, mb=mb))
+        assert found.peak == peak and found.is_above == ("above" in peak)
+    assert "peak" not in runner.summary([first]) and "log: open: 111 MB" in runner.summary([found])
+
+
+def test_the_recorded_peaks_are_of_suites_that_run() -> None:
+    known = json.loads(peaks.RECORD.read_text("utf-8"))
+    assert known and {key.partition(": ")[0] for key in known} <= set(runner.SUITES)
+    assert all(value > 0 for value in known.values())
 
 
 def test_the_runner_runs_the_suites_that_are_asked_for(
@@ -64,7 +129,10 @@ def test_the_runner_runs_the_suites_that_are_asked_for(
     assert "MISSED" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         runner.main(["lock"])
-    assert "there is no suite lock; there are log, writers, commands" in capsys.readouterr().err
+    assert f"there is no suite lock; there are {', '.join(runner.SUITES)}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        runner.main(["log", "--quick", "--record"])
+    assert "--record goes without --quick" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", runner.SUITES)

@@ -7,12 +7,19 @@ See ``tests/benchmarks/README.md`` for how to read them on a machine that does o
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from tests.benchmarks.figures import Figure, write
+from tests.benchmarks import peaks
+from tests.benchmarks.figures import Figure, attempt, summary, write
 
-SUITES = ("log", "writers", "commands")
+SUITES = (
+    "log",
+    "writers",
+    "commands",
+)
+"""Modules of this folder with ``figures(quick, rounds, only)``, in the order in which they run."""
 
 
 def main(arguments: list[str] | None = None) -> list[Figure]:
@@ -22,21 +29,34 @@ def main(arguments: list[str] | None = None) -> list[Figure]:
     parser.add_argument("--quick", action="store_true", help="small tables: shows that everything runs")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each library (default 3)")
     parser.add_argument("--only", default="", help="only figures whose work holds this text")
+    parser.add_argument("--record", action="store_true", help="write the peaks of memory down, in peaks.json")
     parser.add_argument("--out", type=Path, default=Path("figures"), help="where figures.md goes")
     chosen = parser.parse_args(arguments)
+    if chosen.record and chosen.quick:
+        parser.error("the peaks of small tables are not written down: --record goes without --quick")
     unknown = sorted(set(chosen.suites) - set(SUITES))
     if unknown:
         parser.error(f"there is no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
     found: list[Figure] = []
-    for name in chosen.suites or SUITES:
-        print(f"-- {name}", flush=True)
-        suite = import_module(f"tests.benchmarks.{name}")
-        for figure in suite.figures(chosen.quick, chosen.rounds, chosen.only):
-            print(figure, flush=True)
-            found.append(figure)
-    write(found, chosen.out)
+    try:
+        for name in chosen.suites or SUITES:
+            print(f"-- {name}", flush=True)
+            for figure in _measured(name, chosen.quick, chosen.rounds, chosen.only):
+                found.append(figure if chosen.quick else peaks.beside(figure))
+                print(found[-1], flush=True)
+    finally:  # what an interrupted run has found took its time, too
+        write(found, chosen.out)
+    if chosen.record:
+        peaks.record(found)
+    print(summary(found))
     print(f"{chosen.out / 'figures.md'} has them all")
     return found
+
+
+def _measured(name: str, quick: bool, rounds: int, only: str) -> Iterator[Figure]:
+    """The figures of a suite; the last one says why where the suite itself fails."""
+    return attempt(name, "the rest of the suite",
+                   lambda: import_module(f"tests.benchmarks.{name}").figures(quick, rounds, only))
 
 
 if __name__ == "__main__":

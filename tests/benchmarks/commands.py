@@ -11,13 +11,13 @@ Spark, where its jars are, has one session for all turns.
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ import pyarrow as pa  # noqa: E402
 import pyarrow.compute as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
-from tests.benchmarks.figures import Figure, times  # noqa: E402
+from tests.benchmarks.figures import Figure, absent, attempt, is_installed, times  # noqa: E402
+from tests.benchmarks.peaks import peak_memory  # noqa: E402
 
 SIZES, QUICK = (2_000_000, 10_000_000), (200_000,)
 FILES = 16
@@ -110,7 +111,7 @@ def child(library: str, path: str, command: str, source: str, rows: str) -> None
     started, worked = time.perf_counter(), time.process_time()
     work()
     found = {"ms": (time.perf_counter() - started) * 1000, "cpu": (time.process_time() - worked) * 1000,
-             "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+             "mb": peak_memory()}
     print(json.dumps(found))
 
 
@@ -168,7 +169,8 @@ def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Fi
                 make(folder / f"{name}-{rows}", rows, properties)
             pq.write_table(source_of(rows), folder / f"source-{rows}.parquet")
         for rows, command in works:
-            yield from _compared(folder, command, rows, rounds, peer)
+            yield from attempt("commands", _title(command, rows),
+                               partial(_compared, folder, command, rows, rounds, peer))
     finally:
         if peer is not None:
             peer.close()
@@ -184,7 +186,7 @@ def _compared(folder: Path, command: str, rows: int, rounds: int, peer: Any) -> 
     table = folder / f"{'vectors' if 'vectors' in command else 'plain'}-{rows}"
     ways: dict[str, Callable[[Path], dict[str, Any]]] = {
         "deltanb": lambda path: measured("deltanb", path, command, source, rows)}
-    if "vectors" not in command:
+    if "vectors" not in command and is_installed("deltalake"):
         ways["deltalake"] = lambda path: measured("deltalake", path, command, source, rows)
     if peer is not None:
         ways["Delta Spark"] = lambda path: of_spark(peer, path, command, source, rows)
@@ -205,6 +207,8 @@ def _compared(folder: Path, command: str, rows: int, rounds: int, peer: Any) -> 
     title = _title(command, rows)
     if "deltalake" in best:
         yield times("commands", title, "deltalake", best["deltalake"], best["deltanb"], GOALS[command])
+    elif "vectors" not in command:
+        yield absent("commands", title, "deltalake")
     if "Delta Spark" in best and "error" not in best["deltanb"]:
         spark, own = best["Delta Spark"]["ms"], best["deltanb"]["ms"]
         yield Figure("commands", title, "Delta Spark", spark / own, GOAL_OF_SPARK,

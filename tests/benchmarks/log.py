@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -30,7 +29,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # where it runs as a script of its own, for one measurement
 
-from tests.benchmarks.figures import Figure, times  # noqa: E402
+from tests.benchmarks.figures import Figure, absent, attempt, is_installed, times  # noqa: E402
+from tests.benchmarks.peaks import peak_memory  # noqa: E402
 
 PARTITIONS = 100
 COLUMNS = (("id", "long"), ("value", "double"), ("name", "string"), ("part", "string"))
@@ -528,15 +528,6 @@ def child(library: str, operation: str, path: str, size: str) -> None:
         {"ms": seconds * 1000, "cpu": worked * 1000, "mb": peak_memory(), "result": result}))
 
 
-def peak_memory() -> float:
-    """MB at most resident; the kernel's own mark, for ``ru_maxrss`` remembers the parent's."""
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
 def measure_row(row: Row, table: Path, rounds: int) -> dict[str, Any]:
     """Both libraries, alternating; the best time of each."""
     best: dict[str, Any] = {}
@@ -574,17 +565,27 @@ def figures(
         for row in rows(QUICK_SCALE if quick else 1)[1]:
             if only not in row.title:
                 continue
-            table = folder / row.table
-            if not table.exists():  # in another process: this one stays small
-                builder = multiprocessing.get_context("spawn").Process(
-                    target=build, args=(row.table, table, quick))
-                builder.start()
-                builder.join()
-            best = measure_row(row, table, rounds)
-            yield times("log", row.title, row.peer, best[row.peer], best["deltanb"], row.goal, row.by)
+            if row.peer == "deltalake" and not is_installed(row.peer):
+                yield absent("log", row.title, row.peer)
+                continue
+            yield from attempt("log", row.title, lambda row=row: [_figure(row, folder, quick, rounds)])
     finally:
         if not keep:
             shutil.rmtree(folder)
+
+
+def _figure(row: Row, folder: Path, quick: bool, rounds: int) -> Figure:
+    """One row, on its table, which is made where it is not there yet."""
+    table = folder / row.table
+    if not table.exists():  # in another process: this one stays small
+        builder = multiprocessing.get_context("spawn").Process(target=build, args=(row.table, table, quick))
+        builder.start()
+        builder.join()
+        if builder.exitcode:
+            shutil.rmtree(table, ignore_errors=True)
+            raise RuntimeError(f"the table {row.table} could not be made")
+    best = measure_row(row, table, rounds)
+    return times("log", row.title, row.peer, best[row.peer], best["deltanb"], row.goal, row.by)
 
 
 if __name__ == "__main__":
