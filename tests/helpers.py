@@ -108,3 +108,21 @@ def delta_of(*lines: Any) -> Delta:
 def schema_of(**types: str) -> StructType:
     """A schema of nullable columns of primitive types."""
     return StructType(StructField(name, PrimitiveType(kind)) for name, kind in types.items())
+
+
+def note_decoded_columns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """A list that grows by the columns of each row group of a checkpoint that is decoded, small actions aside."""
+    from deltanb.log.checkpoint.parquet_file import SafeFile
+
+    found: list[tuple[str, ...]] = []
+
+    def noting(read: Callable[..., Any], groups_at: int) -> Callable[..., Any]:
+        def noted(self: Any, *args: Any, columns: list[str], **named: Any) -> Any:
+            if any("." in column for column in columns):
+                found.extend([tuple(columns)] * len(args[groups_at]))
+            return read(self, *args, columns=columns, **named)
+        return noted
+
+    for method, groups_at in (("read_row_groups", 0), ("iter_batches", 1)):
+        monkeypatch.setattr(SafeFile, method, noting(getattr(SafeFile, method), groups_at))
+    return found

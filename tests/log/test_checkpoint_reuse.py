@@ -19,13 +19,13 @@ from deltanb.actions import Sidecar
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint import write
 from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, parse_name, sidecar_name
-from deltanb.log.checkpoint.part import ParquetPart
 from deltanb.log.checkpoint.read import open_checkpoint
 from deltanb.log.checkpoint.splice import row_groups, spliced
 from deltanb.log.reader import LogReader
 from deltanb.log.snapshot import Snapshot
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from tests.helpers import note_decoded_columns
 
 DAY_MS = 86_400_000
 GROUP = 4
@@ -45,16 +45,7 @@ def _small_groups(monkeypatch: Any) -> Iterator[None]:
 @pytest.fixture
 def decoded(monkeypatch: Any) -> list[tuple[str, ...]]:
     """The columns of each read of a row group of files, small actions aside."""
-    found: list[tuple[str, ...]] = []
-    read = ParquetPart._read_groups
-
-    def noted(self: Any, file: Any, columns: list[str], groups: Any, use_threads: bool = True) -> Any:
-        if any("." in column for column in columns):
-            found.append(tuple(columns))
-        return read(self, file, columns, groups, use_threads)
-
-    monkeypatch.setattr(ParquetPart, "_read_groups", noted)
-    return found
+    return note_decoded_columns(monkeypatch)
 
 
 def stats(number: int) -> str:

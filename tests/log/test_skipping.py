@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltanb.errors import InvalidTable
+from deltanb.log.checkpoint import part as checkpoint_part
 from deltanb.log.checkpoint import write as checkpoint_write
 from deltanb.log.skipping import prune as skipping
 from deltanb.log.skipping.stats import NUM_RECORDS, Stat, parse_stats, parsed_names, typed_stats
@@ -361,10 +362,12 @@ def test_leaves_that_a_checkpoint_lacks_are_null() -> None:
         "stats_parsed.numRecords", "stats_parsed.minValues.i", "stats_parsed.nullCount.n.x"]
 
 
+@pytest.mark.parametrize("batch", [1, 2, 8192])
 @pytest.mark.parametrize("as_struct", ["true", "false"])
 def test_statistics_of_some_rows_are_those_of_all(
-    as_struct: str, monkeypatch: pytest.MonkeyPatch
+    as_struct: str, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(checkpoint_part, "BATCH", batch)
     monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
     monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", 3)
     builder = TableBuilder(MemoryStore()).create("i long, j long", properties={
@@ -431,14 +434,16 @@ def test_only_the_columns_asked_for_are_read() -> None:
 # ---------------------------------------------------------------------------- from checkpoints
 
 
+@pytest.mark.parametrize("batch", [2, 8192])
 @pytest.mark.parametrize("properties", [
     {},
     {"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"},
     {"delta.checkpointPolicy": "v2"},
 ], ids=["texts", "typed", "v2"])
 def test_files_of_a_checkpoint_are_skipped_and_read_alone(
-    properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    properties: dict[str, str], batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(checkpoint_part, "BATCH", batch)
     monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
     monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", 3)
     schema = StructType([StructField("p", PrimitiveType("integer")),

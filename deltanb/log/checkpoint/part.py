@@ -57,6 +57,10 @@ MAX_READERS = max(2, min(8, os.cpu_count() or 2))
 FALLBACK_BATCH = 65_536
 """Rows a batch where a column is too large to be read in one piece (2 GB of text a row group)."""
 
+BATCH = 8192
+"""Rows decoded at a time where little is kept of them: texts of so many files stay in the processor's cache,
+and the next ones take the same memory."""
+
 _WIRE_DV = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
 
 # The rows that become actions, and a leaf of each that is never null in such a row.
@@ -82,6 +86,12 @@ _TOGETHER = (
 
 
 Job = Callable[[], pa.Table]
+Convert = Callable[[pa.Table], pa.Table]
+
+
+def as_read(found: pa.Table) -> pa.Table:
+    """What was read, as it is."""
+    return found
 
 
 def run_all(jobs: Sequence[Job]) -> list[pa.Table]:
@@ -122,12 +132,11 @@ class Part:
                 raise
             self.refuse(error, line)
 
-    def safely(self, job: Job, convert: Callable[[pa.Table], pa.Table] | None = None) -> Job:
-        """A job, and what is made of its result, as :meth:`reading`."""
+    def safely(self, job: Job) -> Job:
+        """A job as :meth:`reading`."""
         def work() -> pa.Table:
             with self.reading():
-                found = job()
-                return found if convert is None else convert(found)
+                return job()
         return work
 
     def small_actions(self) -> list[Action]:
@@ -160,9 +169,13 @@ class Part:
         return None
 
     def jobs(
-        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None,
+        convert: Convert = as_read,
     ) -> list[Job]:
-        """What there is to read, in pieces that may be read at once and follow each other."""
+        """What there is to read, in pieces that may be read at once and follow each other.
+
+        ``convert`` is what each becomes; it may be called for parts of a piece, one after the other.
+        """
         raise NotImplementedError
 
     def read(
@@ -196,14 +209,15 @@ class JsonPart(Part):
         return sum(action.key == kind for action in self._actions)
 
     def jobs(
-        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None,
+        convert: Convert = as_read,
     ) -> list[Job]:
         actions = [action for action in self._actions if action.key == kind]
         table = files_table(actions) if kind == "add" else tombstones_table(actions)
         if rows is not None:
             table = table.take(rows)
         found = table.select([c for c in dict.fromkeys(columns) if c in schema.names])
-        return [lambda: found]
+        return [lambda: convert(found)]
 
 
 class ParquetPart(Part):
@@ -301,11 +315,14 @@ class ParquetPart(Part):
                 except (InvalidAction, TypeError, ValueError) as error:
                     self.refuse(f"a {kind} row is not valid: {error}")
 
-    def _read_group(self, columns: list[str], group: int) -> pa.Table:
-        """One row group, through a file of its own: many may be read at once, each by one thread."""
+    @contextmanager
+    def _opened(self, alone: bool) -> Iterator[SafeFile]:
+        """The file to read a row group from: one of its own where many are read at once."""
+        if alone:
+            yield self._file
+            return
         with self._store.open_input(self.name) as source:
-            file = SafeFile(source, metadata=self._file.metadata, **self._options)
-            return self._read_groups(file, columns, [group], use_threads=False)
+            yield SafeFile(source, metadata=self._file.metadata, **self._options)
 
     def _read_groups(
         self, file: pq.ParquetFile, columns: list[str], groups: Sequence[int],
@@ -314,7 +331,7 @@ class ParquetPart(Part):
         try:
             return file.read_row_groups(list(groups), columns=columns, use_threads=use_threads)
         except pa.ArrowNotImplementedError:
-            batches = file.iter_batches(FALLBACK_BATCH, list(groups), columns)
+            batches = file.iter_batches(FALLBACK_BATCH, list(groups), columns=columns)
             return pa.Table.from_batches(list(batches))
 
     # -- file actions
@@ -361,27 +378,34 @@ class ParquetPart(Part):
         return sum(value for value in values if value)
 
     def jobs(
-        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None,
+        convert: Convert = as_read,
     ) -> list[Job]:
         groups = self._groups_with(f"{kind}.path")
         picked: dict[int, pa.Array] = {}
         if rows is not None:
             found = self._rows_by_group(f"{kind}.path", groups, rows)
             if found is None:  # the footer does not say which rows a group holds
-                return [lambda: self.read(kind, columns, schema).take(rows)]
+                return [lambda: convert(self.read(kind, columns, schema).take(rows))]
             groups, picked = list(found), found
         wanted = self._stored(kind, columns, schema)
         if not groups or not wanted:
             num_rows = sum(map(len, picked.values())) if rows is not None else self.count(kind)
-            return [lambda: _nothing_but_nulls(kind, columns, schema, num_rows)]
+            return [lambda: convert(_nothing_but_nulls(kind, columns, schema, num_rows))]
         # A row is a file's if its struct is there: some leaf must be read, the path is never null.
         leaves = sorted({leaf for found in wanted.values() for leaf in found})
 
+        def of(rows: list[pa.StructArray]) -> pa.Table:
+            return self._file_rows(rows, kind, columns, schema, wanted)
+
         def job(group: int) -> Job:
             def read() -> pa.Table:
-                table = self._read_group(leaves, group) if len(groups) > 1 else \
-                    self._read_groups(self._file, leaves, [group])
-                return self._file_rows(table, kind, columns, schema, wanted, picked.get(group))
+                with self._opened(alone=len(groups) == 1) as file:
+                    if convert is as_read and group not in picked:
+                        table = self._read_groups(file, leaves, [group], use_threads=len(groups) == 1)
+                        return of([row for chunk in table.column(kind).chunks for row in _present(chunk)])
+                    pieces = _by_pieces(file, kind, leaves, group, picked.get(group))
+                    return pa.concat_tables([convert(of(rows)) for rows in pieces]).combine_chunks()
             return read
 
         return [job(group) for group in groups]
@@ -402,12 +426,9 @@ class ParquetPart(Part):
         return found
 
     def _file_rows(
-        self, read: pa.Table, kind: str, columns: Sequence[str], schema: pa.Schema,
-        wanted: dict[str, list[str]], picked: pa.Array | None,
+        self, rows: list[pa.StructArray], kind: str, columns: Sequence[str], schema: pa.Schema,
+        wanted: dict[str, list[str]],
     ) -> pa.Table:
-        rows = [piece for chunk in read.column(kind).chunks for piece in _present(chunk)]
-        if picked is not None:
-            rows = [pa.chunked_array(rows).combine_chunks().take(picked)]
         num_rows = sum(map(len, rows))
         table: dict[str, pa.ChunkedArray | pa.Array] = {}
         for column in columns:
@@ -441,6 +462,25 @@ class ParquetPart(Part):
         if stored[0].endswith(".stats_parsed"):
             return lambda row: stats_as_json(_child(row, "stats_parsed"))
         return None
+
+
+def _by_pieces(
+    file: SafeFile, kind: str, leaves: list[str], group: int, picked: pa.Array | None
+) -> Iterator[list[pa.StructArray]]:
+    """The rows of a kind in a row group, or those at ascending positions among them, some at a time."""
+    start, found = 0, False
+    for batch in file.iter_batches(BATCH, [group], columns=leaves, use_threads=False):
+        rows = _present(batch.column(kind))
+        stop = start + sum(map(len, rows))
+        if picked is not None and rows:
+            here = within(picked, start, stop)
+            rows = [pa.concat_arrays(rows).take(here)] if len(here) else []
+        start = stop
+        if rows:
+            found = True
+            yield rows
+    if not found:
+        yield []
 
 
 def _present(chunk: pa.StructArray) -> list[pa.StructArray]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from deltanb import parallel
 from deltanb.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, Sidecar
 from deltanb.log.checkpoint.names import sidecar_name
-from deltanb.log.checkpoint.part import Job, JsonPart, ParquetPart, Part, concat, run_all
+from deltanb.log.checkpoint.part import Convert, Job, JsonPart, ParquetPart, Part, as_read, concat, run_all
 from deltanb.log.file_set import within
 from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA
 from deltanb.progress import progress
@@ -123,9 +123,9 @@ class CheckpointParts:
         return self._whole(concat(self._run(jobs), columns), rows)
 
     def read_stats(
-        self, leaves: Sequence[str], rows: pa.Array | None, convert: Callable[[pa.Table], pa.Table]
+        self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert
     ) -> pa.Table:
-        """What ``convert`` makes of the statistics, a row group at a time in several threads.
+        """What ``convert`` makes of the statistics, some rows at a time, row groups in several threads.
 
         It is given tables with ``stats_parsed`` (only the named leaves, ``stats_parsed.minValues.x``)
         from files that have it, else with ``stats``. ``rows`` as in :meth:`read_adds`.
@@ -148,7 +148,7 @@ class CheckpointParts:
 
     def _jobs(
         self, columns: Callable[[Part], Sequence[str]], rows: pa.Array | None,
-        convert: Callable[[pa.Table], pa.Table] | None = None,
+        convert: Convert = as_read,
     ) -> list[Job]:
         jobs, start = [], 0
         for part in self._parts:
@@ -156,8 +156,8 @@ class CheckpointParts:
             if rows is not None:
                 stop = start + part.count("add")
                 here, start = within(rows, start, stop), stop
-            found = part.jobs("add", columns(part), FILES_SCHEMA, here)
-            jobs += [part.safely(job, convert) for job in found]
+            found = part.jobs("add", columns(part), FILES_SCHEMA, here, convert)
+            jobs += [part.safely(job) for job in found]
         return jobs
 
     def read_removes(self) -> pa.Table:

@@ -28,7 +28,7 @@ import pyarrow.types as t
 from deltanb.schema.types import StructType, arrow_type
 from deltanb.sql import coercion as co
 
-PARSED_ROWS = 1 << 16  # texts decoded at a time: bounds the Python objects alive at once
+PARSED_ROWS = 1 << 13  # texts decoded at a time: their Python objects stay in the processor's cache
 TEXT_PREFIX = 32  # code points that Delta keeps of a text; anything as long may have been cut
 TIMESTAMP_SLACK = 999  # µs: timestamps are truncated to milliseconds
 _ESCAPED = re.compile(r'[\x00-\x1f"\\]')  # escaped in JSON: msgspec takes no such name of a field
@@ -284,9 +284,12 @@ def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
 
 def _numbers(code: str, values: list[Any], data_type: pa.DataType) -> pa.Array:
     """A buffer of machine numbers, an order faster than through texts."""
-    if None not in values:
+    try:
         return pa.Array.from_buffers(
             data_type, len(values), [None, pa.py_buffer(array(code, values))])
+    except TypeError:  # not looked for before: most columns have none
+        if None not in values:
+            raise
     filled = array(code, [0 if value is None else value for value in values])
     buffers = [co.validity(values), pa.py_buffer(filled)]
     return pa.Array.from_buffers(data_type, len(values), buffers)

@@ -1,0 +1,46 @@
+"""What is done to read a log, counted: rows decoded at a time, row groups, files, listings."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from deltanb.log.checkpoint import part as checkpoint_part
+from deltanb.log.checkpoint import write as checkpoint_write
+from deltanb.log.skipping import stats
+from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.transaction.delta_log import DeltaLog
+
+FILES, GROUP = 30, 10
+
+
+def numbered(n: int) -> str:
+    return f'{{"numRecords":1,"minValues":{{"i":{n},"j":{n}}},"maxValues":{{"i":{n},"j":{n}}}}}'
+
+
+def checkpointed(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    """A table of 30 files in three row groups of a checkpoint, ten partitions in each."""
+    monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
+    monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", GROUP)
+    builder = TableBuilder(MemoryStore()).create("i long, j long, p string", partition_by=["p"])
+    builder.commit(*(add(f"f{n}", {"p": str(n % 10)}, stats=numbered(n)) for n in range(FILES)))
+    builder.log.checkpoint()
+    DeltaLog.clear_cache()
+    store = MemoryStore()
+    store.files.update(builder.store.files)  # type: ignore[attr-defined]
+    return store
+
+
+def test_texts_of_statistics_are_there_for_a_few_files_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = checkpointed(monkeypatch)
+    monkeypatch.setattr(checkpoint_part, "BATCH", 4)
+    parsed: list[int] = []
+    real = stats.parse_stats
+
+    def counted(texts: pa.ChunkedArray, *args: object, **named: object) -> pa.Table:
+        parsed.append(len(texts))
+        return real(texts, *args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("deltanb.log.skipping.prune.parse_stats", counted)
+    assert DeltaLog.for_table(store).snapshot.files_for_scan("i = 12")["path"].to_pylist() == ["f12"]
+    assert sorted(parsed) == sorted([4, 4, 2] * (FILES // GROUP))
