@@ -111,7 +111,7 @@ def schema_of(**types: str) -> StructType:
 
 
 def note_decoded_columns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """A list that grows by the columns of each row group of a checkpoint that is decoded, small actions aside."""
+    """A list that grows by the columns of each decoded row group of a checkpoint, but for small actions."""
     from deltanb.log.checkpoint.parquet_file import SafeFile
 
     found: list[tuple[str, ...]] = []
