@@ -1,8 +1,8 @@
-"""DataFrames in and out of Delta tables, through PySpark's public API alone.
+"""DataFrames in and out of Delta tables, through PySpark's public API in all modules but one.
 
 What lives here: the session (:mod:`~deltanb.spark.session`), a table's files as a DataFrame
-(:mod:`~deltanb.spark.read`), a DataFrame as data files (:mod:`~deltanb.spark.write`). Nothing
-touches the JVM behind a DataFrame, so all of it works on Spark Connect.
+(:mod:`~deltanb.spark.read`), a DataFrame as data files (:mod:`~deltanb.spark.write`). All of it works
+on Spark Connect: what reaches into the JVM (:mod:`~deltanb.spark.listed`) only makes reading faster.
 What it does not know: transactions. It hands out ``AddFile`` actions and DataFrames.
 
 The package is callable, because ``deltanb.spark`` is both this package and the function that

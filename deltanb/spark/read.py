@@ -6,6 +6,7 @@ What it does not know: which files to read (``log/skipping/prune.py``), transact
 
 Plans, fastest first; one read may need several, whose rows are then united:
 
+``listed``   Spark is given the log's list of files, the log's values beside each.
 ``plain``    the paths alone: no partition column is wanted, and no row is deleted.
 ``hive``     the paths and ``basePath``: the folders say what the log says, letter by letter.
 ``joined``   a broadcast join of the log's values on ``_metadata.file_path``.
@@ -13,7 +14,10 @@ Plans, fastest first; one read may need several, whose rows are then united:
 ``process``  files that Spark would overlook (names that begin with ``_`` or ``.``) or cannot reach:
              read here, handed over as Arrow.
 
-The joins are left joins that stop when the log has no entry for a file: a path that two programs
+``plain``, ``hive`` and ``joined`` stand in for ``listed`` where Spark cannot be given a list; with one,
+``vectors`` goes by the number of a file in it.
+
+The joins by path are left joins that stop when the log has no entry for a file: a path that two programs
 spell differently must not lose its rows, nor bring deleted ones back.
 """
 
@@ -23,9 +27,10 @@ import os
 import unicodedata
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -45,6 +50,7 @@ from deltanb.errors import (
 from deltanb.log.skipping import partitions
 from deltanb.schema.column_mapping import physical_name
 from deltanb.schema.types import StructField, StructType
+from deltanb.spark import listed
 from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, spark_type
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
@@ -65,8 +71,8 @@ one of few entries, small enough that a file with one deletion sends 1 kB."""
 _WORDS = 1 << (CHUNK_BITS - 6)  # 64-bit words of a bitmap
 
 # For the columns of a plan, beside the table's.
-PATH, ROW, _KNOWN, _CHUNK, _BITS, _VALUE = (
-    f"__deltanb_{name}" for name in ("path", "row", "known", "chunk", "bits", "value"))
+PATH, ROW, _KNOWN, _CHUNK, _BITS, _VALUE, _NUMBER = (
+    f"__deltanb_{name}" for name in ("path", "row", "known", "chunk", "bits", "value", "number"))
 
 _GLOB = frozenset("?*[]{}\\")
 """Characters of a pattern. Told that a path is none, Spark reads the file; but where it looks for
@@ -157,11 +163,11 @@ def read_positions(
     session = spark if spark is not None else start_session()
     reader = _Reader(snapshot, scan, session)
     groups = reader._grouped(files)
-    group = [*groups.plain, *groups.hive, *groups.joined, *groups.vectors]
+    group = [*groups.listed, *groups.plain, *groups.hive, *groups.joined, *groups.vectors]
     places = {_file_path(file.local): file.place for file in group}
     if not group:
         return None, places, groups.process
-    with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}):
+    with reader.planning():
         frame = reader.positioned(group, files)
     return filtered(frame, where).select(PATH, ROW), places, groups.process
 
@@ -182,10 +188,10 @@ def read_rows(
     session = spark if spark is not None else start_session()
     reader = _Reader(snapshot, in_process.plan(snapshot, row_ids=row_ids), session)
     groups = reader._grouped(files)
-    whole = [*groups.plain, *groups.hive, *groups.joined]
+    whole = [*groups.listed, *groups.plain, *groups.hive, *groups.joined]
     places = {_file_path(file.local): file.place for file in (*whole, *groups.vectors)}
     frames = []
-    with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}):
+    with reader.planning():
         if whole:
             frames.append(reader.positioned(whole, files))
         if groups.vectors:
@@ -213,10 +219,11 @@ def filtered(frame: DataFrame, where: str) -> DataFrame:
 
 @dataclass
 class _File:
-    """One data file: its row in the list of files, where it is, and its partition values."""
+    """One data file: its row in the list of files, where and what it is, and its partition values."""
 
     place: int
     local: str
+    status: os.stat_result
     values: Mapping[str, str | None]
     vector: Mapping[str, Any] | None
 
@@ -225,11 +232,20 @@ class _File:
 class _Groups:
     """Files by plan."""
 
+    listed: list[_File] = field(default_factory=list)
     plain: list[_File] = field(default_factory=list)
     hive: list[_File] = field(default_factory=list)
     joined: list[_File] = field(default_factory=list)
     vectors: list[_File] = field(default_factory=list)
     process: list[int] = field(default_factory=list)
+
+class _Value(NamedTuple):
+    """A column whose values the log gives: as the table names it and as a plan does; one value a file."""
+
+    name: str
+    column: str
+    type: T.DataType
+    of_files: pa.Array
 
 
 class _Reader:
@@ -251,15 +267,21 @@ class _Reader:
         self.file_schema = spark_schema(file_schema, self.mode, ids=self.mode == "id")
         self.needs_values = bool(self.wanted_values or self.tracked)
         self.trusted: dict[tuple[str, str], bool] = {}
+        self.lists = listed.is_possible(session)
         if self.mode == "id":
             read_by_field_id(session)
+
+    def planning(self) -> AbstractContextManager[None]:
+        """While frames are made: names alone are listed by Spark, and without a job of its own."""
+        many = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}
+        return nullcontext() if self.lists else settings(self.session, many)
 
     def frame(self, files: pa.Table) -> DataFrame:
         """The rows of the files, with the columns of ``scan.fields``."""
         groups = self._grouped(files)
-        many = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}
-        with settings(self.session, many):
+        with self.planning():
             frames = [plan(group) for plan, group in (
+                (lambda group: self._listed(group, files), groups.listed),
                 (self._plain, groups.plain), (self._hive, groups.hive),
                 (lambda group: self._joined(group, files), groups.joined),
                 (lambda group: self._without_deleted(group, files), groups.vectors),
@@ -272,7 +294,7 @@ class _Reader:
 
     def positioned(self, group: list[_File], files: pa.Table) -> DataFrame:
         """All rows of the files, deleted ones too, with :data:`PATH` and :data:`ROW` beside them."""
-        frame, values = self._with_values(group, files) if self.needs_values else \
+        frame, values = self._with_values(group, files) if self.needs_values or self.lists else \
             (self._read_places(group), {})
         return self._logical(frame, values, (PATH, ROW))
 
@@ -306,11 +328,15 @@ class _Reader:
             if local is None or not is_new or _is_overlooked(os.path.basename(local)):
                 groups.process.append(place)
                 continue
-            if not os.path.exists(local):
-                raise _gone(self.scan, path)
-            file = _File(place, local, dict(row["partition_values"] or ()), row["deletion_vector"])
+            try:
+                status = os.stat(local)  # the log's word for a size is not taken: Spark would lose rows
+            except (OSError, ValueError):
+                raise _gone(self.scan, path) from None
+            file = _File(place, local, status, dict(row["partition_values"] or ()), row["deletion_vector"])
             if file.vector is not None:
                 groups.vectors.append(file)
+            elif self.lists:
+                groups.listed.append(file)
             elif not self.needs_values:
                 groups.plain.append(file)
             elif self.tracked:  # where a file holds no row id, the log's and the row's place give it
@@ -355,6 +381,9 @@ class _Reader:
         values = {f.name: column(name).cast(spark_type(f.type)) for f, name in self.partition_by}
         return self._logical(frame, values)
 
+    def _listed(self, group: list[_File], files: pa.Table) -> DataFrame:
+        return self._logical(*self._with_values(group, files, places=bool(self.tracked)))
+
     def _joined(self, group: list[_File], files: pa.Table) -> DataFrame:
         return self._logical(*self._with_values(group, files))
 
@@ -363,12 +392,14 @@ class _Reader:
     ) -> DataFrame:
         frame, values = self._with_values(group, files)
         frame = frame.withColumn(_CHUNK, F.shiftright(column(ROW), CHUNK_BITS))
-        frame = frame.join(self._deleted(group).hint("broadcast"), [PATH, _CHUNK], "left")
+        key = _NUMBER if self.lists else PATH
+        frame = frame.join(self._deleted(group).hint("broadcast"), [key, _CHUNK], "left")
         word = F.element_at(column(_BITS), (
             F.shiftright(column(ROW), 6).bitwiseAND(F.lit(_WORDS - 1)) + 1).cast("int"))
         is_live = F.getbit(word, column(ROW).bitwiseAND(F.lit(63)).cast("int")) == 0
         is_live = column(_BITS).isNull() | is_live
-        return self._logical(frame.filter(_guarded(is_live, "boolean")), values, more)
+        is_live = is_live if self.lists else _guarded(is_live, "boolean")
+        return self._logical(frame.filter(is_live), values, more)
 
     def _process(self, files: pa.Table) -> DataFrame:
         names = [f.name for f in self.scan.fields if f not in self.tracked]
@@ -386,52 +417,80 @@ class _Reader:
 
     def _read_places(self, group: list[_File]) -> DataFrame:
         """The stored columns beside the file's path and the row's position in it."""
-        frame = self._read(group, self.file_schema, _NO_FOLDERS)
-        origin = frame.metadataColumn("_metadata")  # the file's own, should a column be named so
-        return frame.select("*", origin["file_path"].alias(PATH), origin["row_index"].alias(ROW))
+        return _placed(self._read(group, self.file_schema, _NO_FOLDERS))
 
     def _with_values(
-        self, group: list[_File], files: pa.Table
+        self, group: list[_File], files: pa.Table, *, places: bool = True
     ) -> tuple[DataFrame, dict[str, Column]]:
-        """The stored columns beside the log's values, and the values as guarded columns."""
+        """The stored columns and, with ``places``, :data:`PATH` and :data:`ROW`; the log's values."""
         files = files.take(pa.array([file.place for file in group]))
         values = partitions.typed_partition_values(
             files, self.snapshot.schema,
             [f.name for f in self.wanted_values], {f.name: name for f, name in self.partition_by})
-        keys = pa.array([_file_path(file.local) for file in group], pa.string())
-        columns = [(f.name, spark_type(f.type), values.column(f.name)) for f in self.wanted_values]
-        columns += [(f.name, T.LongType(), files.column(source))
-                    for f, source in zip(self.tracked, _TRACKED, strict=False)]
-        names = [f"{_VALUE}{i}" for i in range(len(columns))]
-        entries = pa.table([keys, pa.array([True] * len(group)), *(array for _, _, array in columns)],
-                           names=[PATH, _KNOWN, *names])
-        schema = T.StructType([
-            T.StructField(PATH, T.StringType()), T.StructField(_KNOWN, T.BooleanType()),
-            *(T.StructField(name, kind) for name, (_, kind, _) in zip(names, columns, strict=True))])
-        known = arrow_frame(self.session, entries, schema)
-        frame = self._read_places(group)
-        frame = frame.join(known.hint("broadcast"), PATH, "left")
-        made = {name: _guarded(column(alias), kind)
-                for alias, (name, kind, _) in zip(names, columns, strict=True)}
+        columns = [_Value(f.name, physical_name(f, self.mode), spark_type(f.type), values.column(f.name))
+                   for f in self.wanted_values]
+        columns += [_Value(f.name, f"{_VALUE}{i}", T.LongType(), files.column(source))
+                    for i, (f, source) in enumerate(zip(self.tracked, _TRACKED, strict=False))]
+        if self.lists:
+            frame = self._list(group, columns)
+            frame = _placed(frame) if places else frame
+            made = {value.name: column(value.column) for value in columns}
+        else:
+            frame, made = self._join(group, columns)
         if self.tracked:
             row_id, version = (f.name for f in self.tracked)
             made[row_id] = F.coalesce(column(row_id), made[row_id] + column(ROW))
             made[version] = F.coalesce(column(version), made[version])
         return frame, made
 
+    def _list(self, group: list[_File], columns: Sequence[_Value]) -> DataFrame:
+        """The stored columns, each file's values and, where rows are deleted, its number in the group."""
+        columns = list(columns)
+        if any(file.vector is not None for file in group):
+            columns.append(_Value(_NUMBER, _NUMBER, T.IntegerType(), pa.array(range(len(group)), pa.int32())))
+        root = self.scan.store.local_path("") or ""
+        files = listed.table_of(
+            [_spark_path(file.local) for file in group], [file.status for file in group],
+            [value.of_files for value in columns])
+        schema = T.StructType([T.StructField(value.column, value.type) for value in columns])
+        return listed.frame(self.session, _spark_path(root.rstrip("/")), files, schema,
+                            self.file_schema, _OPTIONS)
+
+    def _join(
+        self, group: list[_File], columns: Sequence[_Value]
+    ) -> tuple[DataFrame, dict[str, Column]]:
+        """The stored columns, joined with the log's values by path, and the values as guarded columns."""
+        keys = pa.array([_file_path(file.local) for file in group], pa.string())
+        names = [f"{_VALUE}{i}" for i in range(len(columns))]
+        entries = pa.table([keys, pa.array([True] * len(group)), *(value.of_files for value in columns)],
+                           names=[PATH, _KNOWN, *names])
+        schema = T.StructType([
+            T.StructField(PATH, T.StringType()), T.StructField(_KNOWN, T.BooleanType()),
+            *(T.StructField(name, value.type) for name, value in zip(names, columns, strict=True))])
+        known = arrow_frame(self.session, entries, schema)
+        frame = self._read_places(group).join(known.hint("broadcast"), PATH, "left")
+        return frame, {value.name: _guarded(column(name), value.type)
+                       for name, value in zip(names, columns, strict=True)}
+
     def _deleted(self, group: list[_File]) -> DataFrame:
-        """(path, number of the chunk, bitmap as 64-bit words) of every chunk that has a deletion."""
+        """(file, number of the chunk, bitmap as 64-bit words) of every chunk that has a deletion.
+
+        The file is its number in the list, or its path where Spark has none.
+        """
         tables = []
-        for file in group:
+        for number, file in enumerate(group):
             assert file.vector is not None
             rows = deletion_vectors.load(self.scan.store, file.vector, data_file=file.local)
             positions = pa.Array.from_buffers(
                 pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
-            tables.append(_bitmaps(_file_path(file.local), positions))
+            key = pa.scalar(number, pa.int32()) if self.lists else pa.scalar(_file_path(file.local))
+            tables.append(_bitmaps(key, positions))
+        file_key = T.StructField(_NUMBER, T.IntegerType()) if self.lists else \
+            T.StructField(PATH, T.StringType())
         schema = T.StructType([
-            T.StructField(PATH, T.StringType()), T.StructField(_CHUNK, T.LongType()),
+            file_key, T.StructField(_CHUNK, T.LongType()),
             T.StructField(_BITS, T.ArrayType(T.LongType()))])
-        return arrow_frame(self.session, pa.concat_tables(tables), schema)
+        return arrow_frame(self.session, pa.concat_tables(tables).rename_columns(schema.names), schema)
 
     def _logical(
         self, frame: DataFrame, values: Mapping[str, Column], more: Sequence[str] = ()
@@ -453,6 +512,12 @@ class _Reader:
         return frame.select(*columns, *more)
 
 
+def _placed(frame: DataFrame) -> DataFrame:
+    """Beside the columns of files, the path of each row's and its position in it."""
+    origin = frame.metadataColumn("_metadata")  # the file's own, should a column be named so
+    return frame.select("*", origin["file_path"].alias(PATH), origin["row_index"].alias(ROW))
+
+
 def _guarded(value: Column, data_type: T.DataType | str) -> Column:
     """The value from the log, which must have an entry for the row's file."""
     message = F.concat(F.lit("the table's log has no entry under the path that Spark read: "),
@@ -460,7 +525,7 @@ def _guarded(value: Column, data_type: T.DataType | str) -> Column:
     return F.when(column(_KNOWN).isNull(), F.raise_error(message).cast(data_type)).otherwise(value)
 
 
-def _bitmaps(path: str, positions: pa.Array) -> pa.Table:
+def _bitmaps(file: pa.Scalar, positions: pa.Array) -> pa.Table:
     """Sorted positions as one row of :data:`_WORDS` words a chunk."""
     words = pc.shift_right(positions, 6)
     # Unsigned: Arrow leaves a signed number as it is when a shift would reach its sign.
@@ -477,9 +542,9 @@ def _bitmaps(path: str, positions: pa.Array) -> pa.Table:
         flat[chunk * _WORDS + (word & (_WORDS - 1))] = value
     values = pa.Array.from_buffers(pa.int64(), len(flat), [None, pa.py_buffer(flat)])
     offsets = pa.array(range(0, len(flat) + 1, _WORDS), pa.int32())
-    return pa.table([pa.array([path] * len(encoded.dictionary), pa.string()),
+    return pa.table([pa.repeat(file, len(encoded.dictionary)),
                      encoded.dictionary.cast(pa.int64()),
-                     pa.ListArray.from_arrays(offsets, values)], names=[PATH, _CHUNK, _BITS])
+                     pa.ListArray.from_arrays(offsets, values)], names=["file", _CHUNK, _BITS])
 
 
 # ---------------------------------------------------------------------------- paths

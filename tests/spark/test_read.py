@@ -30,17 +30,26 @@ from deltanb.schema.types import (
     from_arrow,
     to_arrow,
 )
+from deltanb.spark import listed
 from deltanb.spark import read as spark_read
 from deltanb.spark.columns import arrow_frame
 from deltanb.store.local import LocalStore
 from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import schema_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way")]
 
 UTC = dt.timezone.utc
 FEATURES = Protocol(3, 7, ("deletionVectors", "columnMapping", "timestampNtz"),
                     ("deletionVectors", "columnMapping", "timestampNtz"))
+
+
+@pytest.fixture(params=["listed", "named"])
+def way(request, monkeypatch) -> str:
+    """Whether Spark is given a list of the files, or their names alone."""
+    if request.param == "named":
+        monkeypatch.setattr(listed, "is_possible", lambda session: False)
+    return request.param
 
 
 def commit(store, version: int, *actions) -> None:
@@ -65,10 +74,10 @@ def with_files(folder, schema: StructType, files, partition_by=()):
 
 
 def plans(spark, snapshot, files=None, columns=None) -> dict[str, int]:
-    """How many files each plan gets."""
-    scan = in_process.plan(snapshot, columns)
-    groups = spark_read._Reader(snapshot, scan, spark)._grouped(
-        snapshot.files if files is None else files)
+    """How many files each plan gets where Spark cannot be given a list."""
+    reader = spark_read._Reader(snapshot, in_process.plan(snapshot, columns), spark)
+    reader.lists = False
+    groups = reader._grouped(snapshot.files if files is None else files)
     return {name: len(found) for name, found in vars(groups).items() if found}
 
 
@@ -196,6 +205,7 @@ def test_files_that_spark_would_overlook_are_read_all_the_same(spark, tmp_path, 
     check(spark, snapshot)
 
 
+@pytest.mark.parametrize("way", ["named"], indirect=True)
 def test_an_entry_that_is_not_found_stops_the_read(spark, tmp_path, monkeypatch):
     files = [one_file(tmp_path, "x/f.parquet", IDS, p="a")]
     snapshot = with_files(tmp_path, schema_of(id="long", p="string"), files, ["p"])
@@ -276,6 +286,7 @@ def test_deleted_rows_of_a_partitioned_table(spark, tmp_path):
     check(spark, snapshot, ["id"], "p = 'a' AND id < 3")
 
 
+@pytest.mark.parametrize("way", ["named"], indirect=True)
 def test_a_vector_of_a_file_that_is_not_found_stops_the_read(spark, tmp_path, monkeypatch):
     file = one_file(tmp_path, "f.parquet", IDS)
     file = file.replace(deletion_vector=deletion_vectors.inline(BitMap64([0])))

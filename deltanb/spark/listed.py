@@ -1,0 +1,113 @@
+"""Files as Spark's planner wants them listed: known from the log, so that it lists nothing itself.
+
+What lives here: a relation over files whose names, sizes and values are given, made of Spark's own classes
+and one small class of ours, ``LoggedFiles.java``, that Spark's compiler for generated code compiles in its
+JVM once a process. It is the one place that reaches behind PySpark's API; where it cannot (a Connect session
+has no JVM, another Spark may have other classes), nothing is lost but time.
+What it does not know: tables, logs, which files to read.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files as resources
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.sql import types as T
+
+from deltanb.spark.columns import arrow_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JAVA_VERSION = 8  # of the source; Janino, which compiles it, takes 6 unless told
+_GIVEN = {"path": T.StringType(), "size": T.LongType(), "modified": T.LongType()}
+"""Of a list of files, the columns that are not values."""
+
+_classes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def is_possible(session: SparkSession) -> bool:
+    """Whether this session can be told what files there are."""
+    return _index_class(session) is not None
+
+
+def table_of(paths: Sequence[str], statuses: Sequence[os.stat_result], values: Sequence[Any]) -> pa.Table:
+    """A list of files for :func:`frame`; ``values`` are Arrow columns."""
+    columns = [pa.array(paths, pa.string()), pa.array([found.st_size for found in statuses], pa.int64()),
+               pa.array([found.st_mtime_ns // 1_000_000 for found in statuses], pa.int64()), *values]
+    return pa.table(columns, names=[*_GIVEN, *(f"value{i}" for i in range(len(values)))])
+
+
+def frame(
+    session: SparkSession, root: str, files: pa.Table, values: T.StructType, schema: T.StructType,
+    options: Mapping[str, str],
+) -> DataFrame:
+    """The rows of Parquet files, and beside them each file's values.
+
+    Where :func:`is_possible` says so. No file is touched and no job is run.
+
+    Args:
+        root: the folder that stands for all of them in plans, as Spark writes paths.
+        files: the list, of :func:`table_of`.
+        values: the columns whose values are the same for all rows of a file; filters on them leave files out.
+        schema: the columns that are read from the files.
+        options: those of Spark's Parquet reader.
+    """
+    from pyspark.sql import DataFrame
+
+    jvm, spark = session._jvm, session._jsparkSession
+    types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
+    known = T.StructType([T.StructField(name, kind)
+                          for name, kind in zip(files.column_names, types, strict=True)])
+    # A local relation: its rows are in the driver as the planner's own.
+    rows = arrow_frame(session, files, known)._jdf.queryExecution().executedPlan().executeCollect()
+    parameters = jvm.java.util.HashMap()
+    for key, value in options.items():
+        parameters.put(key, value)
+    by_file = spark.parseDataType(values.json())
+    index = _new(jvm, _index_class(session), root, by_file, rows)
+    sources = jvm.org.apache.spark.sql.execution.datasources
+    relation = sources.HadoopFsRelation(
+        index, by_file, spark.parseDataType(schema.json()), jvm.scala.Option.empty(),
+        sources.parquet.ParquetFileFormat(), jvm.PythonUtils.toScalaMap(parameters), spark)
+    return DataFrame(spark.baseRelationToDataFrame(relation), session)
+
+
+def _index_class(session: SparkSession) -> Any:
+    """The compiled class, or None where there is no way to it."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        return None
+    gateway = session.sparkContext._gateway
+    if gateway not in _classes:
+        try:
+            _classes[gateway] = _compiled(session)
+        except (Py4JError, TypeError):  # TypeError: a class that is not there is a package to Py4J
+            _classes[gateway] = None
+    return _classes[gateway]
+
+
+def _compiled(session: SparkSession) -> Any:
+    compiler = session._jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setSourceVersion(JAVA_VERSION)
+    compiler.setTargetVersion(JAVA_VERSION)
+    compiler.setParentClassLoader(session._jsparkSession.getClass().getClassLoader())
+    compiler.cook(_source())
+    return compiler.getClassLoader().loadClass("deltanb.LoggedFiles").getDeclaredConstructors()[0]
+
+
+def _new(jvm: Any, constructor: Any, *arguments: Any) -> Any:
+    given = jvm.java.util.ArrayList()
+    for argument in arguments:
+        given.add(argument)
+    return constructor.newInstance(given.toArray())
+
+
+@cache
+def _source() -> str:
+    return resources("deltanb.spark").joinpath("LoggedFiles.java").read_text("utf-8")

@@ -1,0 +1,139 @@
+"""Reading by the log's own list of files: Spark lists nothing, prunes by values, and tells versions apart."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F
+
+import deltanb as dn
+from deltanb.schema.types import to_arrow
+from deltanb.spark import listed
+from deltanb.spark.read import read_table
+from deltanb.spark.session import settings
+from tests.helpers import schema_of
+from tests.spark.test_read import PARTITION_VALUES, one_file, table_of, with_files
+
+pytestmark = pytest.mark.spark
+THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def jobs(spark):
+    """Counts the jobs of a test; every listing of Spark's own is one, for it may list nothing by itself."""
+    before, context = spark.conf.get(THRESHOLD), spark.sparkContext
+    group = f"listed {next(NUMBERS)}"
+    context.setJobGroup(group, "")
+    spark.conf.set(THRESHOLD, "0")
+    yield lambda: len(context.statusTracker().getJobIdsForGroup(group))
+    spark.conf.set(THRESHOLD, before)
+    for key in ("spark.jobGroup.id", "spark.job.description"):
+        context.setLocalProperty(key, None)
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """60 files of 3 partitions, all in one folder: their names do not tell the partition."""
+    files = [one_file(tmp_path, f"f{i}.parquet", pa.table({"id": [i]}), p=str(i % 3)) for i in range(60)]
+    return with_files(tmp_path, schema_of(id="long", p="integer"), files, ["p"])
+
+
+def test_a_session_in_this_process_is_given_lists(spark) -> None:
+    assert listed.is_possible(spark)
+
+
+def test_planning_runs_no_job_and_lists_no_folder(spark, tmp_path, parts, jobs) -> None:
+    frame = dn.open(tmp_path).to_df(spark)
+    frame.filter("id < 30 AND p = 1")._jdf.queryExecution().executedPlan()
+    assert jobs() == 0
+    spark.read.schema("id long").parquet(str(tmp_path / "f1.parquet"))
+    assert jobs() == 1, "this is how a listing is counted"
+
+
+def test_filters_on_partition_columns_leave_files_out(spark, tmp_path, parts, capsys) -> None:
+    frame = dn.open(tmp_path).to_df(spark)
+    frame.filter("p = 1").explain()
+    assert "PartitionFilters: [isnotnull(p#" in capsys.readouterr().out
+    for i in range(60):
+        if i % 3 != 1:
+            (tmp_path / f"f{i}.parquet").unlink()
+    assert sorted(row.id for row in frame.filter("p = 1").collect()) == list(range(1, 60, 3))
+    assert frame.filter("p > 7").count() == 0
+    wanted = spark.createDataFrame([(1,)], "q int").hint("broadcast")  # known when the query runs
+    assert frame.join(wanted, F.col("p") == F.col("q")).filter("q < 9").count() == 20
+    with pytest.raises(Exception, match="FILE_NOT_EXIST"):
+        frame.count()
+
+
+@pytest.mark.parametrize("kind", PARTITION_VALUES)
+def test_partition_values_are_compared_as_their_type(spark, tmp_path, kind) -> None:
+    values = [value for value in PARTITION_VALUES[kind] if value is not None]
+    rows = pa.table({"id": range(len(values)), "p": values}, schema=to_arrow(schema_of(id="long", p=kind)))
+    table_of(tmp_path, rows, partition_by=["p"])
+    frame = dn.open(tmp_path).to_df(spark)
+    for place, value in enumerate(rows.column("p").to_pylist()):
+        constant = F.lit(value).cast(frame.schema["p"].dataType)
+        assert [row.id for row in frame.filter(F.col("p") == constant).collect()] == [place]
+        assert sorted(row.id for row in frame.filter(F.col("p") != constant).collect()) == [
+            other for other in range(len(values)) if other != place]
+
+
+def test_a_cached_version_does_not_answer_for_another_one(spark, tmp_path) -> None:
+    table = dn.create(tmp_path, {"id": [1, 2]})
+    old = table.to_df(spark).cache()
+    try:
+        assert old.count() == 2
+        table.append({"id": [3]})
+        new = table.to_df(spark)
+        assert new.count() == 3
+        assert not new.sameSemantics(old)
+        assert dn.open(tmp_path).to_df(spark).sameSemantics(new), "the same files are the same relation"
+        assert new.join(dn.open(tmp_path, version=0).to_df(spark), "id").count() == 2
+    finally:
+        old.unpersist()
+
+
+def test_a_partition_value_that_was_changed_is_another_relation(spark, tmp_path) -> None:
+    file = one_file(tmp_path, "f.parquet", pa.table({"id": [1]}), p="1")
+    first = with_files(tmp_path / "a", schema_of(id="long", p="integer"), [
+        file.replace(path=str(tmp_path / "f.parquet"))], ["p"])
+    second = with_files(tmp_path / "b", schema_of(id="long", p="integer"), [
+        file.replace(path=str(tmp_path / "f.parquet"), partition_values={"p": "2"})], ["p"])
+    one, two = (read_table(snapshot, None, spark) for snapshot in (first, second))
+    assert not one.sameSemantics(two)
+    assert sorted(row.p for row in one.union(two).collect()) == [1, 2]
+
+
+def test_what_the_session_ignores_is_not_ignored(spark, tmp_path) -> None:
+    frame = dn.create(tmp_path, {"id": [1, 2]}).to_df(spark)
+    (file,) = tmp_path.glob("*.parquet")
+    file.unlink()
+    ignoring = settings(spark, {"spark.sql.files.ignoreMissingFiles": "true"})
+    with ignoring, pytest.raises(Exception, match="FILE_NOT_EXIST"):
+        frame.collect()
+
+
+def test_a_size_that_the_log_has_wrong_costs_no_rows(spark, tmp_path) -> None:
+    file = one_file(tmp_path, "f.parquet", pa.table({"id": range(100)})).replace(size=7)
+    snapshot = with_files(tmp_path, schema_of(id="long"), [file])
+    assert read_table(snapshot, None, spark).count() == 100
+
+
+def test_without_the_class_files_are_read_by_name(spark, tmp_path, parts, monkeypatch) -> None:
+    monkeypatch.setattr(listed, "_classes", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(listed, "_source", lambda: "package deltanb; class LoggedFiles extends Unknown {}")
+    assert not listed.is_possible(spark)
+    assert dn.open(tmp_path).to_df(spark).filter("p = 2").count() == 20
+
+
+def test_files_and_where_they_are(spark, tmp_path, parts) -> None:
+    frame = dn.open(tmp_path).to_df(spark)
+    assert sorted(frame.inputFiles()) == sorted(
+        f"file://{tmp_path}/f{i}.parquet" for i in range(60))
