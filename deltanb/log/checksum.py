@@ -29,8 +29,9 @@ from deltanb.actions import (
 from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError
 from deltanb.log.segment import checksum_name
+from deltanb.log.tally import DELETED_BINS, SIZE_BINS, Deletions, Sizes, Tally
 from deltanb.safe_text import get_logger
-from deltanb.schema.protocol import is_active
+from deltanb.schema.protocol import is_active, supports
 from deltanb.store.local import unsynced
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ class Checksum:
         if self.protocol is not None:
             parts.append(f'"protocol":{self.protocol.value_json}')
         if self.histogram is not None:
-            parts.append(f'"fileSizeHistogram":{as_json(self.histogram)}')
+            parts.append(f'"fileSizeHistogram":{msgspec.json.encode(self.histogram).decode()}')
+        if self.deleted_counts is not None:
+            spread = {"deletedRecordCounts": self.deleted_counts}
+            parts.append(f'"deletedRecordCountsHistogramOpt":{as_json(spread)}')
         return ",".join(parts) + "}"
 
 
@@ -106,22 +110,65 @@ def read_checksum(store: LogStore, version: int) -> Checksum | None:
         return None
 
 
-def read_counts(store: LogStore, version: int) -> tuple[int, int] | None:
-    """Number and size of a version's files as its checksum says; None where it does not."""
+def read_tally(store: LogStore, version: int, may_have_vectors: bool = True) -> Tally | None:
+    """What a version's checksum says of its files; None where it does not.
+
+    ``may_have_vectors``: whether its protocol lets files have deletion vectors; else there are none. A
+    histogram that does not add up to the number of files, or has other bins than ours, is left out.
+    """
     try:
         found = _Counts.decode(store.read(checksum_name(version)))
     except (OSError, DeltaError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    counts = found.numFiles, found.tableSizeBytes
-    return counts if min(counts) >= 0 else None
+    if min(found.numFiles, found.tableSizeBytes) < 0:
+        return None
+    return Tally(found.numFiles, found.tableSizeBytes, _sizes_of(found),
+                 _deletions_of(found) if may_have_vectors else Deletions.none(found.numFiles))
+
+
+class _BySize(msgspec.Struct):
+    sortedBinBoundaries: list[int]
+    fileCounts: list[int]
+    totalBytes: list[int]
+
+
+class _ByDeleted(msgspec.Struct):
+    deletedRecordCounts: list[int]
 
 
 class _CountsOfFiles(msgspec.Struct):
     numFiles: int
     tableSizeBytes: int
+    numDeletedRecordsOpt: int | None = None
+    numDeletionVectorsOpt: int | None = None
+    fileSizeHistogram: _BySize | None = None
+    histogramOpt: _BySize | None = None
+    deletedRecordCountsHistogramOpt: _ByDeleted | None = None
 
 
 _Counts = msgspec.json.Decoder(_CountsOfFiles)
+
+
+def _sizes_of(found: _CountsOfFiles) -> Sizes | None:
+    by_size = found.fileSizeHistogram or found.histogramOpt
+    if by_size is None or tuple(by_size.sortedBinBoundaries) != SIZE_BINS:
+        return None
+    counts, sizes = by_size.fileCounts, by_size.totalBytes
+    if (len(counts), len(sizes), sum(counts), sum(sizes)) != (
+            len(SIZE_BINS), len(SIZE_BINS), found.numFiles, found.tableSizeBytes):
+        return None
+    return Sizes(counts, sizes)
+
+
+def _deletions_of(found: _CountsOfFiles) -> Deletions | None:
+    vectors, rows, spread = (
+        found.numDeletionVectorsOpt, found.numDeletedRecordsOpt, found.deletedRecordCountsHistogramOpt)
+    if vectors is None or rows is None or spread is None:
+        return None
+    counts = spread.deletedRecordCounts
+    if len(counts) != len(DELETED_BINS) or sum(counts) != found.numFiles:
+        return None
+    return Deletions(vectors, rows, counts)
 
 
 def _parse(value: dict[str, Any]) -> Checksum:
@@ -194,10 +241,10 @@ def _parse_all(kind: type[Any], values: Iterable[Any] | None) -> tuple[Any, ...]
 def write_checksum(store: LogStore, snapshot: Snapshot, actions: Sequence[Action] = ()) -> Checksum:
     """Write the checksum of a snapshot's version; a file that is there already is left alone.
 
-    ``actions`` are those of the commit, for its transaction id and in-commit timestamp. Counts and
-    sizes come from the snapshot, which carries them forward from version to version, and from the checksums
-    of other writers where these were first; what the table's
-    last checksum said otherwise is carried forward, too.
+    ``actions`` are those of the commit, for its transaction id and in-commit timestamp. Counts, sizes and
+    histograms come from the snapshot, which carries them forward from version to version, and from the
+    checksums of other writers where these were first; what the table's last checksum said otherwise is
+    carried forward, too.
 
     Warns:
         ChecksumMismatchWarning: it is.
@@ -217,10 +264,15 @@ def _checksum_of(snapshot: Snapshot, info: CommitInfo | None) -> Checksum:
     if is_active(snapshot.protocol, snapshot.metadata, "inCommitTimestamp"):
         timestamp = info.in_commit_timestamp if info else snapshot.timestamp
     txns, domains = snapshot.txns, snapshot.domain_metadata
-    num_files, size = snapshot.counts
+    tally = snapshot.tally
+    vectors = tally.deletions if supports(snapshot.protocol, "deletionVectors") else None
     return Checksum(
-        table_size_bytes=size,
-        num_files=num_files,
+        table_size_bytes=tally.size_in_bytes,
+        num_files=tally.num_files,
+        histogram=_by_size(tally.sizes),
+        num_deletion_vectors=None if vectors is None else vectors.vectors,
+        num_deleted_records=None if vectors is None else vectors.rows,
+        deleted_counts=None if vectors is None else list(vectors.counts),
         metadata=snapshot.metadata,
         protocol=snapshot.protocol,
         txn_id=info.txn_id if info else None,
@@ -228,6 +280,13 @@ def _checksum_of(snapshot: Snapshot, info: CommitInfo | None) -> Checksum:
         set_transactions=tuple(txns.values()) if len(txns) <= MAX_LISTED else None,
         domain_metadata=tuple(domains.values()) if len(domains) <= MAX_LISTED else None,
     )
+
+
+def _by_size(sizes: Sizes | None) -> dict[str, list[int]] | None:
+    if sizes is None:
+        return None
+    return {"sortedBinBoundaries": list(SIZE_BINS), "fileCounts": list(sizes.counts),
+            "totalBytes": list(sizes.bytes)}
 
 
 def _values(actions: Sequence[Action] | None) -> list[dict[str, Any]] | None:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ from deltanb.log.replay import (
     key_array,
     tombstones_table,
 )
+from deltanb.log.tally import Tally, sized
 from deltanb.sql.coercion import arrow_scalar
 
 __all__ = ["FileSet", "Part"]
@@ -66,7 +68,6 @@ class _Layer:
         self._source = source
         self._removes = removes
         self._columns: dict[str, pa.ChunkedArray] = {}
-        self._size_in_bytes: int | None = None
         self._named: pa.ChunkedArray | None = None
         if adds is not None:
             self._columns = dict(zip(adds.column_names, adds.columns, strict=True))
@@ -128,11 +129,22 @@ class _Layer:
             self._removes = self._source.read_removes()
         return self._removes
 
-    @property
+    @cached_property
     def size_in_bytes(self) -> int:
-        if self._size_in_bytes is None:
-            self._size_in_bytes = pc.sum(self.column("size")).as_py() or 0
-        return self._size_in_bytes
+        return pc.sum(self.column("size")).as_py() or 0
+
+    @cached_property
+    def tally(self) -> Tally:
+        """What is counted of all adds."""
+        return self.tally_of(None)
+
+    def tally_of(self, mask: pa.ChunkedArray | None) -> Tally:
+        """What is counted of some adds."""
+        sizes = self.column("size")
+        deleted = pc.struct_field(self.column("deletion_vector"), "cardinality") if self.has_vectors else None
+        if mask is not None:
+            sizes, deleted = sizes.filter(mask), None if deleted is None else deleted.filter(mask)
+        return Tally.of_columns(sizes, deleted)
 
     @property
     def has_vectors(self) -> bool:
@@ -197,7 +209,6 @@ class Part:
     layer: _Layer
     keep: pa.ChunkedArray | None
     num_files: int
-    size_in_bytes: int | None = None
 
     @classmethod
     def whole(cls, layer: _Layer) -> Part:
@@ -280,6 +291,13 @@ class Part:
         return self.layer.size_in_bytes - (pc.sum(gone).as_py() or 0)
 
 
+    def tally(self) -> Tally:
+        """What is counted of the standing files."""
+        if self.keep is None:
+            return self.layer.tally
+        return self.layer.tally.combined(self.layer.tally_of(pc.invert(self.keep)), -1)
+
+
 def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
     """Which adds of a layer another one decides anew; None for none.
 
@@ -331,6 +349,8 @@ class FileSet:
         self._delta: Delta | None = None
         self._num_files: int | None = None
         self._size_in_bytes: int | None = None
+        self.known_tally: Tally | None = None
+        """The tally, once somebody has counted it."""
         self._loose: FileSet | None = None
         self._lock = threading.Lock()
 
@@ -374,6 +394,19 @@ class FileSet:
             if self._size_in_bytes is None:
                 self._size_in_bytes = sum(row.size or 0 for row in delta.adds.values())
         return self._num_files, self._size_in_bytes
+
+    @property
+    def tally(self) -> Tally:
+        """What is counted of the files; reads their sizes and, where there are such, deletion vectors."""
+        if self.known_tally is None:
+            below, delta = self._below, self._delta
+            if below is not None and below._parts == () and delta is not None:  # from version 0 on
+                found = Tally.empty().plus(sized(delta.adds.values()))
+            else:
+                found = reduce(Tally.combined, (part.tally() for part in self.parts(["size"])), Tally.empty())
+            self._num_files, self._size_in_bytes = found.num_files, found.size_in_bytes
+            self.known_tally = found
+        return self.known_tally
 
     @property
     def known_deletions(self) -> tuple[int, int] | None:

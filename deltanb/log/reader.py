@@ -143,12 +143,12 @@ class LogReader:
         delta = Delta()
         feed_actions(delta, actions)
         all_new = not delta.removes and delta.adds.keys() <= {file.path for file in written}
-        if all_new and before.tally is None and before.files.known == (None, None):
+        if all_new and (before.tally or before.files.known_tally) is None:
             before = self._tallied(before)
         return self._install(before.after(delta, version, all_new))
 
     def _tallied(self, state: State) -> State:
-        """The state with the counts that the checksum of its version has, written by whoever committed it.
+        """The state with the tally that the checksum of its version has, written by whoever committed it.
 
         Not where a table was opened at that version, nor where its checksum is known to differ from the log:
         there the files are counted.
@@ -158,9 +158,10 @@ class LogReader:
             return state
         if recorded is not None and (recorded.version == state.version or recorded.differences):
             return state
-        from deltanb.log.checksum import read_counts
+        from deltanb.log.checksum import read_tally
 
-        return replace(state, tally=read_counts(self.store, state.version))
+        may_have_vectors = state.protocol is None or state.protocol.supports("deletionVectors")
+        return replace(state, tally=read_tally(self.store, state.version, may_have_vectors))
 
     def snapshot_at(self, version: int) -> Snapshot:
         """The table as it was at a version.

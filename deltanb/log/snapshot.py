@@ -28,6 +28,7 @@ from deltanb.errors import DeltaError, InvalidTable, TableNotFound, TableReplace
 from deltanb.log.commits import commit_name
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
+from deltanb.log.tally import Tally, sized
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,9 +64,9 @@ class State:
     """What the checksum of the version that was opened says."""
     recent: tuple[int, ...] = ()
     """How many files each of the last commits adds and removes, as far as they were read one by one."""
-    tally: tuple[int, int] | None = None
-    """Number and size of the files, carried on from the checksum of a version before where nobody has counted
-    them. For what is written down of a commit; who asks for the table's files counts them."""
+    tally: Tally | None = None
+    """What is counted of the files, carried on from the version before, or its checksum where nobody has
+    counted them. For what is written down of a commit; who asks for the table's files counts them."""
 
     @property
     def info(self) -> dict[str, Any]:
@@ -96,9 +97,9 @@ class State:
         if delta.domains:
             both = {**domains, **delta.domains}
             domains = {name: domain for name, domain in both.items() if not domain.removed}
-        tally = self.tally if all_new else None
+        tally = (self.tally or self.files.known_tally) if all_new else None
         if tally is not None:
-            tally = tally[0] + len(delta.adds), tally[1] + sum(row.size or 0 for row in delta.adds.values())
+            tally = tally.plus(sized(delta.adds.values()))
         recent = tuple(delta.recent)
         if len(recent) == version - self.version:
             recent = (*self.recent, *recent)[-MAX_RECENT:]
@@ -118,7 +119,7 @@ class State:
         )
 
 
-EMPTY = State(-1, FileSet())
+EMPTY = State(-1, FileSet(), tally=Tally.empty())
 
 
 class Snapshot(Displayable):
@@ -312,10 +313,11 @@ class Snapshot(Displayable):
         return self._rows
 
     @property
-    def counts(self) -> tuple[int, int]:
-        """Number and size of the files as a commit of this process writes them down: carried on from the
+    def tally(self) -> Tally:
+        """What is counted of the files as a commit of this process writes it down: carried on from the
         version before, or from its checksum, where that is surely the same, and else counted."""
-        return (self.num_files, self.size_in_bytes) if self._state.tally is None else self._state.tally
+        carried = self._state.tally
+        return self._compared(self._read(lambda files: files.tally)) if carried is None else carried
 
     @property
     def files(self) -> pa.Table:

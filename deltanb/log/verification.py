@@ -17,11 +17,9 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb import errors
@@ -32,6 +30,7 @@ from deltanb.errors import ChecksumMismatchWarning, InvalidTable, VersionNotFoun
 from deltanb.log import checksum as files
 from deltanb.log.checksum import Checksum
 from deltanb.log.segment import checksum_name
+from deltanb.log.tally import DELETED_BINS, binned
 from deltanb.safe_text import get_logger, safe
 
 if TYPE_CHECKING:
@@ -49,9 +48,6 @@ MAX_TOLD = 4
 
 MAX_PATHS = 10
 """Paths of files that a difference lists; there may be as many as the table has files."""
-
-# Rows deleted of a file: 0, 1 to 9, 10 to 99, … (PROTOCOL.md, "Deleted File Count Histogram").
-_DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2**31 - 1)
 
 _DELETIONS = ("numDeletionVectorsOpt", "numDeletedRecordsOpt")
 
@@ -203,6 +199,9 @@ class Recorded:
             if field in by_field:
                 one = by_field[field]
                 changes[name] = max(0, getattr(checksum, name) + one.recorded - one.found)
+        if changes or any(field in by_field for field in _DELETIONS):
+            changes |= {"histogram": None, "num_deletion_vectors": None, "num_deleted_records": None,
+                        "deleted_counts": None}
         for field in ("metadata", "protocol"):
             if field in by_field and getattr(state, field) == by_field[field].found:
                 changes[field] = by_field[field].recorded
@@ -394,18 +393,9 @@ def _of_commit(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
 def _sizes(snapshot: Snapshot, recorded: Mapping[str, list[int]]) -> tuple[Any, Any]:
     """Both as (bin start, files, bytes) of the bins that hold something."""
     starts = recorded["sortedBinBoundaries"]
-    counts = dict.fromkeys(starts, 0)
-    sizes = dict.fromkeys(starts, 0)
-    position = len(starts) - 1
-    by_size = pc.value_counts(pc.fill_null(snapshot.select_files(["size"]).column(0), 0))
-    for entry in sorted(by_size.to_pylist(), key=lambda e: e["values"], reverse=True):
-        while position > 0 and starts[position] > entry["values"]:
-            position -= 1
-        counts[starts[position]] += entry["counts"]
-        sizes[starts[position]] += entry["counts"] * entry["values"]
+    found = zip(starts, *binned(snapshot.select_files(["size"]).column(0), starts), strict=True)
     listed = zip(starts, recorded["fileCounts"], recorded["totalBytes"], strict=True)
-    found = [(start, counts[start], sizes[start]) for start in starts if counts[start]]
-    return [bin_ for bin_ in listed if bin_[1]], found
+    return [one for one in listed if one[1]], [one for one in found if one[1]]
 
 
 def _deleted(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
@@ -418,13 +408,8 @@ def _deleted(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
     known = len(vectors) - vectors.null_count, pc.sum(counts).as_py() or 0
     yield from _of_deletions(checksum, known)
     if checksum.deleted_counts is not None:
-        yield Comparison("deletedRecordCountsHistogramOpt", checksum.deleted_counts, _spread(counts))
-
-
-def _spread(counts: pa.ChunkedArray) -> list[int]:
-    """How many files have so many rows deleted, by the protocol's bins."""
-    at_least = [pc.sum(pc.greater_equal(counts, low)).as_py() or 0 for low in (*_DELETED_BINS, 2**63 - 1)]
-    return [low - high for low, high in pairwise(at_least)]
+        yield Comparison("deletedRecordCountsHistogramOpt", checksum.deleted_counts,
+                         binned(counts, DELETED_BINS)[0])
 
 
 def _all_files(snapshot: Snapshot, recorded: list[dict[str, Any]]) -> tuple[Any, Any]:

@@ -128,7 +128,8 @@ def stats_of(
     current, done, error = txn.prepared, txn.committed, txn.error
     if current is None:
         return None
-    totals = (None, None) if snapshot is None else snapshot.counts
+    tally = None if snapshot is None else snapshot.tally
+    totals = (None, None) if tally is None else (tally.num_files, tally.size_in_bytes)
     actions, ended = current.actions, laps.begun if laps.ended is None else laps.ended
     by_kind: dict[type[Action], list[Any]] = {}
     for action in actions:

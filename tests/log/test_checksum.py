@@ -2,6 +2,7 @@
 
 import json
 import logging
+import random
 import re
 import shutil
 import warnings
@@ -11,8 +12,9 @@ import pytest
 import deltanb as dn
 from deltanb.actions import CommitInfo
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable
-from deltanb.log.checksum import checksum_name, read_checksum, write_checksum
+from deltanb.log.checksum import checksum_name, read_checksum, read_tally, write_checksum
 from deltanb.log.file_set import FileSet
+from deltanb.log.tally import SIZE_BINS
 from deltanb.log.verification import compare, verify
 from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
@@ -65,6 +67,10 @@ def table_with_everything():
     )
 
 
+def in_bins(*first):
+    return [*first, *(0 for _ in SIZE_BINS[len(first):])]
+
+
 def test_ours_says_what_the_table_is():
     snapshot = table_with_everything().log.snapshot
     info = CommitInfo(in_commit_timestamp=4711, txn_id="t-1")
@@ -79,6 +85,8 @@ def test_ours_says_what_the_table_is():
         "inCommitTimestampOpt": 4711,
         "setTransactions": [{"appId": "etl", "version": 7, "lastUpdated": 1}],
         "domainMetadata": [{"domain": "team", "configuration": "{}", "removed": False}],
+        "fileSizeHistogram": {"sortedBinBoundaries": list(SIZE_BINS), "fileCounts": in_bins(2),
+                              "totalBytes": in_bins(42)},
     }
     assert value["metadata"] == snapshot.metadata.to_value()
     assert value["protocol"] == snapshot.protocol.to_value()
@@ -356,10 +364,113 @@ def test_counts_go_on_from_the_checksum_of_whoever_was_first(tmp_path, monkeypat
     settled.clear()
     version = ours.append({"id": [9]}).version
     assert settled == [], "the other's checksum says what is there"
-    assert ours.log.snapshot.counts == (ours.snapshot.num_files, ours.snapshot.size_in_bytes)
+    tally = ours.log.snapshot.tally
+    assert (tally.num_files, tally.size_in_bytes) == (ours.snapshot.num_files, ours.snapshot.size_in_bytes)
     written = read_checksum(ours.log.store, version)
-    assert (written.num_files, written.table_size_bytes) == ours.log.snapshot.counts
+    assert (written.num_files, written.table_size_bytes) == (tally.num_files, tally.size_in_bytes)
     assert ours.verify_checksum().ok
+
+
+def test_every_field_that_spark_counts_is_counted_as_spark_does(shared):
+    """Histograms and deletions of Delta Spark's own files, from the log that they stand beside."""
+    histograms = deletions = 0
+    for path in sorted((shared / "tables").rglob("_delta_log/*.crc")):
+        match = re.fullmatch(r"(\d{20})\.crc", path.name)
+        if match is None or path.parent.parent.name in EDITED:
+            continue
+        log, version = DeltaLog(LocalStore(str(path.parent.parent))), int(match[1])
+        said, counted = read_tally(log.store, version), log.snapshot_at(version)._state.files.tally
+        assert (said.num_files, said.size_in_bytes) == (counted.num_files, counted.size_in_bytes), path
+        if said.sizes is not None:
+            assert_same(said.sizes, counted.sizes)
+            histograms += 1
+        if said.deletions is not None:
+            assert_same(said.deletions, counted.deletions)
+            deletions += 1
+    assert histograms > 60 and deletions > 60
+
+
+def assert_same(one, other):
+    assert [list(v) if isinstance(v, list | tuple) else v for v in vars(one).values()] == [
+        list(v) if isinstance(v, list | tuple) else v for v in vars(other).values()]
+
+
+@pytest.mark.filterwarnings("error::deltanb.errors.ChecksumMismatchWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_carried_on_is_what_a_count_gives(tmp_path, seed):
+    """Two writers by turns, and checkpoints: the checksum of every version is right in all of it."""
+    chance = random.Random(seed)
+    path = tmp_path / "t"
+    dn.create(str(path), {"id": list(range(40))}, properties={"delta.enableDeletionVectors": True})
+    writers = [DeltaTable(DeltaLog(LocalStore(path))) for _ in range(2)]
+    for number in range(14):
+        table = chance.choice(writers)
+        some = sorted(chance.sample(range(60), 5))
+        match chance.randrange(6):
+            case 0 | 1:
+                table.append({"id": some * chance.choice([1, 400])})
+            case 2:
+                table.delete(f"id IN ({some[0]}, {some[1]})")
+            case 3:
+                table.update({"id": "id + 1"}, f"id = {some[2]}")
+            case 4:
+                table.log.checkpoint()
+            case _:
+                table.set_properties({"seen": str(number)})
+        DeltaLog.clear_cache()
+        read = dn.open(str(path))
+        assert read.verify_checksum().ok, (number, read.verify_checksum().differences)
+        assert {"fileSizeHistogram", "numDeletedRecordsOpt", "numDeletionVectorsOpt",
+                "deletedRecordCountsHistogramOpt"} <= fields(read.verify_checksum().compared)
+
+
+def test_a_histogram_that_cannot_be_is_not_carried_on(tmp_path, monkeypatch):
+    ours, theirs, _ = beside(lake(tmp_path / "t"), monkeypatch)
+    version = theirs.append({"id": [7]}).version
+    name = tmp_path / "t" / "_delta_log" / f"{version:020}.crc"
+    value = json.loads(name.read_text())
+    value["fileSizeHistogram"]["fileCounts"][0] += 1
+    name.write_text(json.dumps(value))
+    written = read_checksum(ours.log.store, ours.append({"id": [9]}).version)
+    assert written.histogram is None and written.num_files == ours.snapshot.num_files
+
+
+@pytest.mark.parametrize("change", [
+    lambda value: value["fileSizeHistogram"]["sortedBinBoundaries"].__setitem__(1, 4096),
+    lambda value: value["fileSizeHistogram"]["totalBytes"].pop(),
+    lambda value: value.pop("fileSizeHistogram"),
+])
+def test_other_bins_and_no_bins_are_not_carried_on(change):
+    store = MemoryStore()
+    written = write_checksum(store, table_with_everything().log.snapshot)
+    assert read_tally(store, 1).sizes.counts[0] == 2
+    value = json.loads(written.to_json())
+    change(value)
+    store.put(checksum_name(1), json.dumps(value).encode())
+    assert read_tally(store, 1).sizes is None and read_tally(store, 1).num_files == 2
+
+
+def test_a_difference_in_a_histogram_is_found_when_all_is_compared(tmp_path):
+    path = lake(tmp_path / "t", properties={"delta.enableDeletionVectors": True})
+    name = path / "_delta_log" / f"{3:020}.crc"
+    right = json.loads(name.read_text())
+    for field, change in (
+            ("fileSizeHistogram", lambda value: value["totalBytes"].__setitem__(0, 1)),
+            ("deletedRecordCountsHistogramOpt", lambda v: v["deletedRecordCounts"].__setitem__(1, 1)),):
+        value = json.loads(json.dumps(right))
+        change(value[field])
+        name.write_text(json.dumps(value))
+        assert fields(dn.open(str(path)).verify_checksum().differences) == {field}
+
+
+@pytest.mark.filterwarnings("default::deltanb.errors.ChecksumMismatchWarning")
+def test_beside_a_difference_nothing_is_said_of_how_files_spread(tmp_path):
+    path = edited(lake(tmp_path / "t"), 3, without_adds)
+    with pytest.warns(ChecksumMismatchWarning):
+        table = dn.open(str(path))
+    with pytest.warns(ChecksumMismatchWarning):
+        table.append({"id": [6]})
+    assert read_checksum(table.log.store, 4).histogram is None
 
 
 def test_a_new_table_has_no_checksum_to_go_on_from(tmp_path):
@@ -418,10 +529,12 @@ def test_verification_says_which_fields_differ_and_raises_only_when_asked_to(tmp
     assert {"numFiles", "tableSizeBytes", "metadata", "protocol", "txnId"} <= fields(found.compared)
     edited(path, 3, without_adds)
     found = dn.open(str(path)).verify_checksum()
-    assert not found.ok and fields(found.differences) == {"numFiles", "tableSizeBytes"}
+    assert not found.ok and fields(found.differences) == {
+        "numFiles", "tableSizeBytes", "fileSizeHistogram"}
     with pytest.raises(InvalidTable, match="numFiles: the checksum says 4, the log gives 3") as raised:
         found.raise_if_wrong()
-    assert raised.value.fields == ("tableSizeBytes", "numFiles") and raised.value.version == 3
+    assert raised.value.fields == ("tableSizeBytes", "numFiles", "fileSizeHistogram")
+    assert raised.value.version == 3
 
 
 def test_what_cannot_be_verified_is_not_ok(tmp_path):
