@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import deltanb
+from deltanb.data import row_groups
 
 ROOT = Path(__file__).resolve().parent.parent
 ARROW = {"pyarrow", "numpy", "typing_extensions"}
@@ -36,6 +37,8 @@ MAY_LOAD = {
     "deltanb.open(path).update({'id': 'id + 1'}, where='id = 2')": FILES | SQL | ACERO,
     "deltanb.open(parted).to_arrow(where='day = 2 AND id IN (1, 2)')": FILES,
     "deltanb.open(parted).delete('day = 2 AND id = 2')": FILES,
+    "deltanb.open(large).to_arrow(where='id < 5')": FILES,
+    "deltanb.open(large).delete('id < 5')": FILES,
     "deltanb.open(path).merge(pa.table({'id': ids}), 'target.id = source.id')"
     ".when_matched_delete().execute()": FILES | SQL | ACERO,
 }
@@ -46,7 +49,7 @@ import json, sys
 given = set(sys.modules)
 import pyarrow as pa
 import deltanb
-path, other, parted = sys.argv[1:]
+path, other, parted, large = sys.argv[1:]
 ids = pa.repeat(pa.nulls(1, pa.int64())[0], 1)
 {call}
 found = set(sys.modules) - given
@@ -64,6 +67,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("first") / "table"
     deltanb.create(path, {"id": [1, 2, 3], "x": [1.5, 2.5, None]})
     deltanb.create(f"{path}-parted", {"id": [1, 2, 3], "day": [1, 2, 2]}, partition_by="day")
+    deltanb.create(f"{path}-large", {"id": range(row_groups.MIN_ROWS)})  # its row groups are judged
     return path
 
 
@@ -71,7 +75,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_first_call_loads_only_what_it_needs(call: str, table: Path, tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(call=call), str(table), str(tmp_path / "other"),
-         f"{table}-parted"],
+         f"{table}-parted", f"{table}-large"],
         capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = {name for name in json.loads(result.stdout.splitlines()[-1]) if name not in QUIET
               and not name.startswith(("_", "cython_runtime", "pyarrow._", "pyarrow.vendored"))}

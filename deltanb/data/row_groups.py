@@ -21,6 +21,7 @@ import pyarrow.types as t
 from deltanb.data.conform import Place, compile_conversion, find_field
 from deltanb.errors import DeltaError
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType, arrow_type
+from deltanb.sql.coercion import arrow_array
 
 if TYPE_CHECKING:
     from deltanb.log.checkpoint.parquet_file import SafeFile
@@ -96,13 +97,13 @@ def _statistic(
     """One statistic of each row group, NULL where it is not known."""
     rows = [group.num_rows for group in groups]
     if stat.kind == "num_records":
-        return pa.array(rows, pa.int64())
+        return arrow_array(rows, pa.int64())
     wanted = _type_at(stat.path, fields)
     leaf = _Leaf.at(stat.path, stored, fields, mode)
     if stat.kind == "null_count":
         counts = rows if leaf is None else leaf.null_counts(groups)
         is_single = isinstance(wanted, PrimitiveType) and wanted.name != "variant"
-        return pa.array(counts if is_single else [None] * len(groups), pa.int64())
+        return arrow_array(counts if is_single else [None] * len(groups), pa.int64())
     if leaf is None:  # the column is not in the file: all NULL, no bounds
         return pa.nulls(len(groups), arrow_type(wanted))
     return leaf.bounds(stat.kind, groups, wanted)
@@ -146,7 +147,7 @@ class _Leaf:
         try:
             convert = compile_conversion(self._stored, wanted, "none", Place(""))
             stored = self._stored.value_type if t.is_dictionary(self._stored) else self._stored
-            values = pa.array([_bound(kind, group.column(self._index)) for group in groups], stored)
+            values = arrow_array([_bound(kind, group.column(self._index)) for group in groups], stored)
             return values if convert is None else convert(values)
         except (DeltaError, pa.ArrowException, ValueError, TypeError, OverflowError):
             return pa.nulls(len(groups), target)

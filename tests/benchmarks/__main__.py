@@ -18,6 +18,7 @@ SUITES = (
     "log",
     "writers",
     "commands",
+    "scans",
 )
 """Modules of this folder with ``figures(quick, rounds, only)``, in the order in which they run."""
 
