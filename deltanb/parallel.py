@@ -1,7 +1,7 @@
 """Work in parallel: several files at a time, on threads that work on the same as who started them.
 
 What lives here: :func:`each`, for results in order, and :func:`streamed`, for streams in order. Everything in
-the library that reads several files at a time goes through these two.
+the library that reads several files at a time goes through these two. :func:`workers` are the threads alone.
 What it does not know: files. More threads than :data:`MAX_THREADS` only wait for the same disk.
 """
 
@@ -58,6 +58,11 @@ class _Patient(_Workers):
         return future
 
 
+def workers(count: int, name: str) -> ThreadPoolExecutor:
+    """So many threads for work that is handed to them one by one; whoever asked for them ends them."""
+    return _Patient(count, f"deltanb-{name}")
+
+
 def each(
     work: Callable[[_A], _B], items: Iterable[_A], limit: int | None = None, name: str = "work"
 ) -> Iterator[_B]:
@@ -80,7 +85,7 @@ def each(
     if wanted < 2:
         yield from map(work, known)  # type: ignore[arg-type]
         return
-    with _Patient(wanted, f"deltanb-{name}") as pool:
+    with workers(wanted, name) as pool:
         yield from pool.map(work, known)  # type: ignore[arg-type]
 
 

@@ -84,14 +84,16 @@ class ProcessEngine:
         assigner = Assigner(txn.snapshot.schema, assignments)
         tracked = columns_of(txn.metadata, txn.protocol)
 
+        def changed(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+            return renewed(assigner.apply_where(batch, mask), tracked, mask)
+
         def batches() -> Iterator[pa.RecordBatch]:
             if others:
-                for batch, mask in marked_rows(txn, touched):
-                    yield renewed(assigner.apply_where(batch, mask), tracked, mask)
+                yield from marked_rows(txn, touched, changed)
                 return
             for batch in rows_of(txn, touched, "touched", row_ids=True):
-                for changed in assigner.apply(pa.Table.from_batches([batch])).to_batches():
-                    yield renewed(changed, tracked)
+                for made in assigner.apply(pa.Table.from_batches([batch])).to_batches():
+                    yield renewed(made, tracked)
 
         return self._write_again(txn, batches)
 

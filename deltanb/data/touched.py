@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +28,17 @@ if TYPE_CHECKING:
 
 _Batch = TypeVar("_Batch")
 
-AHEAD_BYTES = 4 << 20
-"""Compressed bytes up to which files are read by the thread that wants their rows."""
+
+class _OfFile(Protocol):
+    @property
+    def file(self) -> AddFile:
+        """Whose rows these are."""
+
+
+_File = TypeVar("_File", bound=_OfFile)
+
+AHEAD_BYTES, AHEAD_ROWS = 4 << 20, 1 << 16
+"""Compressed bytes and rows up to which files are read by the thread that wants their rows."""
 
 
 def live_rows(txn: OptimisticTransaction, file: AddFile) -> BitMap64:
@@ -111,15 +120,15 @@ def rows_of(
 
 
 def ahead(
-    read: Callable[[TouchedFile], Generator[_Batch, None, None]], touched: Iterable[TouchedFile]
+    read: Callable[[_File], Generator[_Batch, None, None]], touched: Iterable[_File]
 ) -> Iterator[_Batch]:
-    """What is read of each file, in their order; where it is much, by another thread than the writer's.
-
-    One keeps up: to encode rows takes longer than to decode them.
-    """
+    """What is read of each file, in their order; where it is much, by other threads than the writer's."""
     files = list(touched)
-    if sum(found.file.size for found in files) > AHEAD_BYTES and parallel.threads(2) > 1:
-        return parallel.streamed(read, files, 1, "read")
+    readers = parallel.threads(max(len(files), 2))
+    rows = sum(found.file.num_records or 0 for found in files)
+    size = sum(found.file.size for found in files)
+    if readers > 1 and (size > AHEAD_BYTES or rows > AHEAD_ROWS):
+        return parallel.streamed(read, files, min(readers, len(files)), "read")
     return (batch for found in files for batch in read(found))
 
 
@@ -132,19 +141,20 @@ def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterat
 
 
 def marked_rows(
-    txn: OptimisticTransaction, touched: Iterable[TouchedFile]
-) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """All live rows of the touched files in their order, each batch with a mask of those meant.
+    txn: OptimisticTransaction, touched: Iterable[TouchedFile],
+    change: Callable[[pa.RecordBatch, pa.Array], pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """All live rows of the touched files in their order, each batch as ``change`` makes it.
 
-    They come with their ids and commit versions, where the table tracks rows.
+    That is given the rows, with their ids and commit versions where the table tracks rows, and a mask of
+    those meant; several threads may call it.
     """
     scan = plan(txn.snapshot, row_ids=True)
 
-    def read(found: TouchedFile) -> Generator[tuple[pa.RecordBatch, pa.Array], None, None]:
+    def read(found: TouchedFile) -> Generator[pa.RecordBatch, None, None]:
         for batch in read_data_file(scan, found.file, positions=True):
             place = batch.num_columns - 1
-            positions = batch.column(place)
-            yield batch.select(range(place)), _mask(positions, found.rows)
+            yield change(batch.select(range(place)), _mask(batch.column(place), found.rows))
 
     return ahead(read, touched)
 

@@ -14,38 +14,30 @@ Partition columns are in the path and the log; in the file, after the others, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
-from deltanb.data import inputs, statistics
+from deltanb.data import file_writer, inputs, statistics
 from deltanb.data.constraints import Check, Checker
-from deltanb.data.encodings import with_bounds, with_dictionary
 from deltanb.data.enforce import Enforcer, nullable
+from deltanb.data.file_writer import Encoders, FileWriter
 from deltanb.data.generated import Filler, Marks
-from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable, StorageError
+from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable
 from deltanb.log import parquet_options
-from deltanb.log.checkpoint.parquet_file import open_parquet
-from deltanb.log.parquet_options import ParquetOptions
 from deltanb.log.skipping import partitions
-from deltanb.memory import pool
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import StructField, StructType
 from deltanb.store.base import LogStore
 
-ROW_GROUP_BYTES = 64 * 1024 * 1024
-"""Arrow bytes of a row group: a reader's unit of memory and of parallel work."""
-ROW_GROUP_ROWS = 1 << 20
-"""Rows of a row group, for narrow tables: what pyarrow and parquet readers expect at most."""
-FOOTER_ROWS = 10_000
-"""Rows of a first row group from which on the Parquet footer is asked for statistics: below, asking it costs
-more than to find them out."""
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+"""Arrow bytes of a row group: a reader's unit of memory and of parallel work. Two of them are in memory, one
+that is encoded and one that is gathered."""
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 """Rows held back in all partitions together before the largest is written out early."""
 MAX_OPEN_FILES = 64
@@ -131,6 +123,8 @@ def write_files(
     except BaseException:
         writer.abort()
         raise
+    finally:
+        writer.encoders.end()
 
 
 # --- a table --------------------------------------------------------------------------------------
@@ -173,6 +167,7 @@ class _TableWriter:
         self.begun: list[str] = []
         self.done: list[tuple[_Key, str, int, str]] = []
         self.buffers: dict[_Key, _Buffer] = {}
+        self.encoders = Encoders()
         self.buffered = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -223,7 +218,7 @@ class _TableWriter:
         buffer = self.buffers.pop(key, None) or _Buffer()
         self.buffers[key] = buffer  # the last one touched stands last
         self.buffered += buffer.add(column_mapping.to_physical(part, self.kept, self.mode))
-        if buffer.bytes >= min(ROW_GROUP_BYTES, self.target) or buffer.rows >= ROW_GROUP_ROWS:
+        if buffer.bytes >= min(ROW_GROUP_BYTES, self.target) or buffer.rows >= file_writer.ROW_GROUP_ROWS:
             self._flush(key)
         elif self.buffered > MAX_BUFFERED_BYTES:
             self._flush(max(self.buffers, key=lambda k: self.buffers[k].bytes))
@@ -235,22 +230,19 @@ class _TableWriter:
         rows = buffer.take(self.file_schema)
         if buffer.file is None:
             buffer.file = self._open(key, rows)
-        before = buffer.file.size()
-        buffer.file.write(rows)
-        after = buffer.file.size()
-        if after + (after - before) // 2 >= self.target:
+        if buffer.file.write(rows, self.target):
             self._end(key)
             return
         open_keys = [k for k, b in self.buffers.items() if b.file is not None]
         if len(open_keys) > MAX_OPEN_FILES:
             self._end(open_keys[0])
 
-    def _open(self, key: _Key, first: pa.Table) -> _File:
+    def _open(self, key: _Key, first: pa.Table) -> FileWriter:
         name = self.form.file_name(f"{self.prefix}-{self.number:05d}-{options.new_id()}-c000")
         self.number += 1
         name = "/".join(part for part in (self.root, self._folder(key), name) if part)
         self.begun.append(name)
-        return _File(name, self.store, first, self.form, self.collector())
+        return FileWriter(name, self.store, first, self.form, self.collector(), self.encoders)
 
     def _folder(self, key: _Key) -> str:
         configuration = self.metadata.configuration
@@ -351,7 +343,7 @@ class _Buffer:
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     bytes: int = 0
-    file: _File | None = None
+    file: FileWriter | None = None
 
     def add(self, batch: pa.RecordBatch) -> int:
         """Hold the rows, and say how many bytes they are."""
@@ -365,67 +357,3 @@ class _Buffer:
         table = pa.Table.from_batches(self.batches, schema)
         self.batches, self.rows, self.bytes = [], 0, 0
         return table
-
-
-class _File:
-    """One Parquet file being written, with its statistics; by its first rows its columns are judged."""
-
-    def __init__(
-        self, name: str, store: LogStore, first: pa.Table, form: ParquetOptions,
-        collector: statistics.Collector,
-    ) -> None:
-        schema = first.schema
-        self.name, self.store, self.collector = name, store, collector
-        self.footers: list[pq.FileMetaData] = []
-        with self._on_disk():
-            self.sink = store.open_output(name)
-            try:
-                # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
-                self.writer = pq.ParquetWriter(
-                    self.sink, schema, store_schema=False, **form.for_arrow, memory_pool=pool(),
-                    metadata_collector=self.footers, write_statistics=with_bounds(schema),
-                    use_dictionary=with_dictionary(first))
-            except BaseException:
-                with suppress(Exception):
-                    self.sink.close()
-                raise
-
-    def write(self, table: pa.Table) -> None:
-        with self._on_disk():
-            self.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        if not self.collector.rows and table.num_rows >= FOOTER_ROWS:
-            self.collector.leave(table)
-        self.collector.update(table)
-
-    @contextmanager
-    def _on_disk(self) -> Iterator[None]:
-        try:
-            yield
-        except StorageError:
-            raise
-        except OSError as error:
-            path = f"{self.store.root.rstrip('/')}/{self.name}"
-            raise StorageError.of(error, "written", path) from error
-
-    def size(self) -> int:
-        return int(self.sink.tell())
-
-    def close(self) -> int:
-        """End the file and return its size in bytes."""
-        with self._on_disk():
-            self.writer.close()
-            size = self.size()
-            self.sink.close()
-        if self.collector.left:
-            self.collector.settle(self.footers[0], self._read)
-        return size
-
-    def _read(self, columns: list[str]) -> pa.Table:
-        with self.store.open_input(self.name) as file:
-            return open_parquet(file).read(columns)
-
-    def drop(self) -> None:
-        """Let go of the file without regard to its content."""
-        for end in (self.writer.close, self.sink.close):
-            with suppress(Exception):
-                end()

@@ -22,7 +22,7 @@ from deltanb.commands.merge.matching import SourceKeys
 from deltanb.commands.merge.merge import MergeBuilder
 from deltanb.commands.merge.on import analyze
 from deltanb.commands.merge.reach import Reach
-from deltanb.data import row_groups, write
+from deltanb.data import file_writer, row_groups
 from deltanb.entry import create
 from deltanb.errors import ConcurrentAppendException, MultipleSourceRowsMatched
 from deltanb.table import DeltaTable
@@ -112,7 +112,7 @@ def test_columns_beside_the_keys_are_decoded_where_keys_match(
 def test_row_groups_that_no_key_can_meet_are_not_decoded(
     monkeypatch: pytest.MonkeyPatch, decoded: list[tuple[str, int]]
 ) -> None:
-    monkeypatch.setattr(write, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", 10)
     monkeypatch.setattr(row_groups, "MIN_ROWS", 0)
     data = pa.table({"k": list(range(0, 1000, 10)), "v": [1] * 100})
     table = table_of(data, [], properties=VECTORS)
@@ -124,7 +124,7 @@ def test_row_groups_that_no_key_can_meet_are_not_decoded(
 def test_a_target_of_its_own_condition_skips_row_groups(
     monkeypatch: pytest.MonkeyPatch, decoded: list[tuple[str, int]]
 ) -> None:
-    monkeypatch.setattr(write, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", 10)
     monkeypatch.setattr(row_groups, "MIN_ROWS", 0)
     data = pa.table({"k": [n % 10 for n in range(100)], "v": list(range(100))})
     table = table_of(data, [], properties=VECTORS)
@@ -351,7 +351,7 @@ def run(case: dict[str, Any]) -> tuple[Any, ...]:
 @given(merges())
 def test_any_merge_is_that_of_a_join_of_all_rows(case: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write, "ROW_GROUP_ROWS", 3)
+        patch.setattr(file_writer, "ROW_GROUP_ROWS", 3)
         patch.setattr(row_groups, "MIN_ROWS", 0)
         patch.setattr(search, "WINDOW_ROWS", case["window"])
         found = run(case)

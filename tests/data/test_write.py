@@ -18,7 +18,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
-from deltanb.data import inputs, statistics, write
+from deltanb.data import file_writer, inputs, statistics, write
 from deltanb.data.constraints import Check
 from deltanb.data.write import write_files
 from deltanb.entry import create
@@ -605,10 +605,10 @@ DOTTED = pa.table({"a.b": list(range(60)), "a": [{"b": -n} for n in range(60)]})
 def test_statistics_from_the_footer_are_those_of_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: pa.Table, group: int
 ) -> None:
-    monkeypatch.setattr(write, "ROW_GROUP_ROWS", group)
-    monkeypatch.setattr(write, "FOOTER_ROWS", 1000)
+    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", group)
+    monkeypatch.setattr(file_writer, "FOOTER_ROWS", 1000)
     (measured,) = write_into(tmp_path, rows)
-    monkeypatch.setattr(write, "FOOTER_ROWS", 1)
+    monkeypatch.setattr(file_writer, "FOOTER_ROWS", 1)
     (told,) = write_into(tmp_path, rows)
     assert told.stats == measured.stats
 
@@ -624,7 +624,7 @@ def test_only_floats_are_measured_where_the_footer_tells_the_rest(
         real(column, leaf, state)
 
     monkeypatch.setattr(statistics, "_measure", measure)
-    monkeypatch.setattr(write, "FOOTER_ROWS", 1)
+    monkeypatch.setattr(file_writer, "FOOTER_ROWS", 1)
     reads: list[str] = []
     monkeypatch.setattr(LocalStore, "open_input", lambda _, name: reads.append(name))
     write_into(tmp_path, varied(60))

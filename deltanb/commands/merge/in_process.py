@@ -7,12 +7,12 @@ What it does not know: how rows are found (``search``); the transaction's commit
 (``merge``); Spark.
 
 The source is held in memory. Of the target what stays are the places of the rows that change. When rows are
-written, one batch of the target is in memory at a time.
+written, a few batches of the target are in memory at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refu
 from deltanb.data.engine import PROCESS
 from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.data.row_ids import renewed
+from deltanb.data.touched import ahead
 from deltanb.engine import Found
 from deltanb.memory import give_back, pool
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
@@ -151,7 +152,7 @@ class ArrowMerge:
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
     ) -> list[AddFile]:
-        """One batch of the target is in memory at a time."""
+        """A few batches of the target are in memory at a time."""
         return PROCESS.write(self.txn, self._rows(changed, groups, inserts, without))
 
     def _rows(
@@ -167,8 +168,7 @@ class ArrowMerge:
 
         def batches() -> Iterator[pa.RecordBatch]:
             if UPDATE in groups or "copy" in groups:
-                for one in changed:
-                    yield from self._of_file(scan, one, groups)
+                yield from ahead(lambda one: self._of_file(scan, one, groups), changed)
             if INSERT in groups:
                 for batch in self._inserts(inserts):
                     new = [pa.nulls(batch.num_rows, field.type) for field in tracked]
@@ -179,7 +179,7 @@ class ArrowMerge:
 
     def _of_file(
         self, scan: Scan, one: Changed, groups: Sequence[str]
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, None]:
         names = self.txn.snapshot.schema.names
         widen = Enforcer(pa.schema([scan.schema.field(name) for name in names]), self.schema)
         only = None

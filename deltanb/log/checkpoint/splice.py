@@ -19,13 +19,13 @@ import pyarrow as pa
 from deltanb.log.checkpoint.parquet_file import thrift_field, thrift_integer, thrift_skip, thrift_structs
 from deltanb.memory import pool
 
-_MAGIC = b"PAR1"
+MAGIC = b"PAR1"
 _INTEGERS = (4, 5, 6)
 _STRUCT, _LIST = 12, 9
 
 # Fields by number (parquet.thrift).
 _FILE_ROWS, _FILE_GROUPS = 3, 4
-_GROUP_CHUNKS, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_ORDINAL = 1, 3, 5, 7
+_GROUP_CHUNKS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED, _GROUP_ORDINAL = 1, 2, 3, 5, 6, 7
 _CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
 _CHUNK_KNOWN = frozenset({_CHUNK_OFFSET, _CHUNK_METADATA})
 _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
@@ -64,6 +64,13 @@ def _groups_of(footer: bytes) -> list[bytes]:
     return []
 
 
+def footer_of(data: pa.Buffer) -> bytes:
+    """The footer of a whole file."""
+    (length,) = struct.unpack("<I", data.slice(data.size - 8, 4).to_pybytes())
+    found: bytes = data.slice(data.size - 8 - length, length).to_pybytes()
+    return found
+
+
 def spliced(data: pa.Buffer, copied: Sequence[tuple[RowGroup, bytes]]) -> pa.Buffer:
     """A Parquet file, and behind its row groups copies of others with the same columns.
 
@@ -73,19 +80,17 @@ def spliced(data: pa.Buffer, copied: Sequence[tuple[RowGroup, bytes]]) -> pa.Buf
 
     Other threads run while the bytes are put together: this may be a hundred megabytes, and nobody waits.
     """
-    size = data.size
-    (length,) = struct.unpack("<I", data.slice(size - 8, 4).to_pybytes())
-    at = size - 8 - length
-    footer = data.slice(at, length).to_pybytes()
+    footer = footer_of(data)
+    at = data.size - 8 - len(footer)
     own = _groups_of(footer)
     pieces: list[Any] = [data.slice(0, at)]
-    moved = []
+    added = []
     for number, (group, content) in enumerate(copied, len(own)):
-        moved.append(_moved(group.metadata, at - group.start, number))
+        added.append(moved(group.metadata, at - group.start, number))
         pieces.append(content)
         at += len(content)
-    ending = _footer(footer, [*own, *moved], sum(group.num_rows for group, _ in copied))
-    pieces.append(ending + struct.pack("<I", len(ending)) + _MAGIC)
+    ending = footer_with(footer, [*own, *added], sum(group.num_rows for group, _ in copied))
+    pieces.append(ending + struct.pack("<I", len(ending)) + MAGIC)
     result = pa.allocate_buffer(at + len(pieces[-1]), memory_pool=pool())
     with pa.FixedSizeBufferWriter(result) as sink:
         for piece in pieces:
@@ -154,6 +159,17 @@ def _extent(chunk: bytes) -> tuple[int, int] | None:
     return found
 
 
+def _chunks_of(group: bytes) -> list[bytes]:
+    return [chunk for number, _, position, end in _fields(group, 0) if number == _GROUP_CHUNKS
+            for chunk in _structs(group[position:end])]
+
+
+def _integers_of(data: bytes) -> dict[int, int]:
+    """The numbers in a structure, by their fields."""
+    return {number: thrift_integer(data, position)[0] for number, kind, position, _ in _fields(data, 0)
+            if kind in _INTEGERS}
+
+
 # -- writing -----------------------------------------------------------------------------------
 
 
@@ -171,7 +187,9 @@ def _rewritten(data: bytes, change: Callable[[int, int, bytes], bytes | None]) -
     return b"".join((*pieces, data[done:]))
 
 
-def _footer(footer: bytes, groups: Sequence[bytes], more_rows: int) -> bytes:
+def footer_with(footer: bytes, groups: Sequence[bytes], more_rows: int) -> bytes:
+    """A footer with the metadata of these row groups in place of its own, and so many rows more."""
+
     def change(number: int, kind: int, value: bytes) -> bytes | None:
         if number == _FILE_ROWS:
             return _integer(thrift_integer(value, 0)[0] + more_rows)
@@ -180,7 +198,23 @@ def _footer(footer: bytes, groups: Sequence[bytes], more_rows: int) -> bytes:
     return _rewritten(footer, change)
 
 
-def _moved(group: bytes, by: int, ordinal: int) -> bytes:
+def side_by_side(groups: Sequence[bytes]) -> bytes:
+    """The metadata of one row group with the columns of several, which have the same rows."""
+    chunks = [chunk for group in groups for chunk in _chunks_of(group)]
+    sizes = {number: sum(_integers_of(group)[number] for group in groups)
+             for number in (_GROUP_BYTES, _GROUP_COMPRESSED)}
+
+    def change(number: int, kind: int, value: bytes) -> bytes | None:
+        return _list(chunks) if number == _GROUP_CHUNKS else \
+            _integer(sizes[number]) if number in sizes else None
+
+    return _rewritten(groups[0], change)
+
+
+def moved(group: bytes, by: int, ordinal: int) -> bytes:
+    """The metadata of a row group whose bytes lie so many bytes further on, in a file that has ``ordinal``
+    before it."""
+
     def in_metadata(number: int, kind: int, value: bytes) -> bytes | None:
         return _shifted(value, by) if number in (_DATA_PAGE, _DICTIONARY_PAGE) else None
 
