@@ -24,30 +24,20 @@ hidden any: all files of the version and perhaps some more, but to know them no 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.log.arrow_rows import empty_table
-from deltanb.log.replay import (
-    FILES_SCHEMA,
-    CheckpointParts,
-    Delta,
-    canonical_paths,
-    files_table,
-    key_array,
-    tombstones_table,
-)
+from deltanb.log.layer import Convert, Layer, within
+from deltanb.log.replay import FILES_SCHEMA, CheckpointParts, Delta, key_array, tombstones_table
 from deltanb.log.tally import Tally, sized
-from deltanb.sql.coercion import arrow_scalar
 
 __all__ = ["FileSet", "Part"]
-
-Convert = Callable[[pa.Table], pa.Table]
 
 MAX_LAYERS = 8
 """Deltas kept apart; beyond that they are merged, so that reading stays a walk over few tables."""
@@ -59,146 +49,6 @@ MAX_HOLES = 256
 """Up to so many hidden rows a layer is cut into slices, which copies nothing; else filtered."""
 
 
-class _Layer:
-    """Rows of one origin: a checkpoint, or a run of commits. Columns are kept once read."""
-
-    def __init__(
-        self, source: CheckpointParts | None, adds: pa.Table | None, removes: pa.Table | None
-    ) -> None:
-        self._source = source
-        self._removes = removes
-        self._columns: dict[str, pa.ChunkedArray] = {}
-        self._named: pa.ChunkedArray | None = None
-        if adds is not None:
-            self._columns = dict(zip(adds.column_names, adds.columns, strict=True))
-        self.in_memory = source is None
-
-    @classmethod
-    def of_delta(cls, delta: Delta) -> _Layer:
-        return cls(None, files_table(delta.adds.values()), tombstones_table(delta.removes.values()))
-
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
-        if absent:
-            assert self._source is not None, absent
-            read = self._source.read_adds(absent)
-            for name in absent:
-                column = read.column(name)
-                if name in _TYPES and column.type != _TYPES[name]:
-                    column = column.cast(_TYPES[name])
-                self._columns[name] = column
-        return pa.table({name: self._columns[name] for name in dict.fromkeys(columns)})
-
-    def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
-        """Some rows, by ascending positions; what is not at hand is read for them alone."""
-        absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
-        found = {name: taken(self._columns[name], rows) for name in columns if name not in absent}
-        if absent:
-            assert self._source is not None, absent
-            read = self._source.read_adds(absent, rows)
-            found.update(zip(absent, map(read.column, absent), strict=True))
-        schema = pa.schema([FILES_SCHEMA.field(name) for name in dict.fromkeys(columns)])
-        return pa.table({name: found[name] for name in schema.names}).cast(schema)
-
-    def column(self, name: str) -> pa.ChunkedArray:
-        return self.read([name]).column(0)
-
-    @property
-    def num_rows(self) -> int:
-        return len(self._columns["path"]) if self._source is None else self._source.num_adds
-
-    @property
-    def has_typed_stats(self) -> bool:
-        return self._source is not None and getattr(self._source, "has_stats_parsed", False)
-
-    def stats(self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert) -> pa.Table:
-        """``convert`` of all rows or some, piece by piece: the texts of many files are never all
-        there at once."""
-        if self._source is None or "stats" in self._columns:
-            found = self.read(["stats"])
-            return convert(found if rows is None else pa.table({"stats": taken(found[0], rows)}))
-        return self._source.read_stats(leaves, rows, convert)
-
-    def pieces(self) -> list[Any]:
-        """What a checkpoint's layer consists of; nothing of one in memory."""
-        return list(getattr(self._source, "pieces", tuple)())
-
-    def removes(self) -> pa.Table:
-        if self._removes is None:
-            assert self._source is not None
-            self._removes = self._source.read_removes()
-        return self._removes
-
-    @cached_property
-    def size_in_bytes(self) -> int:
-        return pc.sum(self.column("size")).as_py() or 0
-
-    @cached_property
-    def tally(self) -> Tally:
-        """What is counted of all adds."""
-        return self.tally_of(None)
-
-    def tally_of(self, mask: pa.ChunkedArray | None) -> Tally:
-        """What is counted of some adds."""
-        sizes = self.column("size")
-        deleted = pc.struct_field(self.column("deletion_vector"), "cardinality") if self.has_vectors else None
-        if mask is not None:
-            sizes, deleted = sizes.filter(mask), None if deleted is None else deleted.filter(mask)
-        return Tally.of_columns(sizes, deleted)
-
-    @property
-    def has_vectors(self) -> bool:
-        """Whether any add or, of a layer in memory, remove has a deletion vector."""
-        if self._source is not None and not getattr(self._source, "has_deletion_vectors", True):
-            return False
-        columns = [self.column("deletion_vector")]
-        if self.in_memory:
-            columns.append(self.removes().column("deletion_vector"))
-        return any(column.null_count < len(column) for column in columns)
-
-    def keys(self) -> pa.ChunkedArray:
-        """Keys of all rows of this layer, adds and removes."""
-        adds = key_array(self.column("path"), self.column("deletion_vector"))
-        removes = self.removes()
-        gone = key_array(removes.column("path"), removes.column("deletion_vector"))
-        return pa.chunked_array([*adds.chunks, *gone.chunks], pa.string())
-
-    def named(self) -> pa.ChunkedArray:
-        """Paths of all rows of this layer, adds and removes, absolute ones in every spelling: so
-        that the many paths below need not be brought to one.
-        """
-        if self._named is None:
-            columns = self.column("path"), self.removes().column("path")
-            chunks = [chunk for column in columns for chunk in canonical_paths(column).chunks]
-            paths = pa.chunked_array(chunks, pa.string())
-            absolute = paths.filter(pc.starts_with(paths, "/"))
-            for start in ("file:", "file://") if len(absolute) else ():
-                chunks += pc.binary_join_element_wise(pa.scalar(start), absolute, "").chunks
-            self._named = pa.chunked_array(chunks, pa.string())
-        return self._named
-
-
-def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
-    """The positions from ``start`` up to ``stop``, counted from ``start``."""
-    first, last = (arrow_scalar(edge, pa.int64()) for edge in (start, stop))
-    inside = pc.and_(pc.greater_equal(rows, first), pc.less(rows, last))
-    return pc.subtract(rows.filter(inside), first)
-
-
-def taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
-    """Chunk by chunk: taking from all at once would first make one array of them."""
-    if column.num_chunks == 1:
-        return pa.chunked_array([column.chunk(0).take(rows)])
-    chunks, start = [], 0
-    for chunk in column.chunks:
-        chunks.append(chunk.take(within(rows, start, start + len(chunk))))
-        start += len(chunk)
-    return pa.chunked_array(chunks, column.type)
-
-
-_TYPES = {f.name: f.type for f in FILES_SCHEMA}
-
-
 @dataclass(frozen=True)
 class Part:
     """A layer and which of its adds still stand: ``keep`` is None for all of them.
@@ -206,16 +56,16 @@ class Part:
     Positions of a part count its standing files only; those of its layer count all adds.
     """
 
-    layer: _Layer
+    layer: Layer
     keep: pa.ChunkedArray | None
     num_files: int
 
     @classmethod
-    def whole(cls, layer: _Layer) -> Part:
+    def whole(cls, layer: Layer) -> Part:
         """All adds of a layer."""
         return cls(layer, None, layer.num_rows)
 
-    def hidden_by(self, above: _Layer) -> Part:
+    def hidden_by(self, above: Layer) -> Part:
         """This part without the files that a newer layer names."""
         hit = _named_by(self.layer, above)
         if hit is None:
@@ -228,6 +78,10 @@ class Part:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """The standing files, columns of FILES_SCHEMA."""
         return self._standing(self.layer.read(columns))
+
+    def partition_values(self) -> pa.ChunkedArray:
+        """Those of the standing files, as :meth:`Layer.partition_values`."""
+        return self._standing(pa.table({"": self.layer.partition_values()})).column(0)
 
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """The standing files at these positions among them."""
@@ -298,7 +152,7 @@ class Part:
         return self.layer.tally.combined(self.layer.tally_of(pc.invert(self.keep)), -1)
 
 
-def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
+def _named_by(below: Layer, above: Layer) -> pa.ChunkedArray | None:
     """Which adds of a layer another one decides anew; None for none.
 
     Paths first: they are at hand. Equal keys have equal paths, so that where no path is met no key is;
@@ -314,7 +168,7 @@ def _named_by(below: _Layer, above: _Layer) -> pa.ChunkedArray | None:
 
 
 def _standing_below(
-    part: Part, rows: pa.Array, above: _Layer, columns: Sequence[str]
+    part: Part, rows: pa.Array, above: Layer, columns: Sequence[str]
 ) -> pa.Table:
     """Columns of those of a part's files that another layer does not decide anew."""
     vectors = part.layer.has_vectors or above.has_vectors
@@ -445,6 +299,13 @@ class FileSet:
         tables = [part.read(columns) for part in self.parts(columns) if part.num_files]
         return pa.concat_tables(tables) if tables else empty_table(schema)
 
+    def partition_values(self) -> Iterator[pa.MapArray]:
+        """The maps of partition values in the order of :meth:`read`, in pieces. Keys and items are texts, or
+        texts in dictionaries where a checkpoint stores them so."""
+        for part in self.parts():
+            if part.num_files:
+                yield from part.partition_values().chunks
+
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """Rows of :meth:`read` by ascending positions, without reading the others."""
         tables, start = [], 0
@@ -565,7 +426,7 @@ class FileSet:
     def _stacked(self) -> tuple[Part, ...]:
         """What is known below, and the commits above it as one layer that hides nothing yet."""
         if self._checkpoint is not None:
-            return (Part.whole(_Layer(self._checkpoint, None, None)),)
+            return (Part.whole(Layer(self._checkpoint, None, None)),)
         deltas = []
         at: FileSet = self
         while at._parts is None and (below := at._below) is not None:
@@ -576,10 +437,10 @@ class FileSet:
         for delta in reversed(deltas):
             assert delta is not None
             merged.absorb(delta)
-        return (*parts, Part.whole(_Layer.of_delta(merged)))
+        return (*parts, Part.whole(Layer.of_delta(merged)))
 
 
-def _without(removes: pa.Table, above: _Layer) -> pa.Table:
+def _without(removes: pa.Table, above: Layer) -> pa.Table:
     keys = key_array(removes.column("path"), removes.column("deletion_vector"))
     hit = _among(keys, above.keys())
     return removes if hit is None else removes.filter(pc.invert(hit))
@@ -595,5 +456,5 @@ def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     upper = parts[first:]
     names = FILES_SCHEMA.names
     adds = pa.concat_tables(part.read(names) for part in upper).combine_chunks()
-    layer = _Layer(None, adds, FileSet._of(upper).tombstones().combine_chunks())
+    layer = Layer(None, adds, FileSet._of(upper).tombstones().combine_chunks())
     return (*parts[:first], Part.whole(layer))

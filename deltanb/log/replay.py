@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from deltanb.actions import Protocol as ProtocolAction
 
 __all__ = [
-    "DELETION_VECTOR_TYPE", "FILES_SCHEMA", "TOMBSTONES_SCHEMA", "CheckpointParts", "Delta",
+    "CODED_SCHEMA", "DELETION_VECTOR_TYPE", "FILES_SCHEMA", "TOMBSTONES_SCHEMA", "CheckpointParts", "Delta",
     "canonical_path", "feed", "feed_actions", "file_key", "files_table", "key_array",
     "tombstones_table",
 ]
@@ -64,6 +64,11 @@ FILES_SCHEMA = pa.schema([
     ("default_row_commit_version", pa.int64()),
     ("clustering_provider", pa.string()),
 ])
+
+_CODES = pa.dictionary(pa.int32(), pa.string())
+CODED_SCHEMA = FILES_SCHEMA.set(
+    FILES_SCHEMA.get_field_index("partition_values"), pa.field("partition_values", pa.map_(_CODES, _CODES)))
+"""FILES_SCHEMA with partition values as numbers of few texts, which is how a checkpoint stores them."""
 
 TOMBSTONES_SCHEMA = pa.schema([
     ("path", pa.string()),
@@ -99,6 +104,9 @@ class CheckpointParts(Protocol):
 
         ``rows``: ascending positions of those wanted, None for all.
         """
+
+    def read_partition_values(self) -> pa.ChunkedArray:
+        """Those of :meth:`read_adds`, in the type of CODED_SCHEMA."""
 
     def read_stats(
         self, leaves: Sequence[str], rows: pa.Array | None, convert: Callable[[pa.Table], pa.Table]

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from deltanb.log import file_set
 from deltanb.log.file_set import FileSet
-from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA, Delta, canonical_path
+from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA, Delta, canonical_path
 from deltanb.testing import add, remove
 from tests.helpers import delta_of
 
@@ -38,6 +38,9 @@ class Checkpoint:
         self.read += columns
         table = self.adds.select(columns)
         return table if rows is None else table.take(rows)
+
+    def read_partition_values(self) -> pa.ChunkedArray:
+        return self.adds["partition_values"].cast(CODED_SCHEMA.field("partition_values").type)
 
     def read_stats(
         self, leaves: list[str], rows: pa.Array | None, convert: Callable[[pa.Table], pa.Table]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from deltanb.actions import AddFile
 from deltanb.errors import InvalidArgument, InvalidTable
+from deltanb.log.replay import CODED_SCHEMA
 from deltanb.log.skipping import partitions
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
@@ -193,6 +194,32 @@ def test_physical_names_come_from_the_schema_or_the_caller() -> None:
     typed = partitions.typed_partition_values(table, schema_of(n="integer"), ["n"],
                                               {"n": "col-1"})
     assert typed["n"].to_pylist() == [1, None]
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_distinct_partitions_are_those_of_the_rows(coded: bool) -> None:
+    maps = [{"n": "1", "s": "x"}, {"s": "x", "n": "2"}, {"n": "", "s": "y"}, {"n": "1", "s": ""}, {"n": "1"},
+            {}, None, {"n": "2", "s": "x"}]
+    schema = schema_of(n="long", s="string")
+    table = files(*maps)
+    plain = table["partition_values"].chunk(0)
+    for piece in (plain, plain.slice(0, 4), plain.slice(2, 3), plain.slice(0, 0)):
+        given = piece.cast(CODED_SCHEMA.field("partition_values").type) if coded else piece
+        for names in (["n"], ["s"], ["n", "s"], ["s", "n"]):
+            kinds, codes = partitions.distinct_partitions(given, schema, names)
+            expected = partitions.typed_partition_values(
+                pa.table({"partition_values": piece}), schema, names)
+            assert kinds.take(codes).to_pylist() == expected.to_pylist()
+            assert kinds.schema == expected.schema
+
+
+def test_texts_that_no_row_has_any_more_are_not_read() -> None:
+    piece = files({"n": "1"}, {"n": "ten"})["partition_values"].chunk(0).cast(
+        CODED_SCHEMA.field("partition_values").type)
+    kinds, codes = partitions.distinct_partitions(piece.slice(0, 1), schema_of(n="long"), ["n"])
+    assert kinds.take(codes).to_pylist() == [{"n": 1}]
+    with pytest.raises(InvalidTable, match="'ten'"):
+        partitions.distinct_partitions(piece, schema_of(n="long"), ["n"])
 
 
 def test_many_distinct_values_are_cast_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from deltanb.errors import (
     InvalidTransaction,
     VersionNotFound,
 )
-from deltanb.log import file_set
+from deltanb.log import layer
 from deltanb.log.commits import commit_name
 from deltanb.log.history import History, HistoryEntry
 from deltanb.observe.recorded import MAX_LOOSE, WHOLE
@@ -439,13 +439,13 @@ def test_a_replay_does_not_make_the_file_list_anew_for_each_commit(monkeypatch: 
     for n in range(commits):
         gone = remove(f"part=1/{n}", partitionValues={"part": "1"})
         builder.commit(info("DELETE", n, False, predicate='["part = 2"]'), gone)
-    made, plain = [], file_set._Layer.of_delta
+    made, plain = [], layer.Layer.of_delta
 
     def of_delta(delta: Any) -> Any:
         made.append(len(delta.adds) + len(delta.removes))
         return plain(delta)
 
-    monkeypatch.setattr(file_set._Layer, "of_delta", of_delta)
+    monkeypatch.setattr(layer.Layer, "of_delta", of_delta)
     replay = builder.log.history().replay("Serializable")
     assert len(replay.rows) == commits and not replay.conflicts
     assert sum(made) <= 2 * files + commits * (MAX_LOOSE + 1)

@@ -37,7 +37,7 @@ from deltanb.errors import DeltaError, InvalidAction, InvalidTable
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
 from deltanb.log.checkpoint.splice import RowGroup, row_groups
 from deltanb.log.checkpoint.stats import stats_as_json
-from deltanb.log.file_set import within
+from deltanb.log.layer import within
 from deltanb.log.replay import (
     DELETION_VECTOR_TYPE,
     FILES_SCHEMA,
@@ -216,7 +216,8 @@ class JsonPart(Part):
         table = files_table(actions) if kind == "add" else tombstones_table(actions)
         if rows is not None:
             table = table.take(rows)
-        found = table.select([c for c in dict.fromkeys(columns) if c in schema.names])
+        names = [c for c in dict.fromkeys(columns) if c in schema.names]
+        found = table.select(names).cast(pa.schema([schema.field(name) for name in names]))
         return [lambda: convert(found)]
 
 
@@ -316,13 +317,21 @@ class ParquetPart(Part):
                     self.refuse(f"a {kind} row is not valid: {error}")
 
     @contextmanager
-    def _opened(self, alone: bool) -> Iterator[SafeFile]:
-        """The file to read a row group from: one of its own where many are read at once."""
-        if alone:
+    def _opened(self, coded: list[str], alone: bool) -> Iterator[SafeFile]:
+        """The file to read a row group from: one of its own where many are read at once, or some columns are
+        to stay the dictionaries that they are stored as."""
+        if alone and not coded:
             yield self._file
             return
         with self._store.open_input(self.name) as source:
-            yield SafeFile(source, metadata=self._file.metadata, **self._options)
+            yield SafeFile(source, metadata=self._file.metadata, read_dictionary=coded, **self._options)
+
+    def _coded(self, wanted: dict[str, list[str]], schema: pa.Schema) -> list[str]:
+        """The leaves of maps of which the schema wants dictionaries."""
+        kinds = {column: schema.field(column).type for column in wanted if column in schema.names}
+        coded = [column for column, kind in kinds.items()
+                 if pa.types.is_map(kind) and pa.types.is_dictionary(kind.key_type)]
+        return [leaf for column in coded for leaf in self._leaves if leaf.startswith(wanted[column][0] + ".")]
 
     def _read_groups(
         self, file: pq.ParquetFile, columns: list[str], groups: Sequence[int],
@@ -394,13 +403,14 @@ class ParquetPart(Part):
             return [lambda: convert(_nothing_but_nulls(kind, columns, schema, num_rows))]
         # A row is a file's if its struct is there: some leaf must be read, the path is never null.
         leaves = sorted({leaf for found in wanted.values() for leaf in found})
+        coded = self._coded(wanted, schema)
 
         def of(rows: list[pa.StructArray]) -> pa.Table:
             return self._file_rows(rows, kind, columns, schema, wanted)
 
         def job(group: int) -> Job:
             def read() -> pa.Table:
-                with self._opened(alone=len(groups) == 1) as file:
+                with self._opened(coded, alone=len(groups) == 1) as file:
                     if convert is as_read and group not in picked:
                         table = self._read_groups(file, leaves, [group], use_threads=len(groups) == 1)
                         return of([row for chunk in table.column(kind).chunks for row in _present(chunk)])
@@ -543,7 +553,7 @@ def _absent(column: str, wanted: pa.DataType, num_rows: int, is_add: bool) -> pa
             pa.repeat(pa.scalar(0, pa.int32()), num_rows + 1),
             pa.array([], pa.string()),
             pa.array([], pa.string()),
-        )
+        ).cast(wanted)
     if column == "data_change":
         return pa.repeat(pa.scalar(False), num_rows)
     return pa.nulls(num_rows, wanted)

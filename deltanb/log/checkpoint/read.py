@@ -21,8 +21,8 @@ from deltanb import parallel
 from deltanb.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, Sidecar
 from deltanb.log.checkpoint.names import sidecar_name
 from deltanb.log.checkpoint.part import Convert, Job, JsonPart, ParquetPart, Part, as_read, concat, run_all
-from deltanb.log.file_set import within
-from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA
+from deltanb.log.layer import within
+from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA
 from deltanb.progress import progress
 
 if TYPE_CHECKING:
@@ -122,6 +122,12 @@ class CheckpointParts:
         jobs = self._jobs(lambda part: columns, rows)
         return self._whole(concat(self._run(jobs), columns), rows)
 
+    def read_partition_values(self) -> pa.ChunkedArray:
+        """Partition values of the rows of :meth:`read_adds`; each row group has its own dictionary."""
+        columns = ["partition_values"]
+        tables = self._run(self._jobs(lambda part: columns, None, schema=CODED_SCHEMA))
+        return self._whole(concat(tables, columns), None).column(0)
+
     def read_stats(
         self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert
     ) -> pa.Table:
@@ -148,7 +154,7 @@ class CheckpointParts:
 
     def _jobs(
         self, columns: Callable[[Part], Sequence[str]], rows: pa.Array | None,
-        convert: Convert = as_read,
+        convert: Convert = as_read, schema: pa.Schema = FILES_SCHEMA,
     ) -> list[Job]:
         jobs, start = [], 0
         for part in self._parts:
@@ -156,7 +162,7 @@ class CheckpointParts:
             if rows is not None:
                 stop = start + part.count("add")
                 here, start = within(rows, start, stop), stop
-            found = part.jobs("add", columns(part), FILES_SCHEMA, here, convert)
+            found = part.jobs("add", columns(part), schema, here, convert)
             jobs += [part.safely(job) for job in found]
         return jobs
 

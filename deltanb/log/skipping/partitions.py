@@ -194,29 +194,65 @@ def typed_partition_values(
     for name in partition_columns:
         field = schema.field(name)
         physical = (physical_names or {}).get(field.name) or field.physical_name
-        texts = pa.chunked_array([_texts(chunk, physical, field.name) for chunk in column.chunks],
-                                 pa.string())
-        arrays[field.name] = _typed(texts, field)
+        chunks = [_typed(_texts(chunk, physical, field.name), field) for chunk in column.chunks]
+        arrays[field.name] = pa.chunked_array(chunks, arrow_type(field.type, field.name))
     if not arrays:
         return pa.table({}).select([]) if not files.num_rows else files.select([])
     return pa.table(arrays)
 
 
+def distinct_partitions(
+    column: pa.MapArray, schema: StructType, names: Sequence[str]
+) -> tuple[pa.Table, pa.Array]:
+    """The partitions in a piece of ``partition_values``: a table with typed columns, and for each row of the
+    piece which row of that table is its. ``names``: at least one partition column.
+
+    Raises:
+        InvalidTable: a text is not a value of its column's type.
+    """
+    kinds: dict[str, pa.Array] = {}
+    codes: pa.Array | None = None
+    for name in names:
+        field = schema.field(name)
+        words, at = _coded(_texts(column, field.physical_name, field.name), field)
+        if codes is None:
+            kinds, codes = {field.name: words}, at
+            continue
+        wide = pc.add(pc.multiply(codes.cast(pa.int64()), _int64(len(words))), at)
+        both = wide.dictionary_encode()
+        codes, pairs = both.indices, both.dictionary
+        above = pc.divide(pairs, _int64(len(words)))
+        kinds = {key: values.take(above) for key, values in kinds.items()}
+        kinds[field.name] = words.take(pc.subtract(pairs, pc.multiply(above, _int64(len(words)))))
+    return pa.table(kinds), codes
+
+
+def _int64(value: int) -> pa.Scalar:
+    return co.arrow_scalar(value, pa.int64())
+
+
 def _texts(chunk: pa.MapArray, physical: str, logical: str) -> pa.Array:
-    """One key's items, NULL where it is missing."""
+    """One key's items, NULL where it is missing; in a dictionary if they were in one."""
     rows = len(chunk)
     if not chunk.null_count and rows:
         first, last = chunk.offsets[0].as_py(), chunk.offsets[rows].as_py()
-        keys = chunk.keys.slice(first, last - first)
         items = chunk.items.slice(first, last - first)
-        hits = pc.equal(keys, co.arrow_scalar(physical, keys.type))
+        hits = _equal(chunk.keys.slice(first, last - first), physical)
         count = pc.sum(hits).as_py() or 0
         if count == rows:  # every file has the key once: the common case, with no lookup a row
             return items if len(items) == rows else items.filter(hits)
+    if t.is_dictionary(chunk.type.item_type):
+        chunk = chunk.cast(pa.map_(pa.string(), pa.string()))
     found = _lookup(chunk, physical)
     if physical != logical and found.null_count == rows:
         return _lookup(chunk, logical)
     return found
+
+
+def _equal(texts: pa.Array, text: str) -> pa.Array:
+    if t.is_dictionary(texts.type):
+        return _equal(texts.dictionary, text).take(texts.indices)
+    return pc.equal(texts, co.arrow_scalar(text, texts.type))
 
 
 def _lookup(chunk: pa.MapArray, key: str) -> pa.Array:
@@ -230,22 +266,40 @@ def _without_empty(texts: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(texts, empty), pa.nulls(1, texts.type)[0], texts)
 
 
-def _typed(texts: pa.ChunkedArray, field: StructField) -> pa.ChunkedArray:
+def _typed(texts: pa.Array, field: StructField) -> pa.Array:
+    if co.is_text(arrow_type(field.type, field.name)) and not t.is_dictionary(texts.type):
+        return _without_empty(texts)
+    words, codes = _coded(texts, field)
+    return words.take(codes)
+
+
+def _coded(texts: pa.Array, field: StructField) -> tuple[pa.Array, pa.Array]:
+    """The values that there are, the last one of which is NULL, and which of them each text is."""
     target = arrow_type(field.type, field.name)
-    encoded = texts.combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # more text than one array holds
-        chunks = [_typed(pa.chunked_array([chunk]), field).chunk(0) for chunk in encoded.chunks]
-        return pa.chunked_array(chunks, target)
-    if co.is_text(target):
-        return pa.chunked_array([_without_empty(encoded)], target)
-    encoded = encoded.dictionary_encode()
+    encoded = texts if t.is_dictionary(texts.type) else texts.dictionary_encode()
+    values = _values(encoded, target, field)
+    none = co.arrow_scalar(len(values), encoded.indices.type)
+    codes = pc.coalesce(encoded.indices, none) if encoded.null_count else encoded.indices
+    return pa.concat_arrays([values, pa.nulls(1, target)]), codes
+
+
+def _values(encoded: pa.DictionaryArray, target: pa.DataType, field: StructField) -> pa.Array:
     words = encoded.dictionary
+    if co.is_text(target):
+        return _without_empty(words).cast(target)
     if len(words) > MAX_PARSED_DISTINCT:
         fast = _arrow_cast(words, target)
         if fast is not None:
-            return pa.chunked_array([fast.take(encoded.indices)])
-    values = [_value(text, target, field) for text in words.to_pylist()]
-    return pa.chunked_array([co.arrow_array(values, target).take(encoded.indices)])
+            return fast
+    values = []
+    for number, text in enumerate(words.to_pylist()):
+        try:
+            values.append(_value(text, target, field))
+        except InvalidTable:  # rows that are gone leave their texts in a dictionary
+            if pc.any(pc.equal(encoded.indices, co.arrow_scalar(number, encoded.indices.type))).as_py():
+                raise
+            values.append(None)
+    return co.arrow_array(values, target)
 
 
 def _arrow_cast(words: pa.Array, target: pa.DataType) -> pa.Array | None:

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
@@ -26,6 +27,7 @@ import pyarrow.types as t
 from deltanb.log.skipping import partitions
 from deltanb.log.skipping.generated import implied
 from deltanb.log.skipping.stats import NUM_RECORDS, Stat, has_bounds, parse_stats, parsed_names, typed_stats
+from deltanb.schema.types import arrow_type
 from deltanb.sql import direct, failures
 from deltanb.sql import expressions as ex
 from deltanb.sql.coercion import arrow_scalar, is_number
@@ -91,11 +93,11 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
         return None
     conditions += implied(snapshot, conditions)
     whole = boolean("and", *conditions)
-    left = partition_table(snapshot, [name for name in names if (name,) in _paths(whole)])
-    everything = left.num_rows
     exact = [c for c in conditions if is_decided(c, names)]
-    if exact:
-        left = left.filter(evaluate(left, may_match(boolean("and", *exact), names)))
+    everything = snapshot.candidates.num_files
+    left = partition_table(
+        snapshot, [name for name in names if (name,) in _paths(whole)],
+        may_match(boolean("and", *exact), names) if exact else ex.TRUE)
     sure: list[pa.Array] = []
     if len(exact) < len(conditions):
         for counts in (False, True):
@@ -112,18 +114,33 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
 # ---------------------------------------------------------------------------- running
 
 
-def partition_table(snapshot: Snapshot, used: list[str]) -> pa.Table:
-    """Row positions, and the partition columns that are needed."""
+def partition_table(snapshot: Snapshot, used: list[str], condition: Expression = ex.TRUE) -> pa.Table:
+    """Row positions, and the partition columns that are needed, of the files that meet a condition on these.
+
+    It is asked of each partition once, and not of each file.
+    """
     if not used:
-        return pa.table({ROW: _positions(snapshot.candidates.num_files)})
-    files = snapshot.candidates.read(["partition_values"])
-    values = partitions.typed_partition_values(files, snapshot.schema, used)
-    return values.append_column(ROW, _positions(files.num_rows))
+        left = pa.table({ROW: _positions(0, snapshot.candidates.num_files)})
+        return left if condition == ex.TRUE else left.filter(evaluate(left, condition))
+    tables, start = [], 0
+    for piece in snapshot.candidates.partition_values():
+        kinds, codes = partitions.distinct_partitions(piece, snapshot.schema, used)
+        rows = _positions(start, len(piece))
+        start += len(piece)
+        if condition != ex.TRUE:
+            met = evaluate(kinds, condition).combine_chunks().take(codes)
+            rows, codes = rows.filter(met), codes.filter(met)
+        tables.append(kinds.take(codes).append_column(ROW, rows))
+    if not tables:
+        fields = [snapshot.schema.field(name) for name in used]
+        schema = pa.schema([(field.name, arrow_type(field.type, field.name)) for field in fields])
+        return schema.append(pa.field(ROW, pa.int64())).empty_table()
+    return pa.concat_tables(tables)
 
 
-def _positions(count: int) -> pa.Array:
-    one = arrow_scalar(1, pa.int64())
-    return pc.subtract(pc.cumulative_sum(pa.repeat(one, count)), one)
+def _positions(start: int, count: int) -> pa.Array:
+    numbers: np.ndarray[Any, Any] = np.arange(start, start + count, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(numbers)])  # array() loads pandas
 
 
 def _judged(

@@ -1,0 +1,196 @@
+"""One layer of a file set: the rows of a checkpoint, or of a run of commits, as columns.
+
+What lives here: :class:`Layer`, which reads the columns of its rows when asked for and keeps them, and
+positions among rows.
+What it does not know: other layers, and which of its rows they hide; how a checkpoint is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltanb.log.replay import (
+    FILES_SCHEMA,
+    CheckpointParts,
+    Delta,
+    canonical_paths,
+    files_table,
+    key_array,
+    tombstones_table,
+)
+from deltanb.log.tally import Tally
+from deltanb.sql.coercion import arrow_scalar
+
+__all__ = ["Convert", "Layer", "taken", "within"]
+
+Convert = Callable[[pa.Table], pa.Table]
+
+_TYPES = {f.name: f.type for f in FILES_SCHEMA}
+
+
+class Layer:
+    """Rows of one origin: a checkpoint, or a run of commits. Columns are kept once read."""
+
+    def __init__(
+        self, source: CheckpointParts | None, adds: pa.Table | None, removes: pa.Table | None
+    ) -> None:
+        self._source = source
+        self._removes = removes
+        self._columns: dict[str, pa.ChunkedArray] = {}
+        self._named: pa.ChunkedArray | None = None
+        self._coded: pa.ChunkedArray | None = None
+        if adds is not None:
+            self._columns = dict(zip(adds.column_names, adds.columns, strict=True))
+        self.in_memory = source is None
+
+    @classmethod
+    def of_delta(cls, delta: Delta) -> Layer:
+        """The rows of a run of commits."""
+        return cls(None, files_table(delta.adds.values()), tombstones_table(delta.removes.values()))
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """All adds, columns of FILES_SCHEMA."""
+        absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
+        if absent:
+            assert self._source is not None, absent
+            read = self._source.read_adds(absent)
+            for name in absent:
+                column = read.column(name)
+                if name in _TYPES and column.type != _TYPES[name]:
+                    column = column.cast(_TYPES[name])
+                self._columns[name] = column
+            if "partition_values" in absent:
+                self._coded = None
+        return pa.table({name: self._columns[name] for name in dict.fromkeys(columns)})
+
+    def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+        """Some rows, by ascending positions; what is not at hand is read for them alone."""
+        absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
+        found = {name: taken(self._columns[name], rows) for name in columns if name not in absent}
+        if "partition_values" in absent and self._coded is not None:
+            found["partition_values"] = taken(self._coded, rows)
+            absent.remove("partition_values")
+        if absent:
+            assert self._source is not None, absent
+            read = self._source.read_adds(absent, rows)
+            found.update(zip(absent, map(read.column, absent), strict=True))
+        schema = pa.schema([FILES_SCHEMA.field(name) for name in dict.fromkeys(columns)])
+        return pa.table({name: found[name] for name in schema.names}).cast(schema)
+
+    def partition_values(self) -> pa.ChunkedArray:
+        """Maps of texts, or of texts in dictionaries where a checkpoint has them so; kept once read."""
+        if "partition_values" in self._columns:
+            return self._columns["partition_values"]
+        if self._coded is None:
+            assert self._source is not None
+            self._coded = self._source.read_partition_values()
+        return self._coded
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One column of all adds."""
+        return self.read([name]).column(0)
+
+    @property
+    def num_rows(self) -> int:
+        """Adds, without reading a column."""
+        return len(self._columns["path"]) if self._source is None else self._source.num_adds
+
+    @property
+    def has_typed_stats(self) -> bool:
+        """Whether a checkpoint holds statistics as typed columns."""
+        return self._source is not None and getattr(self._source, "has_stats_parsed", False)
+
+    def stats(self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert) -> pa.Table:
+        """``convert`` of all rows or some, piece by piece: the texts of many files are never all
+        there at once."""
+        if self._source is None or "stats" in self._columns:
+            found = self.read(["stats"])
+            return convert(found if rows is None else pa.table({"stats": taken(found[0], rows)}))
+        return self._source.read_stats(leaves, rows, convert)
+
+    def pieces(self) -> list[Any]:
+        """What a checkpoint's layer consists of; nothing of one in memory."""
+        return list(getattr(self._source, "pieces", tuple)())
+
+    def removes(self) -> pa.Table:
+        """The tombstones, by TOMBSTONES_SCHEMA."""
+        if self._removes is None:
+            assert self._source is not None
+            self._removes = self._source.read_removes()
+        return self._removes
+
+    @cached_property
+    def size_in_bytes(self) -> int:
+        """The sum of the sizes of all adds."""
+        return pc.sum(self.column("size")).as_py() or 0
+
+    @cached_property
+    def tally(self) -> Tally:
+        """What is counted of all adds."""
+        return self.tally_of(None)
+
+    def tally_of(self, mask: pa.ChunkedArray | None) -> Tally:
+        """What is counted of some adds."""
+        sizes = self.column("size")
+        deleted = pc.struct_field(self.column("deletion_vector"), "cardinality") if self.has_vectors else None
+        if mask is not None:
+            sizes, deleted = sizes.filter(mask), None if deleted is None else deleted.filter(mask)
+        return Tally.of_columns(sizes, deleted)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether any add or, of a layer in memory, remove has a deletion vector."""
+        if self._source is not None and not getattr(self._source, "has_deletion_vectors", True):
+            return False
+        columns = [self.column("deletion_vector")]
+        if self.in_memory:
+            columns.append(self.removes().column("deletion_vector"))
+        return any(column.null_count < len(column) for column in columns)
+
+    def keys(self) -> pa.ChunkedArray:
+        """Keys of all rows of this layer, adds and removes."""
+        adds = key_array(self.column("path"), self.column("deletion_vector"))
+        removes = self.removes()
+        gone = key_array(removes.column("path"), removes.column("deletion_vector"))
+        return pa.chunked_array([*adds.chunks, *gone.chunks], pa.string())
+
+    def named(self) -> pa.ChunkedArray:
+        """Paths of all rows of this layer, adds and removes, absolute ones in every spelling: so
+        that the many paths below need not be brought to one.
+        """
+        if self._named is None:
+            columns = self.column("path"), self.removes().column("path")
+            chunks = [chunk for column in columns for chunk in canonical_paths(column).chunks]
+            paths = pa.chunked_array(chunks, pa.string())
+            absolute = paths.filter(pc.starts_with(paths, "/"))
+            for start in ("file:", "file://") if len(absolute) else ():
+                chunks += pc.binary_join_element_wise(pa.scalar(start), absolute, "").chunks
+            self._named = pa.chunked_array(chunks, pa.string())
+        return self._named
+
+
+def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
+    """Of ascending positions those from ``start`` up to ``stop``, counted from ``start``."""
+    if not len(rows):
+        return rows
+    # to_numpy() loads pandas
+    numbers = np.frombuffer(rows.buffers()[1], np.int64, len(rows), 8 * rows.offset)
+    first, last = numbers.searchsorted((start, stop)).tolist()
+    return pc.subtract(rows.slice(first, last - first), arrow_scalar(start, pa.int64()))
+
+
+def taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    """Chunk by chunk: taking from all at once would first make one array of them."""
+    if column.num_chunks == 1:
+        return pa.chunked_array([column.chunk(0).take(rows)])
+    chunks, start = [], 0
+    for chunk in column.chunks:
+        chunks.append(chunk.take(within(rows, start, start + len(chunk))))
+        start += len(chunk)
+    return pa.chunked_array(chunks, column.type)
