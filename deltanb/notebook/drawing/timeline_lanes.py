@@ -24,6 +24,7 @@ ROW, LABELLED_ROW = 20, 40  # pixels: a line alone, and one with words above it
 BAND = 6  # pixels that a band has beside its rows
 ABOVE = 9  # pixels from a line up to the foot of its words
 BESIDE = 12  # pixels from the middle of a sign to the words at its side
+CLEAR = 5  # pixels between the line of a version and the words above a transaction
 TIE = 4  # pixels that what failed is tied right of its signs: another transaction landed at the same place
 APART = 14  # pixels between words and the sign before them on a row
 TICK = 46  # pixels that a version takes on the axis
@@ -137,10 +138,10 @@ class Lanes:
             left = [part for part in spare if part in parts]
             parts.remove(left[0] if left else parts[1 if len(parts) > 2 else 0])
         x, width = end * self.width, _width(parts)
-        if x >= width:
-            return Words(parts, end, "end", x - width, x)
-        if x + width <= self.width:
-            return Words(parts, end, "start", x, x + width)
+        if x >= width + CLEAR:
+            return Words(parts, end, "end", x - width - CLEAR, x, -CLEAR)
+        if x + width + CLEAR <= self.width:
+            return Words(parts, end, "start", x, x + width + CLEAR, CLEAR)
         return Words(parts, 0, "start", 0, width)
 
     def _span(self, line: Line) -> layout.Span:
