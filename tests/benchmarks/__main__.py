@@ -19,6 +19,7 @@ SUITES = (
     "writers",
     "commands",
     "scans",
+    "growth",
 )
 """Modules of this folder with ``figures(quick, rounds, only)``, in the order in which they run."""
 
