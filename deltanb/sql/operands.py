@@ -1,14 +1,12 @@
 """The two sides of an operator: brought to one type as Spark does it.
 
-What lives here: :class:`Operands`, implicit casts and comparisons of resolved expressions, and the numbers
-that literals are.
+What lives here: :class:`Operands`, implicit casts and comparisons of resolved expressions.
 What it does not know: SQL syntax and its parser, names of columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import NoReturn
 
 import pyarrow as pa
@@ -16,10 +14,11 @@ import pyarrow.types as t
 
 from deltanb.errors import InvalidPredicate
 from deltanb.sql import coercion as co
+from deltanb.sql import constants
 from deltanb.sql.expressions import MIRRORED, Call, Expression, Literal, boolean, joined
-from deltanb.sql.members import folded
+from deltanb.sql.members import Members, folded
 
-_INT, _LONG, _DOUBLE = pa.int32(), pa.int64(), pa.float64()
+_LONG, _DOUBLE = pa.int64(), pa.float64()
 
 
 class Operands:
@@ -59,6 +58,13 @@ class Operands:
         equals = [boolean("eq", *self.align(operand, item)) for item in items]
         return joined("or", folded("or", equals))
 
+    def is_one_of_texts(self, operand: Expression, text: str) -> Expression:
+        """The same of constants as they are written; ValueError where one of them is no date or time."""
+        found = constants.values(operand.type, text)
+        if found is None:
+            return self.is_one_of(operand, [constants.literal(one) for one in constants.EACH.findall(text)])
+        return boolean("in", operand, extra=Members.of(found, operand.type))
+
     def cast(self, operand: Expression, target: pa.DataType) -> Expression:
         """The operand in another type; literals at once, and refused if there is no such value."""
         if operand.type == target:
@@ -78,14 +84,6 @@ class Operands:
     def invalid(self, problem: str) -> NoReturn:
         """Refuse the predicate."""
         raise InvalidPredicate(f"{problem} (in the predicate {self.sql!r})", predicate=self.sql)
-
-
-def integer(value: int) -> Literal:
-    """An integer in the smallest of Spark's literal types that holds it."""
-    for data_type in (_INT, _LONG):
-        if -co.INTEGER_BOUNDS[data_type] <= value < co.INTEGER_BOUNDS[data_type]:
-            return Literal(value, data_type)
-    return Literal(Decimal(value), pa.decimal128(len(str(abs(value))), 0))
 
 
 def _is_comparable(data_type: pa.DataType) -> bool:

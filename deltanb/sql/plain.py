@@ -1,28 +1,28 @@
-"""Plain conditions, read without the SQL parser: columns compared with constants, IN, IS NULL, one AND or OR.
+"""Plain conditions, read without the SQL parser: columns and constants, IN, IS NULL, AND, OR, NOT, brackets.
 
 What lives here: :func:`read`, :func:`pieces` and :func:`constant`. They answer for text of which every
 character is accounted for, and leave anything else, with all that is refused, to ``syntax`` and ``resolver``;
 what they answer is what these two would say. The parser takes a tenth of a second to load and seconds for
 a hundred thousand constants.
-What it does not know: nested fields, functions, casts, brackets other than those of an IN.
+What it does not know: nested fields, functions, casts, brackets around a single column or constant.
 """
 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as t
 
 from deltanb.errors import DeltaError
 from deltanb.schema.types import StructType
-from deltanb.sql.coercion import INTEGER_BOUNDS, is_text
+from deltanb.sql.constants import COMMA, CONSTANT, EACH, SPACE, literal
 from deltanb.sql.expressions import Column, Expression, Literal, boolean, joined, negate
-from deltanb.sql.members import Members, folded
+from deltanb.sql.members import folded
 from deltanb.sql.names import resolve_column
-from deltanb.sql.operands import Operands, integer
+from deltanb.sql.operands import Operands
 
 _WORDS = """
 all alter analyze and any array as asc begin between cache call case cast comment commit connect_by_root copy
@@ -39,20 +39,31 @@ RESERVED = frozenset(_WORDS.split())
 """Words that are more than a name, at least to some version of the parser; so are those that begin
 ``current_``."""
 
-_NUMBER, _TEXT, _SPACE = r"[0-9]{1,18}(?:\.[0-9]{1,18})?", r"'[^'\\]*'", r"[ \t\r\n]"
-_CONSTANT = rf"(?:-?{_NUMBER}|{_TEXT}|(?:true|false|null)\b)"
-_COMMA = rf"{_SPACE}*,{_SPACE}*"
+MAX_DEPTH = 16
+"""Brackets in brackets that are followed; people write three."""
+
 _TERM = re.compile(
-    rf"{_SPACE}*(?P<term>(?:(?P<name>[a-z_][a-z_0-9]*)(?![^ \t\r\n=<>!])|`(?P<quoted>[^`\\]+)`){_SPACE}*(?:"
-    rf"(?P<sign>=|<>|!=|<=|>=|<|>){_SPACE}*(?:(?<={_SPACE})|(?!-))(?P<constant>{_CONSTANT})"
-    rf"|(?<=[ \t\r\n`])is{_SPACE}+(?P<not_null>not{_SPACE}+)?(?P<null>null)"
-    rf"|(?<=[ \t\r\n`])(?P<not_in>not{_SPACE}+)?in{_SPACE}*\({_SPACE}*"
-    rf"(?P<list>{_CONSTANT}(?:{_COMMA}{_CONSTANT})*){_SPACE}*\)))"
-    rf"(?:{_SPACE}+(?P<join>and|or)(?={_SPACE})|{_SPACE}*(?P<end>\Z))", re.I | re.ASCII)
-_INTEGERS, _TEXTS = (re.compile(rf"(?:{one}|null)(?:{_COMMA}(?:{one}|null))*", re.I | re.ASCII)
-                     for one in ("-?[0-9]{1,18}", _TEXT))
-_EACH = re.compile(_CONSTANT, re.I | re.ASCII)
+    rf"{SPACE}*(?P<term>(?:(?P<name>[a-z_][a-z_0-9]*)(?![^ \t\r\n=<>!])|`(?P<quoted>[^`\\]+)`){SPACE}*(?:"
+    rf"(?P<sign>=|<>|!=|<=|>=|<|>){SPACE}*(?:(?<={SPACE})|(?!-))(?P<constant>{CONSTANT})"
+    rf"|(?<=[ \t\r\n`])is{SPACE}+(?P<not_null>not{SPACE}+)?(?P<null>null)"
+    rf"|(?<=[ \t\r\n`])(?P<not_in>not{SPACE}+)?in{SPACE}*\({SPACE}*"
+    rf"(?P<list>{CONSTANT}(?:{COMMA}{CONSTANT})*){SPACE}*\)))"
+    rf"(?={SPACE}|\)|\Z)", re.I | re.ASCII)
+_BEFORE = re.compile(rf"{SPACE}*(?P<word>\(|not(?={SPACE}|\())", re.I | re.ASCII)
+"""What may stand before a term, and :data:`_AFTER` what may stand behind it."""
+_AFTER = re.compile(rf"{SPACE}*(?P<word>\)|(?<={SPACE})(?:and|or)(?={SPACE}|\())", re.I | re.ASCII)
+_END = re.compile(rf"{SPACE}*\Z")
 _SIGNS = {"=": "eq", "<>": "ne", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A term, or one of the words ``and``, ``or``, ``not``, ``(`` and ``)``; where it begins and ends."""
+
+    word: str
+    start: int
+    end: int
+    term: re.Match[str] | None = None
 
 
 def read(sql: str, schema: StructType) -> Expression | None:
@@ -60,21 +71,18 @@ def read(sql: str, schema: StructType) -> Expression | None:
 
     >>> from deltanb.schema.types import PrimitiveType, StructField
     >>> schema = StructType([StructField("id", PrimitiveType("integer"))])
-    >>> read("ID = 1 OR id IN (2, 3)", schema).extra.values
+    >>> read("(ID = 1 OR id IN (2, 3))", schema).extra.values
     (1, 2, 3)
-    >>> read("abs(id) = 1", schema), read("id = 1 OR id = 2 AND id = 3", schema)
+    >>> read("abs(id) = 1", schema), read("id = 1 OR (id) = 2", schema)
     (None, None)
     """
-    terms = _terms(sql)
-    if terms is None:
+    tokens = _tokens(sql)
+    if tokens is None:
         return None
-    reader = _Reader(sql, schema)
     try:
-        found = [reader.term(term) for term in terms]
-    except (DeltaError, _NotPlain):  # told again by who knows the place
+        return _Reader(sql, schema, tokens).junction()
+    except (DeltaError, ValueError, _NotPlain):  # told again by who knows the place
         return None
-    op = (terms[0]["join"] or "and").lower()
-    return joined(op, folded(op, found))
 
 
 def pieces(sql: str) -> list[str] | None:
@@ -83,11 +91,8 @@ def pieces(sql: str) -> list[str] | None:
     >>> pieces("a = 'x AND y'  AND b IS NULL"), pieces("a = 1 OR b = 2"), pieces("a BETWEEN 1 AND 2")
     (["a = 'x AND y'", 'b IS NULL'], ['a = 1 OR b = 2'], None)
     """
-    terms = _terms(sql)
-    if terms is None:
-        return None
-    is_or = (terms[0]["join"] or "").lower() == "or"
-    return [sql] if len(terms) == 1 or is_or else [term["term"] for term in terms]
+    tokens = _tokens(sql)
+    return None if tokens is None else _split(sql, tokens)
 
 
 def constant(sql: str) -> Literal | None:
@@ -96,22 +101,68 @@ def constant(sql: str) -> Literal | None:
     >>> constant("-1.50"), constant("1 + 1")
     (Literal(value=Decimal('-1.50'), type=Decimal128Type(decimal128(3, 2))), None)
     """
-    return _literal(sql) if _EACH.fullmatch(sql) and _is_whole(sql) else None
-
-
-def _terms(sql: str) -> list[re.Match[str]] | None:
-    """The terms, all joined in one way, without a character between them that is not understood."""
-    found: list[re.Match[str]] = []
-    place = 0
-    while not found or found[-1]["end"] is None:
-        term = _TERM.match(sql, place)
-        if term is None or _is_reserved(term["name"]):
-            return None
-        found.append(term)
-        place = term.end()
-    if len({term["join"].lower() for term in found[:-1]}) > 1 or not _is_whole(sql):
+    if not EACH.fullmatch(sql) or not _is_whole(sql):
         return None
-    return found
+    try:
+        return literal(sql)
+    except ValueError:
+        return None
+
+
+def _tokens(sql: str) -> list[_Token] | None:
+    """The terms and what joins them, without a character between them that is not understood."""
+    found: list[_Token] = []
+    place = depth = 0
+    wanted = True  # a term, and not what may stand behind one
+    while not (not wanted and depth == 0 and _END.match(sql, place)):
+        match = (_BEFORE if wanted else _AFTER).match(sql, place)
+        word, is_term = match["word"].lower() if match else "", False
+        if match is None and wanted:
+            match, is_term = _TERM.match(sql, place), True
+        if match is None or (is_term and _is_reserved(match["name"])):
+            return None
+        depth += (word == "(") - (word == ")")
+        if not 0 <= depth <= MAX_DEPTH:
+            return None
+        name = "term" if is_term else "word"
+        found.append(_Token(word, match.start(name), match.end(name), match if is_term else None))
+        wanted = not is_term and word != ")"
+        place = match.end()
+    return found if _is_whole(sql) else None
+
+
+def _split(sql: str, tokens: Sequence[_Token]) -> list[str]:
+    """Where AND joins them outside of brackets; brackets around all of them count for nothing, once."""
+    inside = tokens[1:-1] if _is_in_brackets(tokens) else tokens
+    parts: list[list[_Token]] = [[]]
+    depth = 0
+    for token in inside:
+        depth += (token.word == "(") - (token.word == ")")
+        if depth == 0 and token.word == "or":
+            return [sql]
+        if depth == 0 and token.word == "and":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    if len(parts) == 1:
+        return [sql]
+    return [text for part in parts
+            for text in _split(sql[part[0].start:part[-1].end], [_moved(one, part[0].start) for one in part])]
+
+
+def _is_in_brackets(tokens: Sequence[_Token]) -> bool:
+    if tokens[0].word != "(":
+        return False
+    depth = 0
+    for token in tokens[:-1]:
+        depth += (token.word == "(") - (token.word == ")")
+        if depth == 0:
+            return False
+    return True
+
+
+def _moved(token: _Token, by: int) -> _Token:
+    return _Token(token.word, token.start - by, token.end - by)
 
 
 def _is_reserved(name: str | None) -> bool:
@@ -128,19 +179,53 @@ class _NotPlain(Exception):
 
 
 class _Reader:
-    def __init__(self, sql: str, schema: StructType) -> None:
+    """Reads tokens, which stand in an order that makes a condition, from the first to the last."""
+
+    def __init__(self, sql: str, schema: StructType, tokens: list[_Token]) -> None:
         self._operands = Operands(sql)
         self._sql, self._schema = sql, schema
         self._columns: dict[str, Column] = {}
+        self._tokens, self._place = tokens, 0
 
-    def term(self, term: re.Match[str]) -> Expression:
+    def _next(self, *words: str) -> _Token | None:
+        """The next token, where it is one of these words, and past it; of terms the word is empty."""
+        if self._place < len(self._tokens) and self._tokens[self._place].word in words:
+            self._place += 1
+            return self._tokens[self._place - 1]
+        return None
+
+    def junction(self) -> Expression:
+        """Terms that OR joins, each of terms that AND joins; up to a bracket that closes, or the end."""
+        found = [self._conjunction()]
+        while self._next("or"):
+            found.append(self._conjunction())
+        return joined("or", folded("or", found))
+
+    def _conjunction(self) -> Expression:
+        found = [self._single()]
+        while self._next("and"):
+            found.append(self._single())
+        return joined("and", folded("and", found))
+
+    def _single(self) -> Expression:
+        if self._next("not"):
+            return negate(self._single())
+        if self._next("("):
+            found = self.junction()
+            self._next(")")
+            return found
+        token = self._next("")
+        assert token is not None and token.term is not None
+        return self._term(token.term)
+
+    def _term(self, term: re.Match[str]) -> Expression:
         column = self._column(term["quoted"] or term["name"])
         if term["sign"]:
-            return self._operands.compare(_SIGNS[term["sign"]], column, _literal(term["constant"]))
+            return self._operands.compare(_SIGNS[term["sign"]], column, literal(term["constant"]))
         if term["null"]:
             found: Expression = boolean("is_null", column)
             return negate(found) if term["not_null"] else found
-        found = self._member(column, term["list"])
+        found = self._operands.is_one_of_texts(column, term["list"])
         return negate(found) if term["not_in"] else found
 
     def _column(self, name: str) -> Column:
@@ -150,38 +235,3 @@ class _Reader:
             if t.is_nested(found.type) or isinstance(found.type, pa.BaseExtensionType):
                 raise _NotPlain
         return found
-
-    def _member(self, column: Column, text: str) -> Expression:
-        values = _values(column.type, text)
-        if values is None:
-            return self._operands.is_one_of(column, [_literal(one) for one in _EACH.findall(text)])
-        return boolean("in", column, extra=Members.of(values, column.type))
-
-
-def _values(kind: pa.DataType, text: str) -> list[Any] | None:
-    """Several constants that are values of a column as they stand; None where each has to be looked at."""
-    values: list[Any]
-    if t.is_integer(kind) and _INTEGERS.fullmatch(text):
-        values = [None if one[0] in "nN" else int(one) for one in _EACH.findall(text)]
-        bound, known = INTEGER_BOUNDS[kind], [value for value in values if value is not None] or [0]
-        return values if len(values) > 1 and -bound <= min(known) and max(known) < bound else None
-    if is_text(kind) and _TEXTS.fullmatch(text):
-        values = [None if one[0] in "nN" else one[1:-1] for one in _EACH.findall(text)]
-        return values if len(values) > 1 else None
-    return None
-
-
-def _literal(text: str) -> Literal:
-    """A constant in the type that Spark gives it."""
-    if text[0] == "'":
-        return Literal(text[1:-1], pa.string())
-    word = text.lower()
-    if word in ("true", "false"):
-        return Literal(word == "true", pa.bool_())
-    if word == "null":
-        return Literal(None, pa.null())
-    if "." not in text:
-        return integer(int(text))
-    number = Decimal(text)
-    scale = -int(number.as_tuple().exponent)
-    return Literal(number, pa.decimal128(max(len(number.as_tuple().digits), scale), scale))

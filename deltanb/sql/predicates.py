@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import DataType, StructType, arrow_type, from_arrow
-from deltanb.sql import direct, failures, plain
+from deltanb.sql import constants, direct, failures, plain
 from deltanb.sql import expressions as ex
 from deltanb.sql.coercion import convert, is_text, spark_name
 from deltanb.sql.conditions import Where, text_of
@@ -180,6 +180,16 @@ def _parse(sql: str, schema: StructType) -> Predicate:
     from deltanb.sql.resolver import Resolver  # late: it loads the SQL parser
     from deltanb.sql.syntax import syntax, too_deep
 
+    text, lists = constants.cut(sql)
+    if lists:
+        reader = Resolver(sql, schema, lists)
+        try:
+            expression = reader.whole(syntax(text), is_condition=True)
+        except (DeltaError, ValueError, RecursionError):  # told below, with the place in the whole text
+            pass
+        else:
+            if not reader.lists:
+                return Predicate(sql, expression)
     try:
         expression = Resolver(sql, schema).whole(syntax(sql), is_condition=True)
     except RecursionError:
@@ -291,10 +301,13 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
     found, left_out = [], []
     texts = plain.pieces(sql)
     if texts is None:
-        from deltanb.sql.syntax import split, syntax
+        from deltanb.sql.syntax import syntax
 
-        syntax(sql)
-        texts = split(sql)
+        try:
+            syntax(constants.cut(sql)[0])
+        except InvalidPredicate:  # told with the place in the whole text
+            syntax(sql)
+        texts = _pieces(sql)
     for text in texts:
         try:
             part = parse(text, schema)
@@ -313,7 +326,11 @@ def _pieces(sql: str) -> list[str]:
         return found
     from deltanb.sql.syntax import split
 
-    return split(sql)
+    text, lists = constants.cut(sql)
+    texts = split(text)
+    for mark, whole in lists.items():
+        texts = [one.replace(mark, whole) for one in texts]
+    return texts
 
 
 def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:

@@ -11,7 +11,7 @@ predicate is used for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
@@ -23,11 +23,12 @@ from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import MAX_PRECISION, TYPES, ArrayType, MapType, StructType, primitives
 from deltanb.sql import coercion as co
 from deltanb.sql import nested
+from deltanb.sql.constants import integer
 from deltanb.sql.expressions import Call, Expression, Literal, boolean, joined, like, negate
 from deltanb.sql.functions import BOOL, DOUBLE, FUNCTION_NODES, INT, LONG, STRING, Reader, reads
 from deltanb.sql.members import folded
 from deltanb.sql.names import resolve_column
-from deltanb.sql.operands import Operands, integer
+from deltanb.sql.operands import Operands
 from deltanb.sql.syntax import identifiers, sql_of
 
 MAX_SIZE = 4  # digits of a type's size that are read: one that has more is too large anyhow
@@ -41,11 +42,15 @@ _TYPES = {kind: primitives()[name] for name, one in TYPES.items() for kind in on
 
 
 class Resolver(Operands):
-    """Resolves one predicate; keeps its text for messages, and which nodes were read."""
+    """Resolves one predicate; keeps its text for messages, and which nodes were read.
 
-    def __init__(self, sql: str, schema: StructType) -> None:
+    ``lists`` are those that :func:`deltanb.sql.constants.cut` took out of the text before it was parsed.
+    """
+
+    def __init__(self, sql: str, schema: StructType, lists: Mapping[str, str] | None = None) -> None:
         super().__init__(sql)
         self.schema = schema
+        self.lists = dict(lists or {})
         self._read: set[int] = set()
 
     def whole(self, tree: exp.Expression, *, is_condition: bool) -> Expression:
@@ -166,6 +171,10 @@ class Resolver(Operands):
         if not node.expressions or node.args.get("query") or node.args.get("unnest"):
             self.unsupported(node, "IN with a subquery")
         operand = self.value(node.this)
+        first = node.expressions[0]
+        if self.lists and isinstance(first, exp.Literal) and first.this in self.lists:
+            self.read(first)
+            return self.is_one_of_texts(operand, self.lists.pop(first.this))
         items = [self.value(item) for item in node.expressions]
         return self.is_one_of(operand, items)
 
