@@ -200,7 +200,7 @@ class _Divided:
                 data = future.result()
                 (group,) = splice.row_groups(splice.footer_of(data))
                 assert group is not None  # Arrow's own
-                groups.append(splice.moved(group.metadata, self._size - group.start, len(self._groups)))
+                groups.append(splice.moved(group, self._size - group.start, len(self._groups)))
                 self._sink.write(memoryview(data)[group.start:group.start + group.length])
                 self._size += group.length
             self._groups.append(splice.side_by_side(groups))

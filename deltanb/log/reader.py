@@ -258,7 +258,7 @@ class LogReader:
         if version is None and (last := self.commits.published(snapshot.version)) != snapshot.version:
             snapshot = self.snapshot_at(last)
         self.must_be_published(snapshot.version, "checkpointed")
-        return write_checkpoint(self.store, snapshot)
+        return write_checkpoint(self.store, self._on_newest_checkpoint(snapshot))
 
     def checkpoint_behind(self, snapshot: Snapshot, version: int) -> Any:
         """Write the checkpoint of a version some time after its commit; ``snapshot`` was the table then.
@@ -281,7 +281,25 @@ class LogReader:
 
         must_be_there()
         found = snapshot if snapshot.version == version else self.snapshot_at(version)
-        return write_checkpoint(self.store, found, must_be_there)
+        return write_checkpoint(self.store, self._on_newest_checkpoint(found), must_be_there)
+
+    def _on_newest_checkpoint(self, snapshot: Snapshot) -> Snapshot:
+        """The same version, read from the newest checkpoint before it and the commits since.
+
+        What a process holds rests on the checkpoint that it began with, or on none: little of that can be
+        kept in the next one. A table of few files is written from memory.
+        """
+        from deltanb.log.checkpoint.write import ROWS_PER_GROUP
+
+        hint = self._hint()
+        known = -1 if snapshot.checkpoint_version is None else snapshot.checkpoint_version
+        if hint is None or not known < hint < snapshot.version or (
+                2 * snapshot.about_num_files < ROWS_PER_GROUP):
+            return snapshot
+        try:
+            return Snapshot(self, self._load(snapshot.version))
+        except (DeltaError, OSError):  # cleaned up or damaged meanwhile; memory still has it
+            return snapshot
 
     def must_be_published(self, version: int, what: str) -> None:
         """Refuse what may not stand for commits that are no files of the folder yet

@@ -118,6 +118,50 @@ def test_row_groups_of_which_all_files_stand_are_copied_and_not_decoded(decoded:
     whole(table)
 
 
+def test_a_writer_that_lives_on_keeps_what_is_in_its_last_checkpoint(decoded: list[Any]) -> None:
+    """Its own state rests on the checkpoint it began with, or on none."""
+    table = TableBuilder(MemoryStore()).create("id long")
+    writer = opened(table)
+    for version in range(1, 5):
+        table.commit(*files(version * 8, version * 8 + 8))
+        assert writer.update().checkpoint_version is None
+        decoded.clear()
+        writer.checkpoint()
+        assert set(decoded) <= {("add.path",)}
+        assert len(groups(table, version)) == 2 * version
+        if version > 1:
+            assert set(groups(table, version - 1)) < set(groups(table, version))
+    whole(table)
+
+
+def test_a_table_that_fills_no_row_group_is_written_from_memory(
+    decoded: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "ROWS_PER_GROUP", 2 * GROUP)
+    table = TableBuilder(MemoryStore()).create("id long")
+    writer = opened(table)
+    for version in range(1, 3):
+        table.commit(add(f"f{version}"))
+        writer.update()
+        writer.checkpoint()
+    assert decoded == []
+    assert state(writer.snapshot) == state(without_checkpoints(table))
+
+
+def test_where_the_last_checkpoint_is_damaged_a_writer_has_what_it_needs() -> None:
+    table = TableBuilder(MemoryStore()).create("id long")
+    writer = opened(table)
+    for version in range(1, 4):
+        table.commit(*files(version * 8, version * 8 + 8))
+        writer.update()
+        if version < 3:
+            writer.checkpoint()
+        if version > 1:
+            table.store.put(classic_name(version - 1), b"PAR1 and nothing more PAR1")
+    writer.checkpoint()
+    whole(table)
+
+
 def test_only_the_row_group_of_a_file_that_went_is_decoded(decoded: list[Any]) -> None:
     table = table_of(12)
     table.commit(remove("f005", deletionTimestamp=10 * DAY_MS))

@@ -10,8 +10,10 @@ parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData, in Thrift's
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +29,6 @@ _STRUCT, _LIST = 12, 9
 _FILE_ROWS, _FILE_GROUPS = 3, 4
 _GROUP_CHUNKS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED, _GROUP_ORDINAL = 1, 2, 3, 5, 6, 7
 _CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
-_CHUNK_KNOWN = frozenset({_CHUNK_OFFSET, _CHUNK_METADATA})
 _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _METADATA_KNOWN = frozenset({1, 2, 3, 4, 5, 6, _COMPRESSED, 8, _DATA_PAGE, _DICTIONARY_PAGE, 12, 13, 16})
 """What a column's metadata may have: all but the places of indexes and filters, which would stay behind."""
@@ -35,12 +36,28 @@ _METADATA_KNOWN = frozenset({1, 2, 3, 4, 5, 6, _COMPRESSED, 8, _DATA_PAGE, _DICT
 
 @dataclass(frozen=True)
 class RowGroup:
-    """One row group: its metadata as it stands in its footer, its rows, and where its bytes lie."""
+    """One row group: its metadata as it stands in its footer, its rows, and where its bytes lie.
+
+    ``places`` are what has to change where it moves, in the order of the metadata: (begin, end, offset), with
+    None in the place of an offset for the number of the row group.
+    """
 
     metadata: bytes
     num_rows: int
     start: int
     length: int
+    places: tuple[tuple[int, int, int | None], ...]
+
+
+@dataclass
+class _Found:
+    """What a walk over a footer has met; one walk, since footers have hundreds of columns."""
+
+    groups: list[RowGroup | None] = field(default_factory=list)
+    list_at: tuple[int, int, int] | None = None
+    """Where the list of row groups begins, where its first one does, and where it ends."""
+    rows_at: tuple[int, int, int] | None = None
+    """Where the number of rows begins and ends, and the number."""
 
 
 def row_groups(footer: bytes) -> list[RowGroup | None]:
@@ -52,16 +69,9 @@ def row_groups(footer: bytes) -> list[RowGroup | None]:
         ValueError: it is no footer.
     """
     try:
-        return [_movable(data) for data in _groups_of(footer)]
+        return _walked(footer).groups
     except IndexError:
         raise ValueError("its footer ends early") from None
-
-
-def _groups_of(footer: bytes) -> list[bytes]:
-    for number, kind, position, end in _fields(footer, 0):
-        if number == _FILE_GROUPS and kind == _LIST:
-            return _structs(footer[position:end])
-    return []
 
 
 def footer_of(data: pa.Buffer) -> bytes:
@@ -82,14 +92,14 @@ def spliced(data: pa.Buffer, copied: Sequence[tuple[RowGroup, bytes]]) -> pa.Buf
     """
     footer = footer_of(data)
     at = data.size - 8 - len(footer)
-    own = _groups_of(footer)
+    own = _walked(footer)
     pieces: list[Any] = [data.slice(0, at)]
     added = []
-    for number, (group, content) in enumerate(copied, len(own)):
-        added.append(moved(group.metadata, at - group.start, number))
+    for number, (group, content) in enumerate(copied, len(own.groups)):
+        added.append(moved(group, at - group.start, number))
         pieces.append(content)
         at += len(content)
-    ending = footer_with(footer, [*own, *added], sum(group.num_rows for group, _ in copied))
+    ending = _footer(footer, own, added, sum(group.num_rows for group, _ in copied), keeps=True)
     pieces.append(ending + struct.pack("<I", len(ending)) + MAGIC)
     result = pa.allocate_buffer(at + len(pieces[-1]), memory_pool=pool())
     with pa.FixedSizeBufferWriter(result) as sink:
@@ -101,142 +111,169 @@ def spliced(data: pa.Buffer, copied: Sequence[tuple[RowGroup, bytes]]) -> pa.Buf
 # -- reading -----------------------------------------------------------------------------------
 
 
-def _fields(data: bytes, position: int) -> Iterator[tuple[int, int, int, int]]:
+def _walked(footer: bytes) -> _Found:
+    found, position, number = _Found(), 0, 0
+    while head := footer[position]:
+        number, begin = thrift_field(footer, position + 1, head, number)
+        kind = head & 15
+        if number == _FILE_GROUPS and kind == _LIST:
+            count, first = thrift_structs(footer, begin)
+            position = first
+            for _ in range(count):
+                group, position = _group(footer, position)
+                found.groups.append(group)
+            found.list_at = begin, first, position
+        elif number == _FILE_ROWS and kind in _INTEGERS:
+            rows, position = thrift_integer(footer, begin)
+            found.rows_at = begin, position, rows
+        else:
+            position = thrift_skip(footer, begin, kind)
+    return found
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
     """The fields of a structure: (number, type, where the value begins, and ends)."""
+    position = number = 0
+    while head := data[position]:
+        number, begin = thrift_field(data, position + 1, head, number)
+        position = thrift_skip(data, begin, head & 15)
+        yield number, head & 15, begin, position
+
+
+class _Walk:
+    """What is found out about one row group."""
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin
+        self.places: list[tuple[int, int, int | None]] = []
+        self.extents: list[tuple[int, int]] = []
+        self.num_rows = 0
+        self.is_movable = True
+
+    def offset(self, data: bytes, position: int) -> tuple[int, int]:
+        """An offset, noted unless it is 0, which says that there is none."""
+        value, end = thrift_integer(data, position)
+        if value:
+            self.places.append((position - self.begin, end - self.begin, value))
+        return value, end
+
+    def row_group(self, data: bytes, end: int) -> RowGroup | None:
+        """The row group, where its columns follow each other."""
+        follow = all(one[0] + one[1] == other[0] for one, other in pairwise(self.extents))
+        if not (self.is_movable and self.extents and follow):
+            return None
+        start, (last, length) = self.extents[0][0], self.extents[-1]
+        return RowGroup(data[self.begin:end], self.num_rows, start, last + length - start, tuple(self.places))
+
+
+def _group(data: bytes, position: int) -> tuple[RowGroup | None, int]:
+    walk, number = _Walk(position), 0
+    while head := data[position]:
+        number, position = thrift_field(data, position + 1, head, number)
+        kind = head & 15
+        if number == _GROUP_CHUNKS and kind == _LIST:
+            count, position = thrift_structs(data, position)
+            for _ in range(count):
+                position = _chunk(data, position, walk)
+        elif number == _GROUP_ROWS:
+            walk.num_rows, position = thrift_integer(data, position)
+        elif number == _GROUP_OFFSET:
+            _, position = walk.offset(data, position)
+        elif number == _GROUP_ORDINAL:
+            _, end = thrift_integer(data, position)
+            walk.places.append((position - walk.begin, end - walk.begin, None))
+            position = end
+        else:
+            position = thrift_skip(data, position, kind)
+    return walk.row_group(data, position + 1), position + 1
+
+
+def _chunk(data: bytes, position: int, walk: _Walk) -> int:
     number = 0
     while head := data[position]:
-        position += 1
-        number, position = thrift_field(data, position, head, number)
-        end = thrift_skip(data, position, head & 15)
-        yield number, head & 15, position, end
-        position = end
+        number, position = thrift_field(data, position + 1, head, number)
+        kind = head & 15
+        if number == _CHUNK_OFFSET:
+            _, position = walk.offset(data, position)
+        elif number == _CHUNK_METADATA and kind == _STRUCT:
+            position = _metadata(data, position, walk)
+        else:
+            walk.is_movable = False
+            position = thrift_skip(data, position, kind)
+    return position + 1
 
 
-def _structs(data: bytes) -> list[bytes]:
-    """The structures of a list, each for itself."""
-    count, position = thrift_structs(data, 0)
-    found = []
-    for _ in range(count):
-        end = thrift_skip(data, position, _STRUCT)
-        found.append(data[position:end])
-        position = end
-    return found
-
-
-def _movable(group: bytes) -> RowGroup | None:
-    start = end = None
-    num_rows = 0
-    for number, kind, position, stop in _fields(group, 0):
-        if number == _GROUP_ROWS:
-            num_rows, _ = thrift_integer(group, position)
-        if number != _GROUP_CHUNKS or kind != _LIST:
-            continue
-        for chunk in _structs(group[position:stop]):
-            found = _extent(chunk)
-            if found is None or (end is not None and found[0] != end):
-                return None
-            start, end = found[0] if start is None else start, sum(found)
-    if start is None or end is None:
-        return None
-    return RowGroup(group, num_rows, start, end - start)
-
-
-def _extent(chunk: bytes) -> tuple[int, int] | None:
-    """Where the bytes of a column lie: (start, length)."""
-    found = None
-    for number, kind, position, _ in _fields(chunk, 0):
-        if number not in _CHUNK_KNOWN:
-            return None
-        if number == _CHUNK_METADATA and kind == _STRUCT:
-            values = {}
-            for field, what, at, _ in _fields(chunk, position):
-                if field not in _METADATA_KNOWN:
-                    return None
-                if what in _INTEGERS:
-                    values[field] = thrift_integer(chunk, at)[0]
-            first = values.get(_DICTIONARY_PAGE) or values[_DATA_PAGE]
-            found = min(first, values[_DATA_PAGE]), values[_COMPRESSED]
-    return found
-
-
-def _chunks_of(group: bytes) -> list[bytes]:
-    return [chunk for number, _, position, end in _fields(group, 0) if number == _GROUP_CHUNKS
-            for chunk in _structs(group[position:end])]
-
-
-def _integers_of(data: bytes) -> dict[int, int]:
-    """The numbers in a structure, by their fields."""
-    return {number: thrift_integer(data, position)[0] for number, kind, position, _ in _fields(data, 0)
-            if kind in _INTEGERS}
+def _metadata(data: bytes, position: int, walk: _Walk) -> int:
+    """Of a column: where its bytes lie."""
+    values, number = dict.fromkeys((_COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE), 0), 0
+    while head := data[position]:
+        number, position = thrift_field(data, position + 1, head, number)
+        kind = head & 15
+        if number in (_DATA_PAGE, _DICTIONARY_PAGE):
+            values[number], position = walk.offset(data, position)
+        elif number == _COMPRESSED:
+            values[number], position = thrift_integer(data, position)
+        else:
+            walk.is_movable &= number in _METADATA_KNOWN
+            position = thrift_skip(data, position, kind)
+    first = min(values[_DICTIONARY_PAGE] or values[_DATA_PAGE], values[_DATA_PAGE])
+    walk.extents.append((first, values[_COMPRESSED]))
+    return position + 1
 
 
 # -- writing -----------------------------------------------------------------------------------
 
 
-def _rewritten(data: bytes, change: Callable[[int, int, bytes], bytes | None]) -> bytes:
-    """A structure with some values changed: ``change`` is given number, type and value, None keeps it.
-
-    The first bytes of the fields stay, since no field comes or goes.
-    """
-    pieces, done = [], 0
-    for number, kind, position, end in _fields(data, 0):
-        new = change(number, kind, data[position:end])
-        if new is not None:
-            pieces += [data[done:position], new]
-            done = end
-    return b"".join((*pieces, data[done:]))
-
-
 def footer_with(footer: bytes, groups: Sequence[bytes], more_rows: int) -> bytes:
     """A footer with the metadata of these row groups in place of its own, and so many rows more."""
+    return _footer(footer, _walked(footer), groups, more_rows, keeps=False)
 
-    def change(number: int, kind: int, value: bytes) -> bytes | None:
-        if number == _FILE_ROWS:
-            return _integer(thrift_integer(value, 0)[0] + more_rows)
-        return _list(groups) if number == _FILE_GROUPS else None
 
-    return _rewritten(footer, change)
+def _footer(footer: bytes, own: _Found, added: Sequence[bytes], more_rows: int, *, keeps: bool) -> bytes:
+    """A footer with more row groups, behind its own or in place of these, and more rows."""
+    assert own.list_at is not None and own.rows_at is not None
+    begin, first, end = own.list_at
+    kept, count = (footer[first:end], len(own.groups)) if keeps else (b"", 0)
+    groups = _list_head(count + len(added)) + kept + b"".join(added)
+    at, behind, rows = own.rows_at
+    return _replaced(footer, sorted([(begin, end, groups), (at, behind, _integer(rows + more_rows))]))
 
 
 def side_by_side(groups: Sequence[bytes]) -> bytes:
     """The metadata of one row group with the columns of several, which have the same rows."""
-    chunks = [chunk for group in groups for chunk in _chunks_of(group)]
-    sizes = {number: sum(_integers_of(group)[number] for group in groups)
-             for number in (_GROUP_BYTES, _GROUP_COMPRESSED)}
+    count, chunks, sizes = 0, [], Counter[int]()
+    for group in groups:
+        for number, _, position, end in _fields(group):
+            if number == _GROUP_CHUNKS:
+                more, first = thrift_structs(group, position)
+                count += more
+                chunks.append(group[first:end])
+            elif number in (_GROUP_BYTES, _GROUP_COMPRESSED):
+                sizes[number] += thrift_integer(group, position)[0]
+    new = {_GROUP_CHUNKS: _list_head(count) + b"".join(chunks),
+           **{number: _integer(size) for number, size in sizes.items()}}
+    return _replaced(groups[0], [(position, end, new[number])
+                                 for number, _, position, end in _fields(groups[0]) if number in new])
 
-    def change(number: int, kind: int, value: bytes) -> bytes | None:
-        return _list(chunks) if number == _GROUP_CHUNKS else \
-            _integer(sizes[number]) if number in sizes else None
 
-    return _rewritten(groups[0], change)
-
-
-def moved(group: bytes, by: int, ordinal: int) -> bytes:
+def moved(group: RowGroup, by: int, ordinal: int) -> bytes:
     """The metadata of a row group whose bytes lie so many bytes further on, in a file that has ``ordinal``
     before it."""
-
-    def in_metadata(number: int, kind: int, value: bytes) -> bytes | None:
-        return _shifted(value, by) if number in (_DATA_PAGE, _DICTIONARY_PAGE) else None
-
-    def in_chunk(number: int, kind: int, value: bytes) -> bytes | None:
-        if number == _CHUNK_METADATA:
-            return _rewritten(value, in_metadata)
-        return _shifted(value, by) if number == _CHUNK_OFFSET else None
-
-    def in_group(number: int, kind: int, value: bytes) -> bytes | None:
-        if number == _GROUP_CHUNKS:
-            return _list([_rewritten(chunk, in_chunk) for chunk in _structs(value)])
-        if number == _GROUP_ORDINAL:
-            return _integer(ordinal)
-        return _shifted(value, by) if number == _GROUP_OFFSET else None
-
-    return _rewritten(group, in_group)
+    return _replaced(group.metadata, [
+        (begin, end, _integer(ordinal if offset is None else offset + by))
+        for begin, end, offset in group.places])
 
 
-def _shifted(value: bytes, by: int) -> bytes | None:
-    """An offset; 0 says that there is none."""
-    offset = thrift_integer(value, 0)[0]
-    return _integer(offset + by) if offset else None
+def _replaced(data: bytes, changes: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """Bytes with others in some places, in ascending order.
+
+    The first bytes of Thrift's fields stay, since no field comes or goes.
+    """
+    pieces, done = [], 0
+    for begin, end, new in changes:
+        pieces += [data[done:begin], new]
+        done = end
+    return b"".join((*pieces, data[done:]))
 
 
 def _integer(value: int) -> bytes:
@@ -252,7 +289,5 @@ def _varint(value: int) -> bytes:
     return bytes(found)
 
 
-def _list(structs: Sequence[bytes]) -> bytes:
-    count = len(structs)
-    head = bytes((count << 4 | _STRUCT,)) if count < 15 else bytes((0xF0 | _STRUCT,)) + _varint(count)
-    return head + b"".join(structs)
+def _list_head(count: int) -> bytes:
+    return bytes((count << 4 | _STRUCT,)) if count < 15 else bytes((0xF0 | _STRUCT,)) + _varint(count)
