@@ -1,11 +1,14 @@
-"""Commands beside delta-rs' and Delta Spark's: append, delete, update, merge and optimize.
+"""Commands beside delta-rs', Delta Spark's and bare Parquet: append, delete, update, merge and optimize.
 
     python -m tests.benchmarks commands [--quick] [--rounds N] [--only TEXT]
 
 The tables have 2 M and 10 M rows (200,000 with ``--quick``) in 16 files. Every way gets a fresh copy of the
 table, in a process of its own whose modules are loaded before the clock starts, so that the peak of memory is
 that of the command. They take turns, since a machine is never alone: the ratios count, not the seconds. Delta
-Spark, where its jars are, has one session for all turns.
+Spark, where its jars are, has one session for all turns. Bare Parquet is what no command can do without that
+writes files again: pyarrow decodes those that the command touches and encodes their rows as one file.
+
+"merge, few rows" puts 1,000 rows, half of them new, into 8 M rows, with a key in every file.
 """
 
 from __future__ import annotations
@@ -34,9 +37,15 @@ from tests.benchmarks.peaks import peak_memory  # noqa: E402
 SIZES, QUICK = (2_000_000, 10_000_000), (200_000,)
 FILES = 16
 MEMORY = "4g"  # of the JVM
-GOALS = {"append": 1.2, "delete": 1.2, "delete, vectors": None, "update": 1.2, "merge": 1.5, "optimize": 1.2}
+FEW = "merge, few rows"
+GOALS = {"append": 1.5, "delete": 1.2, "delete, vectors": None, "update": 1.2, "merge": 1.5, "optimize": 1.2,
+         FEW: 1.0}
 """How many times deltalake's speed is wanted of each command."""
 GOAL_OF_SPARK = 3.0
+TIMES_FLOOR = 1.25  # of what bare Parquet takes
+FEW_INTO, FEW_INTO_QUICK, FEW_MB = 8_000_000, 800_000, 300
+TOUCHED = {"delete": 4, "update": 8, "merge": 4, "optimize": 1}
+"""Of the table's rows, those that lie in files which the command touches: all of them divided by this."""
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
@@ -54,8 +63,11 @@ def make(path: Path, rows: int, properties: dict[str, str]) -> None:
         table.append(rows_of(rows * n // FILES, rows * (n + 1) // FILES))
 
 
-def source_of(rows: int) -> pa.Table:
-    """One row in a hundred of the first quarter again, and as many new ones."""
+def source_of(rows: int, few: bool = False) -> pa.Table:
+    """One row in a hundred of the first quarter again, and as many new ones; ``few``: 500 of all, 500 new."""
+    if few:
+        old = [rows_of(n, n + 1) for n in range(0, rows, rows // 500)]
+        return pa.concat_tables([*old, rows_of(rows, rows + 500)])
     found = rows_of(0, rows // 4)
     return pa.concat_tables([found.take(pa.array(range(0, rows // 4, 100))),
                              rows_of(rows, rows + rows // 400)])
@@ -85,7 +97,7 @@ def theirs(path: str, command: str, source: pa.Table, rows: int) -> Callable[[],
     import deltalake
 
     table = deltalake.DeltaTable(path)
-    match command:
+    match command.split(",")[0]:
         case "append":
             return lambda: deltalake.write_deltalake(table, source, mode="append")
         case "delete":
@@ -98,7 +110,20 @@ def theirs(path: str, command: str, source: pa.Table, rows: int) -> Callable[[],
     return table.optimize.compact
 
 
-WAYS = {"deltanb": ours, "deltalake": theirs}
+def floor(path: str, command: str, source: pa.Table, rows: int) -> Callable[[], object]:
+    """Bare Parquet."""
+    import deltanb as dn
+
+    files = dn.open(path).snapshot.files_for_scan(f"id < {rows // TOUCHED[command]}")["path"].to_pylist()
+
+    def work() -> None:
+        tables = [pq.ParquetFile(f"{path}/{name}").read() for name in files]
+        pq.write_table(pa.concat_tables(tables), f"{path}/floor.parquet", compression="zstd")
+
+    return work
+
+
+WAYS = {"deltanb": ours, "deltalake": theirs, "Parquet": floor}
 
 
 def child(library: str, path: str, command: str, source: str, rows: str) -> None:
@@ -159,15 +184,18 @@ def delta_spark() -> Any:
 
 def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Figure]:
     """The figures, one after another as they are measured."""
-    works = [(rows, command) for rows in (QUICK if quick else SIZES) for command in GOALS
-             if only in _title(command, rows)]
+    sizes = dict.fromkeys(GOALS, QUICK if quick else SIZES)
+    sizes[FEW] = (FEW_INTO_QUICK if quick else FEW_INTO,)
+    works = [(rows, command) for rows in sorted({rows for known in sizes.values() for rows in known})
+             for command in GOALS if rows in sizes[command] and only in _title(command, rows)]
     peer = delta_spark() if works else None
     folder = Path(tempfile.mkdtemp(prefix="deltanb-commands-"))
     try:
         for rows in dict.fromkeys(rows for rows, _ in works):
             for name, properties in {"plain": {}, "vectors": VECTORS}.items():
                 make(folder / f"{name}-{rows}", rows, properties)
-            pq.write_table(source_of(rows), folder / f"source-{rows}.parquet")
+            source = source_of(rows, few=rows in sizes[FEW])
+            pq.write_table(source, folder / f"source-{rows}.parquet")
         for rows, command in works:
             yield from attempt("commands", _title(command, rows),
                                partial(_compared, folder, command, rows, rounds, peer))
@@ -188,6 +216,8 @@ def _compared(folder: Path, command: str, rows: int, rounds: int, peer: Any) -> 
         "deltanb": lambda path: measured("deltanb", path, command, source, rows)}
     if "vectors" not in command and is_installed("deltalake"):
         ways["deltalake"] = lambda path: measured("deltalake", path, command, source, rows)
+    if command in TOUCHED:
+        ways["Parquet"] = lambda path: measured("Parquet", path, command, source, rows)
     if peer is not None:
         ways["Delta Spark"] = lambda path: of_spark(peer, path, command, source, rows)
     best: dict[str, dict[str, Any]] = {}
@@ -209,6 +239,14 @@ def _compared(folder: Path, command: str, rows: int, rounds: int, peer: Any) -> 
         yield times("commands", title, "deltalake", best["deltalake"], best["deltanb"], GOALS[command])
     elif "vectors" not in command:
         yield absent("commands", title, "deltalake")
+    if "Parquet" in best and "error" not in best["deltanb"]:
+        bare, own = best["Parquet"], best["deltanb"]
+        yield Figure("commands", title, "bare Parquet", own["ms"] / bare["ms"], TIMES_FLOOR, at_most=True,
+                     note=f"{bare['ms']:.1f} / {own['ms']:.1f} ms, cpu {own['cpu'] / bare['cpu']:.2f}×")
+    if command == FEW and "error" not in best["deltanb"]:
+        peak = best["deltanb"]["mb"]
+        yield Figure("commands", f"{title}, peak", f"{FEW_MB} MB", peak / FEW_MB, 1.0, at_most=True,
+                     note=f"{peak:.0f} MB")
     if "Delta Spark" in best and "error" not in best["deltanb"]:
         spark, own = best["Delta Spark"]["ms"], best["deltanb"]["ms"]
         yield Figure("commands", title, "Delta Spark", spark / own, GOAL_OF_SPARK,
