@@ -40,6 +40,12 @@ MAY_LOAD = {
     "deltanb.open(large).to_arrow(where='id < 5')": FILES,
     "deltanb.open(large).delete('id < 5')": FILES,
     "deltanb.open(path).merge(pa.table({'id': ids}), 'target.id = source.id')"
+    ".when_matched_delete().execute()": FILES,
+    "deltanb.open(path).merge(pa.table({'id': ids, 'x': xs}), 't.id <=> s.id', target_alias='t',"
+    "source_alias='s').when_matched_update_all().when_not_matched_insert_all().execute()": FILES,
+    "deltanb.open(path).merge(pa.table({'id': ids, 'y': xs}), 'target.id = source.id')"
+    ".when_matched_update(set={'x': 'y'}).execute()": FILES,
+    "deltanb.open(path).merge(pa.table({'id': ids}), 'target.id = source.id + 1')"
     ".when_matched_delete().execute()": FILES | SQL | ACERO,
 }
 """The first call of a process, and the libraries beyond Python's own that it may load."""
@@ -51,6 +57,7 @@ import pyarrow as pa
 import deltanb
 path, other, parted, large = sys.argv[1:]
 ids = pa.repeat(pa.nulls(1, pa.int64())[0], 1)
+xs = ids.cast(pa.float64())
 {call}
 found = set(sys.modules) - given
 ours = {{name for name in found if name.startswith("pyarrow.") and name.count(".") == 1}}

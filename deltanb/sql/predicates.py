@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import DataType, StructType, arrow_type, from_arrow
-from deltanb.sql import constants, direct, failures, plain
+from deltanb.sql import constants, direct, equal_columns, failures, plain
 from deltanb.sql import expressions as ex
 from deltanb.sql.coercion import convert, is_text, spark_name
 from deltanb.sql.conditions import Where, text_of
@@ -174,7 +174,7 @@ def parse(sql: Where | Predicate, schema: StructType | pa.Schema) -> Predicate:
 
 @lru_cache(maxsize=256)
 def _parse(sql: str, schema: StructType) -> Predicate:
-    expression = plain.read(sql, schema)
+    expression = plain.read(sql, schema) or equal_columns.read(sql, schema)
     if expression is not None:
         return Predicate(sql, expression)
     from deltanb.sql.resolver import Resolver  # late: it loads the SQL parser
@@ -321,7 +321,7 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
 
 def _pieces(sql: str) -> list[str]:
     """The texts that AND joins at the top. Words that are no SQL, as some predicates are told in, are one."""
-    found = plain.pieces(sql)
+    found = plain.pieces(sql) or equal_columns.pieces(sql)
     if found is not None:
         return found
     from deltanb.sql.syntax import split

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import AddFile
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, UnsupportedPredicate, require
+from deltanb.log.arrays import array_of
 from deltanb.log.reader import LogReader
 from deltanb.log.snapshot import Snapshot
 
@@ -190,9 +191,8 @@ class FileScan(Displayable, Sequence[AddFile]):
 
     def where(self, mask: Any) -> FileScan:
         """Those of the files for which a mask (of numpy) is True."""
-        import pyarrow as pa
 
-        return self if mask.all() else FileScan(self.table.filter(pa.array(mask)))
+        return self if mask.all() else FileScan(self.table.filter(array_of(mask)))
 
     @property
     def paths(self) -> list[str]:

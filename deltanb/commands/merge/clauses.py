@@ -13,17 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeGuard
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.tokens import TokenType
-
 from deltanb.commands.define import evolution
 from deltanb.data import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.formatting import did_you_mean
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
 from deltanb.schema.types import DataType, StructField, StructType, backticked
-from deltanb.sql.syntax import syntax
+from deltanb.sql import equal_columns
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
@@ -208,6 +204,13 @@ def settled(sql: str, now: int, *, is_condition: bool) -> str:
     >>> settled("t.at < now() AND s.day = current_date", 0, is_condition=True)
     "t.at < TIMESTAMP '1970-01-01 00:00:00.000Z' AND s.day = DATE '1970-01-01'"
     """
+    if equal_columns.names(sql) is not None:
+        return sql
+    import sqlglot
+    from sqlglot.tokens import TokenType
+
+    from deltanb.sql.syntax import syntax
+
     moment = datetime.fromtimestamp(now / 1000, timezone.utc)
     texts = {"date": f"DATE '{moment:%Y-%m-%d}'",
              "timestamp": f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}.{now % 1000:03d}Z'",
@@ -246,6 +249,14 @@ def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
     >>> list(references("t.a = `b c` + 1"))
     [(['t', 'a'], 0), (['b c'], 6)]
     """
+    known = equal_columns.names(sql)
+    if known is not None:
+        yield from known
+        return
+    from sqlglot import exp
+
+    from deltanb.sql.syntax import syntax
+
     for node in syntax(sql).find_all(exp.Column):
         parts = list(node.parts)
         yield [part.name for part in parts], parts[0].meta.get("start")

@@ -45,9 +45,10 @@ from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.data.row_ids import renewed
 from deltanb.data.touched import ahead
 from deltanb.engine import Found
+from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import give_back, pool
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
-from deltanb.sql import predicates
+from deltanb.sql import equal_columns, predicates
 from deltanb.sql.predicates import Predicate
 from deltanb.transaction.reads import FileScan
 
@@ -109,7 +110,7 @@ class ArrowMerge:
         """For each key of the condition the values of the source's rows that can match."""
         if self._able is None:
             return self._key_values
-        return [array.take(pa.array(self._able)) for array in self._key_values]
+        return [array.take(array_of(self._able)) for array in self._key_values]
 
     @cached_property
     def _reach(self) -> Reach:
@@ -141,7 +142,7 @@ class ArrowMerge:
     def _choose_inserts(self, search: Search, found: Found) -> None:
         missing = np.flatnonzero(~self.matched)
         chosen = search.chosen(
-            NOT_MATCHED, lambda: sided(self.names, source=self.source.take(pa.array(missing))), len(missing))
+            NOT_MATCHED, lambda: sided(self.names, source=self.source.take(array_of(missing))), len(missing))
         _count(found, chosen[chosen >= 0])
         self.inserted = np.full(self.source.num_rows, -1, np.int16)
         self.inserted[missing] = chosen
@@ -188,24 +189,24 @@ class ArrowMerge:
             if not only:
                 return
         for batch in read_data_file(scan, one.file, positions=True, only=only):
-            positions = batch.column(ROW_POSITION).to_numpy()
+            positions = numbers(batch.column(ROW_POSITION))
             old, ids = batch.select(names), batch.select([field.name for field in scan.tracked])
             places = np.minimum(np.searchsorted(one.positions, positions), len(one.positions) - 1)
             hit = one.positions[places] == positions
             if "copy" in groups and not hit.all():
                 others, beside = (part if not hit.any() else pc.filter(
-                    part, pa.array(~hit), memory_pool=pool()) for part in (old, ids))
+                    part, array_of(~hit), memory_pool=pool()) for part in (old, ids))
                 yield _beside(widen.apply(others), beside)
             for place in np.flatnonzero(np.bincount(one.clauses[places[hit]])) if UPDATE in groups else ():
                 outcome = self.outcomes[place]
                 if outcome is None:
                     continue
                 mine = np.flatnonzero(hit & (one.clauses[places] == place))
-                before = pc.take(old, pa.array(mine), memory_pool=pool())
+                before = pc.take(old, array_of(mine), memory_pool=pool())
                 there = one.source_rows[places[mine]]
-                other = None if self.clauses[place].kind != MATCHED else self.source.take(pa.array(there))
+                other = None if self.clauses[place].kind != MATCHED else self.source.take(array_of(there))
                 both = sided(self.names, pa.Table.from_batches([before]), other)
-                kept = renewed(ids.take(pa.array(mine)), scan.tracked)
+                kept = renewed(ids.take(array_of(mine)), scan.tracked)
                 yield _beside(outcome.apply(both, widen.apply(before)), kept)
 
     def _inserts(self, places: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
@@ -213,9 +214,9 @@ class ArrowMerge:
             outcome = self.outcomes[place] if place >= 0 else None
             if outcome is None or (places is not None and place not in places):
                 continue
-            numbers = np.flatnonzero(self.inserted == place)
-            for start in range(0, len(numbers), BATCH_ROWS):
-                taken = self.source.take(pa.array(numbers[start:start + BATCH_ROWS]))
+            rows = np.flatnonzero(self.inserted == place)
+            for start in range(0, len(rows), BATCH_ROWS):
+                taken = self.source.take(array_of(rows[start:start + BATCH_ROWS]))
                 yield outcome.apply(sided(self.names, source=taken), None)
 
 
@@ -307,14 +308,17 @@ def _leaves(
 
 def plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
     """The path of the column that the SQL is, over :meth:`Names.schema`; None for anything else."""
-    from deltanb.sql.syntax import identifiers, syntax
-
-    parts = identifiers(syntax(sql))
+    parts = equal_columns.name(sql)
     if parts is None:
-        return None
+        from deltanb.sql.syntax import identifiers, syntax  # late: it loads the SQL parser
+
+        named = identifiers(syntax(sql))
+        if named is None:
+            return None
+        parts = [part.name for part in named]
     path, current = [], both
     for part in parts:
-        field = current.get(part.name) if isinstance(current, StructType) else None
+        field = current.get(part) if isinstance(current, StructType) else None
         if field is None:
             return None
         path.append(field.name)

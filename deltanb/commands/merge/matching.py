@@ -19,7 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.commands.merge.on import Key
+from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import pool
+from deltanb.sql.coercion import arrow_scalar
 
 MAX_TABLE_RATIO = 8
 """Entries, of four bytes, that a table of integers may have for each that it knows."""
@@ -77,7 +79,7 @@ class SourceKeys:
 
 
 def _at(column: pa.Array, rows: Any) -> pa.Array:
-    return column if rows is None else pc.take(column, pa.array(rows), memory_pool=pool())
+    return column if rows is None else pc.take(column, array_of(rows), memory_pool=pool())
 
 
 def _found(values: pa.Array, distinct: _Distinct, codes: Any, rows: Any) -> tuple[Any, Any]:
@@ -85,9 +87,9 @@ def _found(values: pa.Array, distinct: _Distinct, codes: Any, rows: Any) -> tupl
 
     ``codes`` are those of the columns before, None at the first; ``rows`` are None for all.
     """
-    numbers, found = distinct.places(values)
-    numbers = numbers if codes is None else codes[found] * len(distinct) + numbers
-    return numbers, found if rows is None else rows[found]
+    places, found = distinct.places(values)
+    places = places if codes is None else codes[found] * len(distinct) + places
+    return places, found if rows is None else rows[found]
 
 
 class _Distinct:
@@ -106,7 +108,7 @@ class _Distinct:
             span = self._greatest - self._least + 1
             if span <= MAX_TABLE_RATIO * len(self):
                 self._table = np.full(span, -1, np.int32)
-                self._table[self._values.cast(pa.int64()).to_numpy() - self._least] = np.arange(len(self))
+                self._table[numbers(self._values.cast(pa.int64())) - self._least] = np.arange(len(self))
 
     def __len__(self) -> int:
         return len(self._values)
@@ -114,16 +116,16 @@ class _Distinct:
     def places(self, values: pa.Array) -> tuple[Any, Any]:
         """The numbers of those of the values that are known, and where these stand."""
         if self._table is not None and not values.null_count:
-            whole = values.cast(pa.int64()).to_numpy()
+            whole = numbers(values.cast(pa.int64()))
             found = np.flatnonzero((whole >= self._least) & (whole <= self._greatest))
-            numbers = self._table[whole[found] - self._least]
-            known = numbers >= 0
-            return numbers[known].astype(np.int64), found[known]
+            codes = self._table[whole[found] - self._least]
+            known = codes >= 0
+            return codes[known].astype(np.int64), found[known]
         places = pc.index_in(values, value_set=self._values, memory_pool=pool())
-        found = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+        found = np.flatnonzero(numbers(places.is_valid()))
         if places.null_count:
             places = pc.drop_null(places, memory_pool=pool())
-        return places.to_numpy().astype(np.int64), found
+        return numbers(places).astype(np.int64), found
 
 
 def comparable(key: Key, array: pa.Array) -> list[pa.Array]:
@@ -133,7 +135,7 @@ def comparable(key: Key, array: pa.Array) -> list[pa.Array]:
         return [array]
     kind = array.type
     empty: Any = b"" if t.is_binary(kind) else "" if t.is_string(kind) else False if t.is_boolean(kind) else 0
-    return [array.is_null(), array.fill_null(pa.scalar(empty, kind)) if array.null_count else array]
+    return [array.is_null(), array.fill_null(arrow_scalar(empty, kind)) if array.null_count else array]
 
 
 def _normal(array: pa.Array) -> pa.Array:

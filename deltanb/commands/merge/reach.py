@@ -22,9 +22,11 @@ import pyarrow.types as t
 from deltanb.commands.merge.on import Key
 from deltanb.commands.merge.sides import whole
 from deltanb.data.row_groups import Condition
+from deltanb.log.arrays import array_of, numbers
 from deltanb.log.skipping.partitions import typed_partition_values
 from deltanb.log.skipping.stats import Stat, has_bounds, parse_stats
 from deltanb.schema.types import StructType
+from deltanb.sql.coercion import arrow_scalar
 from deltanb.sql.predicates import Predicate
 from deltanb.transaction.reads import FileScan
 
@@ -36,6 +38,7 @@ MAX_RANGES = 100_000
 MAX_SORTED_OBJECTS = 1_000_000
 """Texts and decimals beyond it are not sorted, which would take longer than what it spares: their minimum and
 maximum stand for all."""
+_ZERO = pa.repeat(arrow_scalar(0, pa.int64()), 1)
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,12 @@ class _Values:
 
         ``may_be_null``: whether what the bounds describe has NULLs, too, which meet those of ``<=>``.
         """
-        met = (may_be_null & self.has_null) | low.is_null().to_numpy(zero_copy_only=False) \
-            | high.is_null().to_numpy(zero_copy_only=False)
+        met = (may_be_null & self.has_null) | numbers(low.is_null()) \
+            | numbers(high.is_null())
         asked = np.flatnonzero(~met)
         if not len(asked) or not len(self.first):
             return met
-        ends = [_ordered(side.take(pa.array(asked)).cast(self.key.target.type)) for side in (low, high)]
+        ends = [_ordered(side.take(array_of(asked)).cast(self.key.target.type)) for side in (low, high)]
         places: Any = np.searchsorted(self.last, ends[0])  # of the first range that does not end below
         inside = places < len(self.first)
         met[asked[inside]] = self.first[places[inside]] <= ends[1][inside]
@@ -117,7 +120,7 @@ class Reach:
             table = typed_partition_values(files.table, schema, names)
             for one in partitions:
                 texts = whole(table[one.path[0]])
-                is_null = texts.is_null().to_numpy(zero_copy_only=False)
+                is_null = numbers(texts.is_null())
                 met &= np.where(is_null, one.has_null, one.meets(texts, texts, np.zeros(len(files), bool)))
         if self._stored:
             wanted = list(dict.fromkeys(stat for one in self._stored for stat in _stats(one)))
@@ -131,7 +134,7 @@ class Reach:
             may_be_null: Any = np.zeros(table.num_rows, bool)
             if one.has_null:
                 counts = whole(table[Stat("null_count", one.path).name])
-                may_be_null = pc.fill_null(pc.not_equal(counts, 0), True).to_numpy(zero_copy_only=False)
+                may_be_null = ~numbers(pc.is_in(counts, value_set=_ZERO))
             met &= one.meets(low, high, may_be_null)
         return met
 
@@ -153,7 +156,7 @@ def _known(key: Key, values: pa.Array) -> _Values | None:
     is_object = _is_object(distinct.type)
     if is_object and len(distinct) > MAX_SORTED_OBJECTS:
         ends = pc.min_max(distinct)
-        first, last = (_ordered(pa.array([ends[side].as_py()], distinct.type)) for side in ("min", "max"))
+        first, last = (_ordered(pa.repeat(ends[side], 1)) for side in ("min", "max"))
         return _Values(key, first, last, has_null)
     if not is_object:
         first = last = np.sort(_ordered(distinct))
@@ -161,7 +164,7 @@ def _known(key: Key, values: pa.Array) -> _Values | None:
         distinct = distinct.take(pc.array_sort_indices(distinct))
         run = -(-len(distinct) // MAX_RANGES) or 1
         starts = np.arange(0, len(distinct), run)
-        first, last = (_ordered(distinct.take(pa.array(places)))
+        first, last = (_ordered(distinct.take(array_of(places)))
                        for places in (starts, np.minimum(starts + run, len(distinct)) - 1))
     return _Values(key, first, last, has_null)
 
@@ -178,10 +181,10 @@ def _ordered(array: pa.Array) -> Any:
     if _is_object(kind):
         return _objects(array)
     if t.is_timestamp(kind):
-        return array.cast(pa.int64()).to_numpy()
+        return numbers(array.cast(pa.int64()))
     if t.is_date(kind):
-        return array.cast(pa.int32()).to_numpy()
-    return array.to_numpy(zero_copy_only=False)
+        return numbers(array.cast(pa.int32()))
+    return numbers(array)
 
 
 def _objects(array: pa.Array) -> Any:

@@ -29,6 +29,7 @@ from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.read import SMALL_SCAN_BYTES
+from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import pool
 from deltanb.sql import expressions as ex
 
@@ -159,9 +160,9 @@ class Search:
         part, changes = Part(), []
         for rows in self._read(self._scan if can_match else self._lonely, files, seen):
             changes.append(self._judged(files, rows, part, can_match))
-        numbers, positions, clauses, source_rows = (
+        files_of, positions, clauses, source_rows = (
             np.concatenate(column) for column in zip(*changes, strict=True)) if changes else [np.zeros(0)] * 4
-        borders: Any = np.searchsorted(numbers, np.arange(len(files) + 1))
+        borders: Any = np.searchsorted(files_of, np.arange(len(files) + 1))
         for place, file in enumerate(files):
             here = slice(borders[place], borders[place + 1])
             if here.stop > here.start:
@@ -177,7 +178,7 @@ class Search:
         rows = 0
         for place, file in enumerate(files):
             for batch in read_data_file(scan, file, positions=True):
-                number = pa.array(np.full(batch.num_rows, place))
+                number = array_of(np.full(batch.num_rows, place))
                 waiting.append(pa.RecordBatch.from_arrays([*batch.columns, number], schema=schema))
                 rows += batch.num_rows
                 if rows >= self._window_rows:
@@ -214,7 +215,7 @@ class Search:
             here, there, clauses = self._with_lonely(rows, here, there, clauses)
         keep = clauses >= 0
         here, there, clauses = here[keep], there[keep], clauses[keep]
-        return (rows.column(_FILE).to_numpy()[here], rows.column(ROW_POSITION).to_numpy()[here], clauses,
+        return (numbers(rows.column(_FILE))[here], numbers(rows.column(ROW_POSITION))[here], clauses,
                 there)
 
     def _pairs(self, rows: pa.Table) -> tuple[Any, Any]:
@@ -229,12 +230,12 @@ class Search:
         begins = _begins(here)
         kept = here[begins]
         if len(kept) < rows.num_rows:
-            rows, here = pc.take(rows, pa.array(kept), memory_pool=pool()), np.cumsum(begins) - 1
+            rows, here = pc.take(rows, array_of(kept), memory_pool=pool()), np.cumsum(begins) - 1
         if self._late is None or not len(kept):
             return rows, here
-        numbers, positions = rows.column(_FILE).to_numpy(), rows.column(ROW_POSITION).to_numpy()
-        batches = [batch for place in numbers[_begins(numbers)] for batch in read_data_file(
-            self._late, files[place], only=BitMap64(positions[numbers == place].astype(np.uint64)))]
+        places, positions = numbers(rows.column(_FILE)), numbers(rows.column(ROW_POSITION))
+        batches = [batch for place in places[_begins(places)] for batch in read_data_file(
+            self._late, files[place], only=BitMap64(positions[places == place].astype(np.uint64)))]
         more = pa.Table.from_batches(batches, self._late.schema)
         for name in more.schema.names:
             rows = rows.append_column(more.schema.field(name), more.column(name))
@@ -259,7 +260,7 @@ class Search:
         alone[here] = False
         lonely = np.flatnonzero(alone)
         left = self.chosen(
-            NOT_MATCHED_BY_SOURCE, lambda: sided(self.names, target=rows.take(pa.array(lonely))), len(lonely))
+            NOT_MATCHED_BY_SOURCE, lambda: sided(self.names, target=rows.take(array_of(lonely))), len(lonely))
         # Each row is there at most once: `here` and `lonely` share none.
         here, clauses = np.concatenate([here, lonely]), np.concatenate([clauses, left])
         there = np.concatenate([there, np.full(len(lonely), -1)])
@@ -267,7 +268,7 @@ class Search:
         return here[order], there[order], clauses[order]
 
     def _paired(self, rows: pa.Table, here: Any, there: Any) -> pa.Table:
-        return sided(self.names, rows.take(pa.array(here)), self.source.take(pa.array(there)))
+        return sided(self.names, rows.take(array_of(here)), self.source.take(array_of(there)))
 
     def chosen(self, kind: str, rows: Callable[[], pa.Table], count: int) -> Any:
         """For each row the place of the first clause of the kind whose condition is TRUE, or -1."""
@@ -286,8 +287,8 @@ class Search:
         return chosen
 
 
-def _begins(numbers: Any) -> Any:
+def _begins(values: Any) -> Any:
     """Of sorted numbers a mask of those that are not the same as the one before."""
-    begins: Any = np.ones(len(numbers), bool)
-    begins[1:] = numbers[1:] != numbers[:-1]
+    begins: Any = np.ones(len(values), bool)
+    begins[1:] = values[1:] != values[:-1]
     return begins

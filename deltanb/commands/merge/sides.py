@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.commands.merge.clauses import Names
+from deltanb.log.arrays import numbers
 from deltanb.memory import pool
 from deltanb.sql import expressions as ex
 from deltanb.sql import values
+from deltanb.sql.coercion import arrow_scalar
 from deltanb.sql.predicates import Predicate
 
 _NUMBER = "__row"  # a column that is always there: a table without columns has no rows
@@ -53,7 +55,7 @@ def inner(rows: pa.Table, path: Sequence[str]) -> pa.Array:
 
 def is_true(rows: pa.Table, condition: Predicate) -> Any:
     """For each row whether the condition is TRUE, as a numpy mask."""
-    return whole(pc.fill_null(condition.verdicts(rows), False)).to_numpy(zero_copy_only=False)
+    return numbers(whole(pc.coalesce(condition.verdicts(rows), arrow_scalar(False, pa.bool_()))))
 
 
 def evaluated(rows: pa.Table, expression: ex.Expression) -> pa.Array:

@@ -1,0 +1,49 @@
+"""Arrow's arrays and numpy's: one made of the other without pandas.
+
+What lives here: :func:`numbers` and :func:`array_of`. pyarrow's own ``to_numpy`` and ``pa.array`` load pandas
+at their first call, for which people wait.
+What it does not know: what the values are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+
+def numbers(array: pa.Array | pa.ChunkedArray) -> Any:
+    """Numbers or truth values, none of them NULL, for numpy; without a copy where that can be.
+
+    >>> numbers(pa.array([1, 2, 3])[1:]).tolist(), numbers(pa.array([True, False])).tolist()
+    ([2, 3], [True, False])
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks)
+    if t.is_boolean(array.type):
+        return numbers(array.cast(pa.uint8())).view(np.bool_)
+    kind = np.dtype(_FLOATS.get(str(array.type), str(array.type)))
+    data = array.buffers()[1]
+    if not len(array) or data is None:
+        return np.zeros(0, kind)
+    return np.frombuffer(data, kind, len(array), array.offset * kind.itemsize)
+
+
+def array_of(values: Any) -> pa.Array:
+    """Numpy's numbers or truth values, in one dimension, as Arrow's.
+
+    >>> import numpy as np
+    >>> array_of(np.array([1, 2])).to_pylist(), array_of(np.array([True, False])).to_pylist()
+    ([1, 2], [True, False])
+    """
+    values = np.ascontiguousarray(values)
+    if values.dtype == np.bool_:
+        return array_of(values.view(np.uint8)).cast(pa.bool_())
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
