@@ -1,7 +1,7 @@
 """Work that nobody waits for: one thread does it, one thing after the other, and ends when nothing is left.
 
 Lives here: :class:`Line`, the line in which such work waits, :func:`soon`, which puts work into that of the
-process, and :func:`flush`, which waits until all of it is done.
+process, and :func:`flush` and :func:`settle`, which wait until all or some of it is done.
 What it does not know: what is done. It is work that may be left out, since whoever asked has gone on.
 
 The thread is no daemon: the interpreter waits for it at its end. What waits by then is done for
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from contextvars import copy_context
+from typing import Any
 
 from deltanb.errors import InvalidArgument
 from deltanb.progress import unseen
@@ -54,6 +55,7 @@ class Line:
         """Begin anew, with nothing in line and no thread: the others of a forked process are not there."""
         self._changed = threading.Condition()
         self._waiting: dict[Hashable, tuple[str, Work, int]] = {}
+        self._doing: Hashable = None
         self._thread: threading.Thread | None = None
         self._until: float | None = None
 
@@ -95,6 +97,13 @@ class Line:
             seconds = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
             return self._changed.wait_for(lambda: self._thread is None, seconds)
 
+    def settle(self, concerns: Callable[[Any], bool]) -> None:
+        """Wait until no work under a key that ``concerns`` is true of waits or is being done."""
+        with self._changed:
+            if self._thread is not threading.current_thread():
+                self._changed.wait_for(
+                    lambda: self._thread is None or not any(map(concerns, (self._doing, *self._waiting))))
+
     def _run(self) -> None:
         while (found := self._next()) is not None:
             _do(*found)
@@ -105,11 +114,12 @@ class Line:
                 for name, *_ in self._waiting.values():
                     logger.warning("%s was left out, as the process ends", name)
                 self._waiting.clear()
+            self._doing = next(iter(self._waiting), None)
+            self._changed.notify_all()
             if self._waiting:
-                name, work, _ = self._waiting.pop(next(iter(self._waiting)))
+                name, work, _ = self._waiting.pop(self._doing)
                 return name, work
             self._thread = None
-            self._changed.notify_all()
             return None
 
     def _is_too_late(self) -> bool:
@@ -138,6 +148,11 @@ _line = Line()
 def soon(key: Hashable, name: str, work: Work, rank: int = 0) -> None:
     """Have work done in the background of this process; as :meth:`Line.put`."""
     _line.put(key, name, work, rank)
+
+
+def settle(concerns: Callable[[Any], bool]) -> None:
+    """Wait until what waits under some keys is done; as :meth:`Line.settle`."""
+    _line.settle(concerns)
 
 
 def flush(timeout: float | None = None) -> bool:

@@ -73,8 +73,8 @@ class Options:
     """Take the table's in-process lock for a commit; ``None`` asks the store."""
     checkpoints: Literal["background", "inline"] = "background"
     """``background`` writes the checkpoints that are due behind a commit in a thread, after the commit has
-    returned, and cleans the log up there; :func:`deltanb.flush` waits for it. ``inline`` writes them before
-    the commit returns, as lessons do, and as tables of a catalog always do."""
+    returned, and cleans the log up there; :func:`deltanb.flush` waits for it, as a catalog does for those of
+    its tables when it is closed. ``inline`` writes them before the commit returns, as lessons do."""
     target_file_size: int = TARGET_FILE_SIZE
     """Bytes a data file should reach before the next one is begun."""
     memory_pool: Literal["auto", "default", "system", "jemalloc", "mimalloc"] = "auto"

@@ -211,3 +211,28 @@ background.soon("a", "work", work)
 def test_work_in_parallel_goes_on_where_no_pool_takes_any_at_the_end_of_a_process() -> None:
     ended = run(AT_END)
     assert (ended.stdout, ended.stderr) == ("[0, 1, 4, 9, 16]\n", "")
+
+
+def test_some_of_the_work_is_waited_for_while_the_rest_waits() -> None:
+    line, done = Line(), []
+    line.settle(lambda key: True)
+    gate = Gate(line)
+    line.put("a", "work", lambda: done.append("a"))
+    line.settle(lambda key: key == "b")  # nothing of that key
+    waiting = threading.Thread(target=line.settle, args=(lambda key: key == "a",))
+    waiting.start()
+    assert waiting.is_alive() and done == []
+    second = Gate.__new__(Gate)
+    second.begun, second.opened = threading.Event(), threading.Event()
+    line.put("later", "the second gate", second)
+    gate.opened.set()
+    waiting.join(MINUTE)
+    assert not waiting.is_alive() and done == ["a"] and not line.flush(0)
+    second.opened.set()
+    assert line.flush(MINUTE)
+
+
+def test_work_that_asks_for_its_own_end_does_not_wait_for_it() -> None:
+    line, done = Line(), []
+    line.put("a", "work", lambda: (line.settle(lambda key: key == "a"), done.append("a")))
+    assert line.flush(MINUTE) and done == ["a"]

@@ -14,6 +14,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from deltanb import background
 from deltanb.catalog import pyiceberg_client
 from deltanb.catalog.arguments import as_list, as_mapping, as_place
 from deltanb.catalog.delta import DeltaTables
@@ -108,8 +109,17 @@ class Catalog(Displayable):
         self.close()
 
     def close(self) -> None:
-        """Close the connections to the database; a later use opens new ones."""
+        """Close the connections to the database; a later use opens new ones.
+
+        The checkpoints that are being written behind commits to its tables are waited for: they ask the
+        catalog, too.
+        """
+        self._settle()
         self.store.close()
+
+    def _settle(self) -> None:
+        """Wait for what is done in the background for tables of this catalog."""
+        background.settle(lambda log: getattr(getattr(log, "commits", None), "catalog", None) is self.store)
 
     def serve(self, host: str = "127.0.0.1", port: int = 0,
               tokens: Tokens | str | os.PathLike[str] | None = None) -> Server:
@@ -340,6 +350,7 @@ class Catalog(Displayable):
             MaxCommitRetriesExceeded: others went on to commit to it.
         """
         row = self._row(name)
+        self._settle()  # nothing is written into a folder while it is deleted
         if row.delta is None:
             self.iceberg.drop(name, purge, options.user_name)
         else:

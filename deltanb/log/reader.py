@@ -268,18 +268,21 @@ class LogReader:
 
         Raises:
             TableNotFound: it is so.
+            InvalidArgument: the version is not published.
         """
         from deltanb.log.checkpoint.write import write_checkpoint
 
         seen = snapshot.commit_identity
 
         def must_be_there() -> None:
-            if seen is None or self.commits.identity(snapshot.version) != seen:
+            is_same = seen is not None and self.commits.identity(snapshot.version) == seen
+            if not is_same or (self.commits.is_managed and self.commits.status(snapshot.version) is None):
                 raise TableNotFound(
                     f"{self.path} no longer has the table that version {snapshot.version} was committed to: "
                     "it was removed or replaced since", path=self.path)
 
         must_be_there()
+        self.must_be_published(version, "checkpointed")
         found = snapshot if snapshot.version == version else self.snapshot_at(version)
         return write_checkpoint(self.store, self._on_newest_checkpoint(found), must_be_there)
 

@@ -125,13 +125,9 @@ class LargeCommitHook(_Builtin):
 
 
 def _write_checkpoint(hook: PostCommitHook, version: int, snapshot: Snapshot, clean: bool) -> None:
-    """Write a checkpoint, and clean the log up after it where that is wanted: now, or in the background.
-
-    A table of a catalog gets its own before the commit returns: what is asked of the catalog has its end with
-    the block in which the catalog is open.
-    """
+    """Write a checkpoint, and clean the log up after it where that is wanted: now, or in the background."""
     log = snapshot.log
-    if options.checkpoints == "inline" or log.commits.is_managed:
+    if options.checkpoints == "inline":
         log.checkpoint(version)
         if clean:
             log.clean_up()
