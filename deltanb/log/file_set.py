@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.log.arrow_rows import empty_table
-from deltanb.log.layer import Convert, Layer, within
+from deltanb.log.layer import Convert, Layer, Leaf, within
 from deltanb.log.replay import FILES_SCHEMA, CheckpointParts, Delta, key_array, tombstones_table
 from deltanb.log.tally import Tally, sized
 
@@ -89,7 +89,7 @@ class Part:
             rows = pc.indices_nonzero(self.keep).cast(pa.int64()).take(rows)
         return self.layer.take(columns, rows)
 
-    def stats(self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert) -> pa.Table:
+    def stats(self, leaves: Sequence[Leaf], rows: pa.Array | None, convert: Convert) -> pa.Table:
         """Typed statistics of the standing files, or of those at these positions among them."""
         if self.keep is None:
             return self.layer.stats(leaves, rows, convert)
@@ -336,13 +336,12 @@ class FileSet:
         return kept, pa.concat_tables(tables)
 
     def stats(
-        self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert
+        self, leaves: Sequence[Leaf], rows: pa.Array | None, convert: Convert
     ) -> list[pa.Table]:
-        """What ``convert`` makes of the statistics of every file, or of those at some positions.
+        """Statistics of every file, or of those at some positions, in the order of :meth:`read`.
 
-        It is given tables with ``stats_parsed``, which holds the named leaves
-        (``stats_parsed.minValues.x``), where a checkpoint holds typed statistics, and with the texts
-        ``stats`` otherwise; their rows are in the order of :meth:`read`.
+        A column for each leaf, which ``convert`` makes of tables with ``stats_parsed`` of those leaves, where
+        a checkpoint holds typed statistics, and with the texts ``stats`` otherwise.
         """
         found, start = [], 0
         for part in self.parts():

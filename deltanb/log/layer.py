@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +27,18 @@ from deltanb.log.replay import (
 from deltanb.log.tally import Tally
 from deltanb.sql.coercion import arrow_scalar
 
-__all__ = ["Convert", "Layer", "taken", "within"]
+__all__ = ["Convert", "Layer", "Leaf", "taken", "within"]
 
-Convert = Callable[[pa.Table], pa.Table]
+
+class Leaf(NamedTuple):
+    """A leaf of the statistics as it is wanted: its path in their JSON, and the type of its values."""
+
+    path: tuple[str, ...]
+    type: pa.DataType
+
+
+Convert = Callable[[pa.Table, Sequence[Leaf]], pa.Table]
+"""Makes a column for each of some leaves, of a table with ``stats_parsed`` or the texts ``stats``."""
 
 _TYPES = {f.name: f.type for f in FILES_SCHEMA}
 
@@ -45,6 +54,7 @@ class Layer:
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._named: pa.ChunkedArray | None = None
         self._coded: pa.ChunkedArray | None = None
+        self._stats: dict[Leaf, pa.ChunkedArray] = {}
         if adds is not None:
             self._columns = dict(zip(adds.column_names, adds.columns, strict=True))
         self.in_memory = source is None
@@ -106,13 +116,32 @@ class Layer:
         """Whether a checkpoint holds statistics as typed columns."""
         return self._source is not None and getattr(self._source, "has_stats_parsed", False)
 
-    def stats(self, leaves: Sequence[str], rows: pa.Array | None, convert: Convert) -> pa.Table:
-        """``convert`` of all rows or some, piece by piece: the texts of many files are never all
-        there at once."""
+    def stats(self, leaves: Sequence[Leaf], rows: pa.Array | None, convert: Convert) -> pa.Table:
+        """Statistics of all rows, or of those at ascending positions: one column for each leaf, in order.
+
+        Those of all rows are kept, for every version that rests on this layer.
+        """
+        absent = [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._stats]
+        read: dict[Leaf, pa.ChunkedArray] = {}
+        if absent:
+            found = self._read_stats(absent, rows, lambda table: convert(table, absent))
+            read = dict(zip(absent, found.columns, strict=True))
+            if rows is None:
+                self._stats.update(read)
+        for leaf in leaves:
+            if leaf not in read:
+                read[leaf] = self._stats[leaf] if rows is None else taken(self._stats[leaf], rows)
+        return pa.table([read[leaf] for leaf in leaves], names=[str(n) for n in range(len(leaves))])
+
+    def _read_stats(
+        self, leaves: Sequence[Leaf], rows: pa.Array | None, convert: Callable[[pa.Table], pa.Table]
+    ) -> pa.Table:
+        """Piece by piece: the texts of many files are never all there at once."""
         if self._source is None or "stats" in self._columns:
             found = self.read(["stats"])
             return convert(found if rows is None else pa.table({"stats": taken(found[0], rows)}))
-        return self._source.read_stats(leaves, rows, convert)
+        names = [".".join(("stats_parsed", *leaf.path)) for leaf in leaves]
+        return self._source.read_stats(names, rows, convert)
 
     def pieces(self) -> list[Any]:
         """What a checkpoint's layer consists of; nothing of one in memory."""

@@ -141,7 +141,6 @@ class Snapshot(Displayable):
         """The :meth:`~deltanb.log.commits.Commits.identity` of its commit when it was read; None if that is
         not known."""
         self._state = state
-        self._stats: dict[Stat, pa.ChunkedArray] = {}
         self._rows: RowCount | None = None
         self._damaged: frozenset[str] = frozenset()
         if state.version >= 0:
@@ -348,7 +347,6 @@ class Snapshot(Displayable):
                 self._state = self.log.state_without(self.version, self._damaged)
             except DeltaError:
                 raise error from None
-            self._stats.clear()
             return self._read(read)
 
     def _compared(self, found: _T) -> _T:
@@ -381,24 +379,12 @@ class Snapshot(Displayable):
     def stats_for(self, wanted: Sequence[Stat], rows: pa.Array | None = None) -> pa.Table:
         """Typed statistics of the candidates, columns named by :attr:`Stat.name`.
 
-        ``rows``: ascending positions of the files that matter, None for all; only statistics of all
-        files are kept for the next call.
+        ``rows``: ascending positions of the files that matter, None for all. Statistics of all files are
+        kept, for the next call and the next version.
         """
         from deltanb.log.skipping import prune as skipping
 
-        absent = [stat for stat in wanted if stat not in self._stats]
-        read: dict[Stat, Any] = {}
-        if absent:
-            found = skipping.read_stats(self.candidates, self.schema, absent, rows)
-            read = {stat: found.column(stat.name) for stat in absent}
-            if rows is None:
-                self._stats.update(read)
-        for stat in wanted:
-            if stat not in read:
-                read[stat] = self._stats[stat] if rows is None else self._stats[stat].take(rows)
-        import pyarrow as pa
-
-        return pa.table({stat.name: read[stat] for stat in wanted})
+        return skipping.read_stats(self.candidates, self.schema, wanted, rows)
 
     @property
     def tombstones(self) -> pa.Table:

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from deltanb.log import file_set
 from deltanb.log.file_set import FileSet
+from deltanb.log.layer import Leaf
 from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA, Delta, canonical_path
 from deltanb.testing import add, remove
 from tests.helpers import delta_of
@@ -51,6 +52,7 @@ class Checkpoint:
         return self.removes
 
 
+TEXTS = Leaf((), pa.string())
 Key = tuple[str, str]  # canonical path, which deletion vector
 PATHS = st.sampled_from(["a", "b", "c", "d", "/x/e", "file:/x/e", "file:///x/e"])
 VECTORS = st.sampled_from([None, DV, {**DV, "offset": 3}])
@@ -133,7 +135,7 @@ class Layers(RuleBasedStateMachine):
         rows = pa.array(positions, pa.int64())
         taken = files.take(["size", "path", "deletion_vector"], rows)
         assert rows_of(taken) == rows_of(everything.take(rows))
-        stats = files.stats([], rows, lambda table: table.select(["stats"]))
+        stats = files.stats([TEXTS], rows, lambda table, leaves: table.select(["stats"]))
         assert sum(table.num_rows for table in stats) == len(positions)
 
     @rule(which=st.integers(0, 5), even=st.booleans())

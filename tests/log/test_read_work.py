@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -32,17 +34,23 @@ def checkpointed(monkeypatch: pytest.MonkeyPatch, partitions: int = 10) -> Memor
     return store
 
 
-def test_texts_of_statistics_are_there_for_a_few_files_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = checkpointed(monkeypatch)
-    monkeypatch.setattr(checkpoint_part, "BATCH", 4)
+def note_parsed_texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows by how many texts of statistics are parsed at a time."""
     parsed: list[int] = []
     real = stats.parse_stats
 
-    def counted(texts: pa.ChunkedArray, *args: object, **named: object) -> pa.Table:
+    def counted(texts: pa.ChunkedArray, *args: Any, **named: Any) -> pa.Table:
         parsed.append(len(texts))
-        return real(texts, *args, **named)  # type: ignore[arg-type]
+        return real(texts, *args, **named)
 
-    monkeypatch.setattr("deltanb.log.skipping.prune.parse_stats", counted)
+    monkeypatch.setattr(prune, "parse_stats", counted)
+    return parsed
+
+
+def test_texts_of_statistics_are_there_for_a_few_files_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = checkpointed(monkeypatch)
+    monkeypatch.setattr(checkpoint_part, "BATCH", 4)
+    parsed = note_parsed_texts(monkeypatch)
     assert DeltaLog.for_table(store).snapshot.files_for_scan("i = 12")["path"].to_pylist() == ["f12"]
     assert sorted(parsed) == sorted([4, 4, 2] * (FILES // GROUP))
 
@@ -67,3 +75,21 @@ def test_a_partition_filter_asks_each_partition_once_and_reads_its_columns_once(
     assert asked == [3] * (FILES // GROUP)  # both partitions and NULL, and not each file
     assert sorted(decoded) == sorted(
         [("add.partitionValues",), ("add.path", "add.size")] * (FILES // GROUP))
+
+
+def test_a_second_predicate_on_a_column_parses_what_came_since_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = checkpointed(monkeypatch)
+    log = DeltaLog.for_table(store)
+    log.snapshot.files_for_scan("i = 12", columns=["path"])
+    parsed, decoded = note_parsed_texts(monkeypatch), note_decoded_columns(monkeypatch)
+    assert log.snapshot.files_for_scan("i >= 28", columns=["path"])["path"].to_pylist() == ["f28", "f29"]
+    assert parsed == [] and set(decoded) == {("add.path",)}
+    TableBuilder(store, log.snapshot.version).commit(
+        add("new", {"p": "0"}, stats=numbered(40)), add("other", {"p": "0"}, stats=numbered(50)))
+    assert log.update().files_for_scan("i >= 29", columns=["path"])["path"].to_pylist() == [
+        "f29", "new", "other"]
+    assert parsed == [2]
+    log.snapshot.files_for_scan("i = 3 AND j = 3", columns=["path"])
+    assert sum(parsed) == 2 + FILES + 2  # j alone: a text is parsed for the columns that are asked for

@@ -20,7 +20,7 @@ from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint import part as checkpoint_part
 from deltanb.log.checkpoint import write as checkpoint_write
 from deltanb.log.skipping import prune as skipping
-from deltanb.log.skipping.stats import NUM_RECORDS, Stat, parse_stats, parsed_names, typed_stats
+from deltanb.log.skipping.stats import NUM_RECORDS, Stat, leaves_of, parse_stats, typed_stats
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
@@ -275,6 +275,20 @@ def test_damaged_statistics_keep_the_file_and_spare_the_others(text: str) -> Non
     assert kept(snapshot, "i IS NOT NULL") == [0, 1, 2]
 
 
+@pytest.mark.parametrize("texts", [
+    ['{"numRecords":1', '}{"numRecords":2}'],  # one that is cut off, and one that goes on with it
+    ['{"numRecords":1}{"numRecords":2}', ""],
+    ['{"numRecords":1}{"numRecords":2}', " "],
+    ['{"numRecords":1}{"numRecords":2}', None],
+    ['{"numRecords":1}{"numRecords":2}', "5"],
+])
+def test_texts_side_by_side_are_never_taken_for_each_others(texts: list[str | None]) -> None:
+    whole = ['{"numRecords":7}', *texts, '{"numRecords":8}']
+    for column in (pa.chunked_array([whole]), pa.chunked_array([["", *whole]]).slice(1)):
+        found = parse_stats(column, SCHEMA, wanted=[NUM_RECORDS])["num_records"].to_pylist()
+        assert found == [7, None, None, 8]
+
+
 def test_statistics_over_several_lines_count() -> None:
     pretty = json.dumps({"minValues": {"i": 7}, "maxValues": {"i": 8}}, indent=1)
     assert kept(table_of({"stats": pretty}, bounds(i=(1, 2))), "i < 3") == [1]
@@ -358,8 +372,8 @@ def test_leaves_that_a_checkpoint_lacks_are_null() -> None:
     wanted = [NUM_RECORDS, Stat("min", ("i",)), Stat("null_count", ("n", "x"))]
     found = typed_stats(column, SCHEMA, wanted=wanted)
     assert [found[stat.name].to_pylist() for stat in wanted] == [[1], [None], [None]]
-    assert parsed_names(wanted, SCHEMA) == [
-        "stats_parsed.numRecords", "stats_parsed.minValues.i", "stats_parsed.nullCount.n.x"]
+    assert [leaf.path for leaf in leaves_of(wanted, SCHEMA)] == [
+        ("numRecords",), ("minValues", "i"), ("nullCount", "n", "x")]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 8192])

@@ -26,7 +26,7 @@ import pyarrow.types as t
 
 from deltanb.log.skipping import partitions
 from deltanb.log.skipping.generated import implied
-from deltanb.log.skipping.stats import NUM_RECORDS, Stat, has_bounds, parse_stats, parsed_names, typed_stats
+from deltanb.log.skipping.stats import NUM_RECORDS, Stat, has_bounds, leaves_of, parse_stats, typed_stats
 from deltanb.schema.types import arrow_type
 from deltanb.sql import direct, failures
 from deltanb.sql import expressions as ex
@@ -36,6 +36,7 @@ from deltanb.sql.expressions import Literal as Constant
 
 if TYPE_CHECKING:
     from deltanb.log.file_set import FileSet
+    from deltanb.log.layer import Leaf
     from deltanb.log.snapshot import Snapshot
     from deltanb.schema.types import StructType
     from deltanb.sql.predicates import Predicate
@@ -183,14 +184,20 @@ def read_stats(
     rows: pa.Array | None = None,
 ) -> pa.Table:
     """Typed statistics of the files, or of those at ascending positions among them."""
-    def typed(table: pa.Table) -> pa.Table:
-        if "stats_parsed" in table.column_names:
-            return typed_stats(table["stats_parsed"], schema, wanted=wanted)
-        return parse_stats(table["stats"], schema, wanted=wanted)
+    wanted = list(dict.fromkeys(wanted))
+    leaves = leaves_of(wanted, schema)
+    stats = dict(zip(leaves, wanted, strict=True))
 
-    tables = files.stats(parsed_names(wanted, schema), rows, typed)
-    return pa.concat_tables(tables) if tables else \
-        parse_stats(pa.chunked_array([], pa.string()), schema, wanted=wanted)
+    def typed(table: pa.Table, leaves: Sequence[Leaf]) -> pa.Table:
+        some = [stats[leaf] for leaf in leaves]
+        if "stats_parsed" in table.column_names:
+            return typed_stats(table["stats_parsed"], schema, wanted=some)
+        return parse_stats(table["stats"], schema, wanted=some)
+
+    tables = files.stats(leaves, rows, typed)
+    if not tables:
+        return parse_stats(pa.chunked_array([], pa.string()), schema, wanted=wanted)
+    return pa.concat_tables(tables).rename_columns([stat.name for stat in wanted])
 
 
 def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:

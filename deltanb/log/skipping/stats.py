@@ -21,10 +21,12 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from deltanb.log.layer import Leaf
 from deltanb.schema.types import StructType, arrow_type
 from deltanb.sql import coercion as co
 
@@ -113,9 +115,10 @@ def typed_stats(
     return pa.table({leaf.stat.name: leaf.of_struct(stats) for leaf in leaves})
 
 
-def parsed_names(wanted: Iterable[Stat], schema: StructType) -> list[str]:
-    """The leaves as a checkpoint names them: ``stats_parsed.minValues.<physical name>``."""
-    return [".".join(("stats_parsed", *_Leaf(stat, schema).json_path)) for stat in wanted]
+def leaves_of(wanted: Iterable[Stat], schema: StructType) -> list[Leaf]:
+    """The statistics by their paths in the JSON, ``minValues.<physical name>``."""
+    leaves = [_Leaf(stat, schema) for stat in wanted]
+    return [Leaf(leaf.json_path, leaf.type) for leaf in leaves]
 
 
 # ---------------------------------------------------------------------------- one leaf
@@ -247,15 +250,29 @@ def _json_type(data_type: pa.DataType) -> Any:
 
 def _decode(texts: pa.Array, decoder: Any) -> list[Any] | None:
     """One struct a text, or None where one of them is not as expected."""
-    filled = pc.coalesce(texts, co.arrow_scalar("{}", texts.type))
-    edges = co.arrow_array([0, len(filled)], pa.int32())
-    whole = pa.ListArray.from_arrays(edges, filled)
-    lines = pc.binary_join(whole, co.arrow_scalar("\n", filled.type))[0].as_buffer()
+    texts = texts.cast(pa.string())
+    if texts.null_count:
+        texts = pc.coalesce(texts, co.arrow_scalar("{}", texts.type))
+    lines = _side_by_side(texts)
     try:
-        rows: list[Any] = decoder.decode_lines(lines)
+        rows: list[Any] = [] if lines is None else decoder.decode_lines(lines)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return rows if len(rows) == len(texts) else None
+
+
+def _side_by_side(texts: pa.Array) -> pa.Buffer | None:
+    """The texts as they lie in memory, which the decoder takes as it takes lines; None unless each of them is
+    in braces: so none goes on where the one before it was cut off."""
+    _, edges, data = texts.buffers()
+    if data is None:
+        return None
+    at = np.frombuffer(edges, np.int32, len(texts) + 1, 4 * texts.offset)
+    characters = np.frombuffer(data, np.uint8)
+    if (at[1:] - at[:-1] < 2).any() or (characters[at[:-1]] != ord("{")).any() \
+            or (characters[at[1:] - 1] != ord("}")).any():
+        return None
+    return data.slice(int(at[0]), int(at[-1] - at[0]))
 
 
 def _value_at(text: str | None, path: tuple[str, ...]) -> Any:
