@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from deltanb.log.checkpoint import part as checkpoint_part
 from deltanb.log.checkpoint import write as checkpoint_write
+from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.log.skipping import prune, stats
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
@@ -93,3 +95,58 @@ def test_a_second_predicate_on_a_column_parses_what_came_since_and_no_more(
     assert parsed == [2]
     log.snapshot.files_for_scan("i = 3 AND j = 3", columns=["path"])
     assert sum(parsed) == 2 + FILES + 2  # j alone: a text is parsed for the columns that are asked for
+
+
+class Watched(MemoryStore):
+    """Notes each listing with where it starts, and each file that is read or opened."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__()
+        self.files.update(inner.files)
+        self.listed: list[str] = []
+        self.opened: list[str] = []
+
+    def list_from(self, name: str) -> Any:
+        self.listed.append(name.removeprefix("_delta_log/"))
+        return super().list_from(name)
+
+    def read(self, name: str) -> bytes:
+        self.opened.append(name.removeprefix("_delta_log/"))
+        return super().read(name)
+
+
+def test_a_log_with_checkpoints_is_listed_once_and_read_from_the_newest_one_on() -> None:
+    builder = TableBuilder(MemoryStore()).create("i long")
+    for number in range(1, 24):
+        builder.commit(add(f"f{number}"))
+        if number % 10 == 0:
+            builder.log.checkpoint()
+    store = Watched(builder.store)  # type: ignore[arg-type]
+    assert DeltaLog.for_table(store).snapshot.num_files == 23
+    assert store.listed == [f"{20:020}."]
+    commits = [f"{version:020}.json" for version in (21, 22, 23)]
+    assert store.opened == ["_last_checkpoint", f"{20:020}.checkpoint.parquet", *commits]
+
+
+def test_sidecars_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
+    monkeypatch.setattr(checkpoint_write, "MAX_SIDECAR_ROWS", GROUP)
+    builder = TableBuilder(MemoryStore()).create(
+        "i long", properties={"delta.checkpointPolicy": "v2"}, protocol={
+            "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v2Checkpoint"],
+            "writerFeatures": ["v2Checkpoint"]})
+    builder.commit(*(add(f"f{n}") for n in range(2 * GROUP)))
+    builder.log.checkpoint()
+    store = Watched(builder.store)  # type: ignore[arg-type]
+    snapshot = DeltaLog.for_table(store).snapshot
+    assert len([name for name in store.opened if name.startswith("_sidecars/")]) == 2
+    store.opened.clear()
+    barrier, read = threading.Barrier(2, timeout=60), SafeFile.read_row_groups
+
+    def together(self: SafeFile, *args: Any, **named: Any) -> pa.Table:
+        barrier.wait()  # one after the other would break it
+        return read(self, *args, **named)
+
+    monkeypatch.setattr(SafeFile, "read_row_groups", together)
+    assert snapshot.select_files(["path"]).num_rows == 2 * GROUP
+    assert store.opened == []  # their footers are open
