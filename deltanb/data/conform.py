@@ -27,6 +27,7 @@ from deltanb.data.variants import (
     put_together,
 )
 from deltanb.errors import InvalidTable, UnsupportedProtocol
+from deltanb.memory import pool
 from deltanb.schema.column_mapping import PARQUET_ID, field_id, physical_name
 from deltanb.schema.types import (
     ArrayType,
@@ -103,7 +104,8 @@ def compile_conversion(
         return _after(_storage, compile_conversion(stored.storage_type, wanted, mode, place))
     if t.is_dictionary(stored):
         flat = stored.value_type
-        return _after(lambda a: a.cast(flat), compile_conversion(flat, wanted, mode, place))
+        return _after(
+            lambda a: a.cast(flat, memory_pool=pool()), compile_conversion(flat, wanted, mode, place))
     target = arrow_type(wanted, place.column)
     if t.is_null(stored) and not t.is_null(target):
         return lambda a: pa.nulls(len(a), target)

@@ -54,6 +54,9 @@ __all__ = [
 
 BATCH_ROWS = 65_536  # large enough for Arrow's kernels, small enough that wide rows stay in memory
 _WAY_OUT = "Restore it from a copy, or remove it from the table with a commit"
+# INT96 in nanoseconds would wrap years such as 9999 around.
+_OPTIONS: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
+_FEW = {**_OPTIONS, "pre_buffer": False, "buffer_size": 1 << 16}
 ROW_POSITION = "__row_position"  # the column that positions=True adds; int64, from zero
 
 
@@ -182,13 +185,14 @@ def read_data_file(
     deleted = None
     if row.get("deletion_vector") is not None:
         deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
-    with opened(scan.store, path, scan.table, scan.version) as parquet:
+    few = batch_rows < BATCH_ROWS
+    with opened(scan.store, path, scan.table, scan.version, few=few) as parquet:
         if deleted and deleted.max() >= parquet.metadata.num_rows:
             raise InvalidTable(
                 f"the deletion vector of {path!r} removes row {deleted.max()}, and the file has "
                 f"{parquet.metadata.num_rows}. {_WAY_OUT}.", file=path)
         with _naming(path):
-            columns = _Columns(scan, parquet, path, dict(row["partition_values"] or ()))
+            parquet, columns = _understood(scan, parquet, path, row, few)
             groups = _groups(scan, parquet, columns, only, part)
         rows = FileRows(parquet, _divided(scan, parquet, columns), lambda: _naming(path), deleted, only,
                         scan.predicate, batch_rows)
@@ -265,6 +269,19 @@ class _Columns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
+def _understood(
+    scan: Scan, parquet: SafeFile, path: str, row: Mapping[str, Any], few: bool
+) -> tuple[SafeFile, _Columns]:
+    """The file's columns; the file opened again where some of them are better read as dictionaries."""
+    values = dict(row["partition_values"] or ())
+    columns = _Columns(scan, parquet, path, values)
+    texts = [] if few else row_groups.coded(parquet, list(parquet.schema_arrow), columns.stored_names)
+    if texts:
+        parquet = parquet.with_codes(texts, **_OPTIONS)
+        columns = _Columns(scan, parquet, path, values)
+    return parquet, columns
+
+
 def _value_of(partition_values: Mapping[str, str | None], name: str) -> str | None:
     """The text under a name, or under the same name in another case; absent is NULL."""
     if name in partition_values:
@@ -297,8 +314,13 @@ def _divided(scan: Scan, parquet: SafeFile, columns: _Columns) -> tuple[_Columns
 
 
 @contextmanager
-def opened(store: LogStore, path: str, table: str = "", version: int | None = None) -> Iterator[SafeFile]:
+def opened(
+    store: LogStore, path: str, table: str = "", version: int | None = None, *, few: bool = False
+) -> Iterator[SafeFile]:
     """The data file of a decoded path; ``table`` and ``version`` name in errors what needs it.
+
+    ``few``: only the first rows are read, of a file on this machine with no more bytes than they take.
+    Elsewhere a request takes longer than the bytes of a row group.
 
     Raises:
         DataFileNotFound: there is none.
@@ -316,9 +338,8 @@ def opened(store: LogStore, path: str, table: str = "", version: int | None = No
             "table with a commit.", path=path, version=version) from None  # its text shows the path raw
     with file:
         with _naming(path):
-            # INT96 in nanoseconds would wrap years such as 9999 around.
-            parquet = open_parquet(
-                file, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+            is_here = target.local_path(name) is not None
+            parquet = open_parquet(file, **(_FEW if few and is_here else _OPTIONS))
         yield parquet
 
 

@@ -104,6 +104,9 @@ _PHYSICAL = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUB
              "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7}
 
 
+_KNOWN = ("footer", "is_sound")  # what was found out of a footer
+
+
 class SafeFile(pq.ParquetFile):
     """A file whose footer can be asked without harm."""
 
@@ -129,6 +132,22 @@ class SafeFile(pq.ParquetFile):
         """
         return read_footer(self.footer_bytes)
 
+    @cached_property
+    def is_sound(self) -> bool:
+        """Whether pyarrow can be asked for what the footer says of row groups and their columns.
+
+        Raises:
+            ValueError: there is no footer that this module can read.
+        """
+        return self.footer.is_sound(self)
+
+    def with_codes(self, leaves: list[int], **options: Any) -> SafeFile:
+        """The same file, whose columns at these places among all of its leaves are read as dictionaries."""
+        found = SafeFile(self._handle, metadata=self.metadata, read_dictionary=leaves, **options)
+        found._handle, found._raw = self._handle, self._raw
+        found.__dict__.update({name: self.__dict__[name] for name in _KNOWN if name in self.__dict__})
+        return found
+
     @property
     def footer_bytes(self) -> bytes:
         """The footer as it stands in the file, without its length and the magic number."""
@@ -145,7 +164,7 @@ class SafeFile(pq.ParquetFile):
         Raises:
             ValueError: as they contradict themselves, it would end the process.
         """
-        if not self.footer.is_sound(self):
+        if not self.is_sound:
             raise ValueError("the statistics in its footer contradict its schema")
 
 
