@@ -121,7 +121,8 @@ def test_who_chose_a_pool_for_the_process_chose_ours() -> None:
     assert named("mimalloc" if "mimalloc" in pa.supported_memory_backends() else "system") == (
         "mimalloc" if "mimalloc" in pa.supported_memory_backends() else "system")
     if memory._has_glibc():
-        assert named(None) == "system"
+        has_jemalloc = "jemalloc" in pa.supported_memory_backends()
+        assert named(None) == ("jemalloc" if has_jemalloc else "system")
 
 
 def test_what_glibc_keeps_is_given_back_where_its_pool_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,3 +146,24 @@ def test_what_glibc_keeps_is_given_back_where_its_pool_is_in_use(monkeypatch: py
     with set_options(memory_pool="system"):
         memory.give_back()
     assert called == [0]
+
+
+def test_what_jemalloc_keeps_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pool:
+        backend_name, given = "jemalloc", 0
+
+        def release_unused(self) -> None:
+            self.given += 1
+
+    used = Pool()
+    monkeypatch.setattr(memory, "pool", lambda: used)
+    memory.give_back()
+    assert used.given == 1
+
+
+def test_where_arrow_has_no_jemalloc_the_pool_is_that_of_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_has_glibc", lambda: True)
+    monkeypatch.setattr(pa, "supported_memory_backends", lambda: ["system"])
+    assert memory._usual.__wrapped__() == "system"
+    monkeypatch.setattr(memory, "_has_glibc", lambda: False)
+    assert memory._usual.__wrapped__() == "default"
