@@ -61,7 +61,7 @@ def pool() -> pa.MemoryPool:
 def give_back() -> None:
     """Return to the system what the allocator keeps of memory that nobody uses any more.
 
-    Of glibc's each thread that worked keeps some 20 MB, and ``MemoryPool.release_unused`` does not reach them.
+    Of glibc's each thread that worked keeps some 20 MB, which ``MemoryPool.release_unused`` does not reach.
     It takes some milliseconds, and memory that is needed again has to be asked for again: worth it once,
     between the two halves of a long command.
     """

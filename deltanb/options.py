@@ -80,8 +80,8 @@ class Options:
     memory_pool: Literal["auto", "default", "system", "jemalloc", "mimalloc"] = "auto"
     """The pool of Arrow's in which the rows are that are read and written; ``default`` is
     ``pyarrow.default_memory_pool()``. ``auto`` is, with glibc, ``jemalloc`` where Arrow has it and ``system``
-    where not, unless ``ARROW_DEFAULT_MEMORY_POOL`` names a pool for the process; else ``default``. The default
-    pool of the process is never changed."""
+    where not, unless ``ARROW_DEFAULT_MEMORY_POOL`` names a pool for the process; else ``default``. The
+    default pool of the process is never changed."""
     metrics: bool = True
     """Write operation metrics into the commit."""
     commit_info: bool = True

@@ -186,7 +186,7 @@ def read_data_file(
     if row.get("deletion_vector") is not None:
         deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
     few = batch_rows < BATCH_ROWS
-    with opened(scan.store, path, scan.table, scan.version, few=few) as parquet:
+    with opened(scan.store, path, scan.table, scan.version, few) as parquet:
         if deleted and deleted.max() >= parquet.metadata.num_rows:
             raise InvalidTable(
                 f"the deletion vector of {path!r} removes row {deleted.max()}, and the file has "
@@ -315,7 +315,7 @@ def _divided(scan: Scan, parquet: SafeFile, columns: _Columns) -> tuple[_Columns
 
 @contextmanager
 def opened(
-    store: LogStore, path: str, table: str = "", version: int | None = None, *, few: bool = False
+    store: LogStore, path: str, table: str = "", version: int | None = None, few: bool = False
 ) -> Iterator[SafeFile]:
     """The data file of a decoded path; ``table`` and ``version`` name in errors what needs it.
 
