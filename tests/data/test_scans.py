@@ -14,7 +14,7 @@ import pytest
 
 import deltanb as dn
 from deltanb import parallel
-from deltanb.data import read, row_groups, write
+from deltanb.data import file_writer, read, row_groups
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
 from deltanb.parallel import LANE_ITEMS
 from deltanb.store.local import LocalStore
@@ -31,7 +31,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_groups, "MIN_ROWS", 0)
     monkeypatch.setattr(row_groups, "CODED_ROWS", 0)
     monkeypatch.setattr(read, "SMALL_SCAN_BYTES", 0)
-    monkeypatch.setattr(write, "ROW_GROUP_ROWS", GROUP)
+    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", GROUP)
     monkeypatch.setattr(parallel.os, "cpu_count", lambda: 2)
 
 
@@ -122,7 +122,7 @@ class _CountingStore(LocalStore):
 def test_a_limit_reads_no_more_of_a_row_group_than_its_rows_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write, "ROW_GROUP_ROWS", 1 << 20)
+    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", 1 << 20)
     generator = random.Random(5)
     values = [generator.random() for _ in range(300_000)]
     dn.create(tmp_path / "t", {"a": values, "b": values[::-1]})
@@ -196,7 +196,7 @@ def test_a_footer_that_contradicts_itself_is_not_asked(monkeypatch: pytest.Monke
 def test_what_was_read_as_a_dictionary_is_text_to_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write, "ROW_GROUP_ROWS", 1000)
+    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", 1000)
     opened: list[list[int]] = []
     real = SafeFile.with_codes
 
