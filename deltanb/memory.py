@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from deltanb.options import options
 
@@ -76,7 +76,7 @@ def give_back() -> None:
 
 
 @lru_cache(1)
-def _usual() -> str:
+def _usual() -> Literal["default", "jemalloc", "system"]:
     """The pool for those who chose none."""
     import pyarrow as pa
 
