@@ -578,6 +578,17 @@ def test_buttons_and_slider_look_back() -> None:
     assert panel.stepper.txn.log.update().version == 5
 
 
+def test_buttons_are_ready_before_the_picture_is_there() -> None:
+    panel = panel_of(raced())
+    buttons = (panel.first, panel.back, panel.next, panel.last, panel.rival, panel.slider)
+    seen: list[list[bool]] = []
+    panel.picture.observe(lambda _: seen.append([button.disabled for button in buttons]), names="value")
+    for button in (panel.back, panel.first, panel.next, panel.last):
+        button.click()
+        assert seen[-1] == [button.disabled for button in buttons]
+    assert len(seen) == 4 and len({tuple(one) for one in seen}) == 3
+
+
 def test_code_and_buttons_keep_in_step(capsys: pytest.CaptureFixture[str]) -> None:
     stepper = stepper_of(orders())
     panel = panel_of(stepper)

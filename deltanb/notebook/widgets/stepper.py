@@ -73,12 +73,15 @@ class Panel:
         return {VIEW: forms[VIEW]} if VIEW in forms else {}
 
     def draw(self) -> None:
-        """Show the stepper as it is now."""
+        """Show the stepper as it is now.
+
+        The picture comes last: each change is a message of its own, and whoever sees the picture finds the
+        buttons ready.
+        """
         stepper, self._is_drawing = self.stepper, True
         newest = len(stepper.frames) - 1
         is_newest = stepper.position == newest
         forms = bundle.mimebundle(stepper.frame)
-        self.picture.value = forms.get(bundle.HTML) or f"<pre>{escape(forms[bundle.TEXT])}</pre>"
         self.slider.max = max(1, newest)  # a slider of one moment cannot be drawn
         self.slider.value = stepper.position
         self.slider.disabled = newest == 0
@@ -91,6 +94,7 @@ class Panel:
         reason = None if stepper.is_done else self.refusal()
         self.rival.disabled = stepper.is_done or reason is not None
         self._say(reason or "")
+        self.picture.value = forms.get(bundle.HTML) or f"<pre>{escape(forms[bundle.TEXT])}</pre>"
         self._is_drawing = False
 
     def _button(
