@@ -106,7 +106,8 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
             if condition not in (ex.TRUE, UNKNOWN):
                 decided, left = _judged(snapshot, left, condition)
                 sure += decided.chunks
-    rows = pa.chunked_array([*sure, *left[ROW].chunks], pa.int64()).combine_chunks()
+    chunks = [*sure, *left[ROW].chunks]
+    rows = pa.concat_arrays(chunks) if chunks else pa.nulls(0, pa.int64())  # to combine none loads pandas
     if len(rows) == everything:
         return None
     return rows.take(pc.sort_indices(rows)) if sure else rows
