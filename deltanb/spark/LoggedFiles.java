@@ -1,6 +1,5 @@
 package deltanb;
 
-import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -51,7 +50,7 @@ public final class LoggedFiles implements FileIndex {
     this.paths = new Path[rows.length];
     for (int i = 0; i < rows.length; i++) {
       InternalRow row = rows[i];
-      paths[i] = asListed(row.getString(0));
+      paths[i] = new Path("file", "", row.getString(0)); // as the file system's own listing spells it
       FileStatus file = new FileStatus(row.getLong(1), false, 1, BLOCK, row.getLong(2), paths[i]);
       bytes += file.getLen();
       InternalRow values = valuesOf(row);
@@ -65,12 +64,6 @@ public final class LoggedFiles implements FileIndex {
       }
     }
     this.hash = Arrays.hashCode(paths);
-  }
-
-  /** As a file system's own listing spells it: a URI with an authority, if an empty one. */
-  private static Path asListed(String name) {
-    URI uri = new Path(name).toUri();
-    return new Path(uri.getScheme(), uri.getAuthority() == null ? "" : uri.getAuthority(), uri.getPath());
   }
 
   private InternalRow valuesOf(InternalRow row) {

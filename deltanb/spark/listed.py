@@ -9,7 +9,6 @@ What it does not know: tables, logs, which files to read.
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -37,11 +36,12 @@ def is_possible(session: SparkSession) -> bool:
     return _index_class(session) is not None
 
 
-def table_of(paths: Sequence[str], statuses: Sequence[os.stat_result], values: Sequence[Any]) -> pa.Table:
-    """A list of files for :func:`frame`; ``values`` are Arrow columns."""
-    columns = [pa.array(paths, pa.string()), pa.array([found.st_size for found in statuses], pa.int64()),
-               pa.array([found.st_mtime_ns // 1_000_000 for found in statuses], pa.int64()), *values]
-    return pa.table(columns, names=[*_GIVEN, *(f"value{i}" for i in range(len(values)))])
+def table_of(
+    paths: Sequence[str], sizes: Sequence[int], modified: Sequence[int], values: Sequence[Any]
+) -> pa.Table:
+    """A list of local files for :func:`frame`: sizes in bytes, times in ms since 1970, values in Arrow."""
+    columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(modified, pa.int64())]
+    return pa.table([*columns, *values], names=[*_GIVEN, *(f"value{i}" for i in range(len(values)))])
 
 
 def frame(

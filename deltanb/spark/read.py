@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -51,6 +50,7 @@ from deltanb.log.skipping import partitions
 from deltanb.schema.column_mapping import physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.spark import listed
+from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
 from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, spark_type
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
@@ -65,11 +65,6 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.sql.predicates import Predicate
 
-CHUNK_BITS = 13
-"""Deleted positions are joined as one bitmap for every 2**13 rows: large enough that a row's lookup is
-one of few entries, small enough that a file with one deletion sends 1 kB."""
-_WORDS = 1 << (CHUNK_BITS - 6)  # 64-bit words of a bitmap
-
 # For the columns of a plan, beside the table's.
 PATH, ROW, _KNOWN, _CHUNK, _BITS, _VALUE, _NUMBER = (
     f"__deltanb_{name}" for name in ("path", "row", "known", "chunk", "bits", "value", "number"))
@@ -77,6 +72,9 @@ PATH, ROW, _KNOWN, _CHUNK, _BITS, _VALUE, _NUMBER = (
 _GLOB = frozenset("?*[]{}\\")
 """Characters of a pattern. Told that a path is none, Spark reads the file; but where it looks for
 partitions in folders, it then reads the files beside it once more."""
+
+_SIMPLE = r"^([A-Za-z0-9=][A-Za-z0-9_.=-]*/)*[A-Za-z0-9][A-Za-z0-9_.=-]*$"
+"""Paths in a log that name a file of the table's folder letter by letter, none that Spark overlooks."""
 
 _OPTIONS = {
     "__globPaths__": "false",
@@ -217,15 +215,17 @@ def filtered(frame: DataFrame, where: str) -> DataFrame:
         return frame.filter(where)
 
 
-@dataclass
+@dataclass(slots=True)
 class _File:
-    """One data file: its row in the list of files, where and what it is, and its partition values."""
+    """One data file: its row in the list of files, where and how large it is, and what the log says of it."""
 
     place: int
     local: str
-    status: os.stat_result
-    values: Mapping[str, str | None]
-    vector: Mapping[str, Any] | None
+    size: int
+    modified: int
+    """In ms since 1970."""
+    values: Mapping[str, str | None] = field(default_factory=dict)
+    vector: Mapping[str, Any] | None = None
 
 
 @dataclass
@@ -317,8 +317,11 @@ class _Reader:
 
     def _grouped(self, files: pa.Table) -> _Groups:
         groups, seen = _Groups(), set[str]()
-        rows = files.select(["path", "partition_values", "deletion_vector"]).to_pylist()
-        for place, row in enumerate(rows):
+        files = files.select(["path", "partition_values", "deletion_vector"])
+        others = self._listed_at_once(files, groups, seen) if self.lists else None
+        rows = files if others is None else files.take(others)
+        places = range(files.num_rows) if others is None else others.to_pylist()
+        for place, row in zip(places, rows.to_pylist(), strict=True):
             path = decode_path(row["path"])
             store, name = place_of(self.scan.store, path, is_encoded=False).opened()
             local = store.local_path(name)
@@ -328,11 +331,7 @@ class _Reader:
             if local is None or not is_new or _is_overlooked(os.path.basename(local)):
                 groups.process.append(place)
                 continue
-            try:
-                status = os.stat(local)  # the log's word for a size is not taken: Spark would lose rows
-            except (OSError, ValueError):
-                raise _gone(self.scan, path) from None
-            file = _File(place, local, status, dict(row["partition_values"] or ()), row["deletion_vector"])
+            file = self._file(place, local, path, row["partition_values"], row["deletion_vector"])
             if file.vector is not None:
                 groups.vectors.append(file)
             elif self.lists:
@@ -346,6 +345,34 @@ class _Reader:
             else:
                 groups.joined.append(file)
         return groups
+
+    def _listed_at_once(self, files: pa.Table, groups: _Groups, seen: set[str]) -> pa.Array | None:
+        """List the files whose paths mean what they say and that have no deleted rows.
+
+        The places of the others; None where no file can be told so.
+        """
+        is_simple = pc.and_(pc.match_substring_regex(files.column("path").cast(pa.string()), _SIMPLE),
+                            pc.is_null(files.column("deletion_vector")))
+        places = pc.indices_nonzero(is_simple)
+        names = files.column("path").take(places).to_pylist()
+        found = [local for local in map(self.scan.store.local_path, names) if local is not None]
+        seen.update(found)
+        if len(seen) < len(names) or not names:  # elsewhere, or one of them named twice
+            seen.clear()
+            return None
+        groups.listed.extend(map(self._file, places.to_pylist(), found, names))
+        return pc.indices_nonzero(pc.invert(is_simple))
+
+    def _file(
+        self, place: int, local: str, path: str, values: Any = (), vector: Mapping[str, Any] | None = None
+    ) -> _File:
+        try:
+            # Not the log's word for it: Spark would lose the rows beyond a size that is too small.
+            status = os.stat(local)
+        except (OSError, ValueError):
+            raise _gone(self.scan, path) from None
+        modified = status.st_mtime_ns // 1_000_000
+        return _File(place, local, status.st_size, modified, dict(values or ()), vector)
 
     def _is_hive(self, name: str, values: Mapping[str, str | None]) -> bool:
         """Whether the folders say exactly what the log says, in a form that Spark reads alike."""
@@ -395,7 +422,7 @@ class _Reader:
         key = _NUMBER if self.lists else PATH
         frame = frame.join(self._deleted(group).hint("broadcast"), [key, _CHUNK], "left")
         word = F.element_at(column(_BITS), (
-            F.shiftright(column(ROW), 6).bitwiseAND(F.lit(_WORDS - 1)) + 1).cast("int"))
+            F.shiftright(column(ROW), 6).bitwiseAND(F.lit(WORDS - 1)) + 1).cast("int"))
         is_live = F.getbit(word, column(ROW).bitwiseAND(F.lit(63)).cast("int")) == 0
         is_live = column(_BITS).isNull() | is_live
         is_live = is_live if self.lists else _guarded(is_live, "boolean")
@@ -450,7 +477,7 @@ class _Reader:
             columns.append(_Value(_NUMBER, _NUMBER, T.IntegerType(), pa.array(range(len(group)), pa.int32())))
         root = self.scan.store.local_path("") or ""
         files = listed.table_of(
-            [_spark_path(file.local) for file in group], [file.status for file in group],
+            [file.local for file in group], [file.size for file in group], [file.modified for file in group],
             [value.of_files for value in columns])
         schema = T.StructType([T.StructField(value.column, value.type) for value in columns])
         return listed.frame(self.session, _spark_path(root.rstrip("/")), files, schema,
@@ -484,7 +511,7 @@ class _Reader:
             positions = pa.Array.from_buffers(
                 pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
             key = pa.scalar(number, pa.int32()) if self.lists else pa.scalar(_file_path(file.local))
-            tables.append(_bitmaps(key, positions))
+            tables.append(bitmaps(key, positions))
         file_key = T.StructField(_NUMBER, T.IntegerType()) if self.lists else \
             T.StructField(PATH, T.StringType())
         schema = T.StructType([
@@ -523,28 +550,6 @@ def _guarded(value: Column, data_type: T.DataType | str) -> Column:
     message = F.concat(F.lit("the table's log has no entry under the path that Spark read: "),
                        column(PATH))
     return F.when(column(_KNOWN).isNull(), F.raise_error(message).cast(data_type)).otherwise(value)
-
-
-def _bitmaps(file: pa.Scalar, positions: pa.Array) -> pa.Table:
-    """Sorted positions as one row of :data:`_WORDS` words a chunk."""
-    words = pc.shift_right(positions, 6)
-    # Unsigned: Arrow leaves a signed number as it is when a shift would reach its sign.
-    one, places = pa.scalar(1, pa.uint64()), pa.scalar(63, pa.uint64())
-    bits = pc.shift_left(one, pc.bit_wise_and(positions, places))
-    # Powers of two, each once: their sum is their union.
-    sums = pa.table({"word": words, "bits": bits}).group_by("word", use_threads=False).aggregate(
-        [("bits", "sum")])
-    chunks = pc.shift_right(sums.column("word"), CHUNK_BITS - 6).combine_chunks()
-    encoded = chunks.dictionary_encode()
-    flat = array("Q", bytes(8 * _WORDS * len(encoded.dictionary)))
-    for chunk, word, value in zip(encoded.indices.to_pylist(), sums.column("word").to_pylist(),
-                                  sums.column("bits_sum").to_pylist(), strict=True):
-        flat[chunk * _WORDS + (word & (_WORDS - 1))] = value
-    values = pa.Array.from_buffers(pa.int64(), len(flat), [None, pa.py_buffer(flat)])
-    offsets = pa.array(range(0, len(flat) + 1, _WORDS), pa.int32())
-    return pa.table([pa.repeat(file, len(encoded.dictionary)),
-                     encoded.dictionary.cast(pa.int64()),
-                     pa.ListArray.from_arrays(offsets, values)], names=["file", _CHUNK, _BITS])
 
 
 # ---------------------------------------------------------------------------- paths
