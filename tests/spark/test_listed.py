@@ -13,6 +13,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 import deltanb as dn
+from deltanb.data import read as in_process
 from deltanb.schema.types import to_arrow
 from deltanb.spark import listed
 from deltanb.spark.read import read_table
@@ -137,3 +138,14 @@ def test_files_and_where_they_are(spark, tmp_path, parts) -> None:
     frame = dn.open(tmp_path).to_df(spark)
     assert sorted(frame.inputFiles()) == sorted(
         f"file://{tmp_path}/f{i}.parquet" for i in range(60))
+
+
+def test_plain_paths_and_others_are_listed_together(spark, tmp_path) -> None:
+    files = [one_file(tmp_path, name, pa.table({"id": [i]})) for i, name in enumerate(
+        ("f.parquet", "x/g-0.c000.zstd.parquet", "a b/h ü.parquet", "_hidden.parquet", "x/again.parquet"))]
+    files[1] = files[1].replace(path=str(tmp_path / "x/g-0.c000.zstd.parquet"))
+    files.append(files[4].replace(path="x/../x/again.parquet"))
+    snapshot = with_files(tmp_path, schema_of(id="long"), files)
+    found = sorted(row.id for row in read_table(snapshot, None, spark).collect())
+    assert found == sorted(in_process.read_table(snapshot, snapshot.files).column("id").to_pylist())
+    assert found == [0, 1, 2, 3, 4, 4]
