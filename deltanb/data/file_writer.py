@@ -35,7 +35,7 @@ is in memory, one that is encoded and one that is gathered, is little."""
 FOOTER_ROWS = 10_000
 """Rows of a first row group from which on the Parquet footer is asked for statistics: below, asking it costs
 more than to find them out."""
-PARALLEL_BYTES = 1 << 20
+PARALLEL_BYTES = 4 << 20
 """Arrow bytes of a first row group from which on threads encode: below, they cost more than they spare."""
 MOST_GROWTH = 3
 """A row group and half of the next one are, encoded, surely no more than so many times its Arrow bytes."""
