@@ -286,6 +286,8 @@ class Snapshot(Displayable):
     @property
     def about_num_files(self) -> int:
         """Files, and perhaps some that the newest commits removed: no column of a checkpoint is read."""
+        if self._state.tally is not None:
+            return self._state.tally.num_files
         known, _ = self._state.files.known
         return self._read(lambda files: files.candidates().num_files) if known is None else known
 

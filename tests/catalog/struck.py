@@ -347,9 +347,7 @@ class CatalogTrials:
         with set_options(new_id=SeededIds(FIRST + SECOND)):
             self._watcher = opened(self.folder)
             shop(self._watcher)
-        self._rows = self._watcher.store.database.read(lambda connection: {
-            table.name: [dict(row._mapping) for row in connection.execute(table.select())]
-            for table in metadata.sorted_tables})
+        self._rows = self.rows()
         shutil.copytree(self.folder / "lake", self.folder / "made")
 
     @property
@@ -359,13 +357,22 @@ class CatalogTrials:
         watcher.delta = DeltaTables(watcher.store, watcher.warehouse, watcher)
         return watcher
 
-    def put_back(self) -> None:
-        """Have folder and database as commands find them."""
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """All that the database has now."""
+        found: dict[str, list[dict[str, Any]]] = self._watcher.store.database.read(lambda connection: {
+            table.name: [dict(row._mapping) for row in connection.execute(table.select())]
+            for table in metadata.sorted_tables})
+        return found
+
+    def put_back(self, rows: dict[str, list[dict[str, Any]]] | None = None) -> None:
+        """Have folder and database as commands find them, or other rows in the database."""
+        rows = self._rows if rows is None else rows
+
         def rows_as_found(connection: sa.Connection) -> None:
             for table in metadata.sorted_tables:
                 connection.execute(table.delete())
-                if self._rows[table.name]:
-                    connection.execute(table.insert(), self._rows[table.name])
+                if rows[table.name]:
+                    connection.execute(table.insert(), rows[table.name])
 
         self._watcher.store.database.write(rows_as_found)
         shutil.rmtree(self.folder / "lake")
@@ -417,7 +424,7 @@ class CatalogTrials:
             yield from truth(error, has_landed, strike)
             yield from self._strays(reference, strike, struck, has_landed, error)
         yield from broken(self.catalog)
-        yield from self._goes_on(name, has_landed)
+        yield from self.goes_on(name, has_landed)
 
     def _strays(
         self, reference: Reference, strike: Strike, struck: Done, has_landed: bool,
@@ -435,7 +442,7 @@ class CatalogTrials:
         if left:
             yield f"leaves {sorted(left)}"
 
-    def _goes_on(self, name: str, has_landed: bool) -> Iterator[str]:
+    def goes_on(self, name: str, has_landed: bool) -> Iterator[str]:
         """Run again what was not done, commit to every table, and sweep up."""
         reference = self.references[name]
         if not has_landed:

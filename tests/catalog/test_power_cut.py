@@ -1,0 +1,132 @@
+"""The power fails while a command works in a catalog: what its database says counts, and the files are there.
+
+The database keeps what it has committed, but for what it was told it may lose (``is_durable``); of the
+warehouse what was not synced is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltanb.catalog.database import Database
+from deltanb.options import SeededIds, set_options
+from deltanb.transaction.delta_log import DeltaLog
+from tests.catalog.struck import BY_NAME, COMMANDS, FIRST, CatalogTrials, broken, opened, world
+from tests.faults.killed import Killer
+from tests.faults.power import Recorder, Tree, build
+
+SAMPLE = 5
+"""States of a command in a usual run, beside those in which all is lost that may be."""
+
+Rows = dict[str, list[dict[str, Any]]]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def trials(new_url: Callable[[], str], tmp_path: Path) -> Iterator[CatalogTrials]:
+    logging.disable(logging.CRITICAL)
+    with set_options(durability="none"):  # but for the command that is recorded
+        trials = CatalogTrials(tmp_path, Killer())
+        trials.found(new_url())
+        yield trials
+    logging.disable(logging.NOTSET)
+
+
+class Run:
+    """A command that was recorded, and what the database had at each place of the journal."""
+
+    def __init__(self, trials: CatalogTrials, name: str, without: int | None = None) -> None:
+        self.trials = trials
+        trials.put_back()
+        self.recorder = Recorder(trials.folder / "lake", without)
+        self.commits: list[tuple[int, bool, Rows]] = [(0, True, trials.rows())]
+        write = Database.write
+
+        def noted(database: Database, work: Any, *more: Any, is_durable: bool = True, **most: Any) -> Any:
+            found = write(database, work, *more, is_durable=is_durable, **most)
+            self.commits.append((len(self.recorder.journal.events), is_durable, trials.rows()))
+            return found
+
+        with pytest.MonkeyPatch.context() as patch, self.recorder.inserted():
+            patch.setattr(Database, "write", noted)
+            with set_options(new_id=SeededIds(FIRST), durability="sync"), opened(trials.folder) as catalog:
+                BY_NAME[name].work(catalog)
+        self.recorder.check()
+        self.times = self.recorder.times
+
+    def states(self, chance: random.Random) -> Iterator[tuple[int, Tree, Rows]]:
+        """After each operation: some of what the disk may have, and what the database may."""
+        journal = self.recorder.journal
+        for place in range(journal.is_counted_from, len(journal.events) + 1):
+            for tree in journal.states(place, chance, 2):
+                yield place, tree, chance.choice(self._kept(place))
+
+    def worst(self) -> Iterator[tuple[int, Tree, Rows]]:
+        """After each COMMIT: everything uncertain lost."""
+        end = len(self.recorder.journal.events), True, self.commits[-1][2]
+        for place, _, rows in [*self.commits[1:], end]:
+            yield place, next(self.recorder.journal.states(place, random.Random(0), 0)), rows
+
+    def _kept(self, place: int) -> list[Rows]:
+        """What the database may have by then: all since the last COMMIT that the disk was waited for."""
+        kept: list[Rows] = []
+        for at, is_durable, rows in self.commits:
+            if at <= place:
+                kept = [rows] if is_durable else [*kept, rows]
+        return kept
+
+
+def complaints(name: str, run: Run, place: int, tree: Tree, rows: Rows) -> list[str]:
+    """What is wrong in one state; nothing, if all is well."""
+    trials, reference = run.trials, run.trials.reference(name)
+    trials.put_back(rows)
+    shutil.rmtree(trials.folder / "lake")
+    build(tree, trials.folder / "lake", run.times)
+    DeltaLog.clear_cache()
+    try:
+        now = world(trials.catalog)
+        has_landed = now == reference.after
+        found = [] if has_landed or now == reference.before else [f"is neither: {now}"]
+        if rows == run.commits[-1][2] and not has_landed:
+            found.append("what was acknowledged is gone")
+        found += broken(trials.catalog)
+        if not found:
+            found += trials.goes_on(name, has_landed)
+    except Exception as error:
+        found = [f"{type(error).__name__}: {error}"]
+    return [f"{name}, power cut after operation {place}: {complaint}" for complaint in found]
+
+
+# Others come first in some of them, and are no more recorded than what they find.
+ALONE = [command.name for command in COMMANDS if "lost" not in command.name]
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_was_acknowledged_is_there(
+    name: str, trials: CatalogTrials, request: pytest.FixtureRequest
+) -> None:
+    wanted = request.config.getoption("--faults")
+    chance = random.Random(0 if wanted == "all" else int(wanted))
+    run = Run(trials, name)
+    states = list(run.states(chance))
+    if wanted != "all":
+        states = [*run.worst(), *chance.sample(states, min(SAMPLE, len(states)))]
+    found = [complaint for state in states for complaint in complaints(name, run, *state)]
+    assert not found, "\n".join([f"{len(found)} in {len(states)} states:", *found])
+
+
+def test_each_sync_is_needed(trials: CatalogTrials) -> None:
+    """A control: of the data file, of the staged commit, of their folders, and of the log's folder."""
+    synced = Run(trials, "append").recorder.synced
+    assert len(synced) == 5
+    for number, path in enumerate(synced):
+        run = Run(trials, "append", without=number)
+        found = [complaint for state in run.worst() for complaint in complaints("append", run, *state)]
+        assert found, f"{number}: {path}"
