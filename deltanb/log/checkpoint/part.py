@@ -405,15 +405,19 @@ class ParquetPart(Part):
         leaves = sorted({leaf for found in wanted.values() for leaf in found})
         coded = self._coded(wanted, schema)
 
+        # Typed statistics are small, and each piece of them would cost the calls for all their columns.
+        whole = convert is as_read or any(".stats_parsed" in leaf for leaf in leaves)
+
         def of(rows: list[pa.StructArray]) -> pa.Table:
             return self._file_rows(rows, kind, columns, schema, wanted)
 
         def job(group: int) -> Job:
             def read() -> pa.Table:
                 with self._opened(coded, alone=len(groups) == 1) as file:
-                    if convert is as_read and group not in picked:
+                    if whole and group not in picked:
                         table = self._read_groups(file, leaves, [group], use_threads=len(groups) == 1)
-                        return of([row for chunk in table.column(kind).chunks for row in _present(chunk)])
+                        rows = [row for chunk in table.column(kind).chunks for row in _present(chunk)]
+                        return convert(of(rows))
                     pieces = _by_pieces(file, kind, leaves, group, picked.get(group))
                     return pa.concat_tables([convert(of(rows)) for rows in pieces]).combine_chunks()
             return read
