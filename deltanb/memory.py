@@ -8,8 +8,8 @@ even for a while, since it is one for all threads of the process.
 Arrow's own default is mimalloc where Arrow has it. It gives memory back to the system between batches and
 takes it again: where a page fault is dear, as on some virtual machines, that was half the time of an update.
 jemalloc and the allocator of glibc keep what they have. Commands take the same time with both, to a tenth,
-and about the same memory at their peak. A scan of 10 M rows takes a tenth less with jemalloc, and where few
-rows are wanted half the memory (200 MB against 380): glibc keeps what each thread decoded, wherever it lies.
+and about the same memory at their peak. The first scan of a process takes a tenth less with jemalloc, and
+where few of 10 M rows are wanted half the memory (200 MB against 380): glibc keeps what each thread decoded.
 ``python tests/benchmarks/memory.py`` measures them.
 """
 
