@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltanb.store.base import LogStore
+from deltanb.store.open import store_for
 from deltanb.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 def open(
     path: str | os.PathLike[str] | LogStore,
     version: int | None = None, timestamp: int | str | dt.datetime | None = None,
+    *, storage_options: Mapping[str, Any] | None = None,
 ) -> DeltaTable:
     """Open a table; the same as :meth:`DeltaTable.for_path`."""
-    return DeltaTable.for_path(path, version, timestamp)
+    return DeltaTable.for_path(path, version, timestamp, storage_options=storage_options)
 
 
 def create(
@@ -40,6 +42,7 @@ def create(
     *,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> DeltaTable:
     """Create a table and return it.
 
@@ -57,6 +60,8 @@ def create(
             ``"overwrite"`` replaces its rows, schema and properties (and keeps its history).
         user_metadata: a text kept in the commit.
         target_file_size: bytes at which a data file is ended.
+        storage_options: how to get to a bucket, as in :meth:`DeltaTable.for_path
+            <deltanb.table.DeltaTable.for_path>`.
 
     Raises:
         TableAlreadyExists: there is a table.
@@ -71,7 +76,8 @@ def create(
     from deltanb.commands.define.create import create
 
     return DeltaTable(create(
-        path, data_or_schema, partition_by, properties, name, description, mode,
+        store_for(path, storage_options) if storage_options else path,
+        data_or_schema, partition_by, properties, name, description, mode,
         user_metadata=user_metadata, target_file_size=target_file_size))
 
 
@@ -83,6 +89,7 @@ def convert(
     name: str | None = None,
     description: str | None = None,
     collect_stats: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> DeltaTable:
     """Make a Delta table of the Parquet files in a folder.
 
@@ -95,6 +102,8 @@ def convert(
         name, description: kept in the metadata.
         collect_stats: describe the files, so that readers can skip them. Takes a look at every footer's
             bounds, and at the columns whose footer says nothing.
+        storage_options: how to get to a bucket, as in :meth:`DeltaTable.for_path
+            <deltanb.table.DeltaTable.for_path>`.
 
     Raises:
         TableAlreadyExists: it is a Delta table.
@@ -113,5 +122,6 @@ def convert(
     from deltanb.commands.define.convert import convert
 
     return DeltaTable(convert(
-        path, partition_by, properties=properties, name=name, description=description,
+        store_for(path, storage_options) if storage_options else path,
+        partition_by, properties=properties, name=name, description=description,
         collect_stats=collect_stats))

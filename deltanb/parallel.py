@@ -20,6 +20,8 @@ _A = TypeVar("_A")
 _B = TypeVar("_B")
 
 MAX_THREADS = 8
+MAX_WAITING = 16
+"""Threads where each waits for a network: the answers come as fast as they are asked for."""
 LANE_ITEMS = 2
 """Items that wait for the consumer, of each stream that is open."""
 
@@ -121,6 +123,18 @@ def streamed(
         finally:
             for lane in lanes:
                 lane.close()
+
+
+def begin(work: Callable[[], _A], name: str = "work") -> Callable[[], _A]:
+    """Start one thing in a thread; what is returned waits for it, and gives its result or raises its error.
+
+    >>> begin(lambda: 6 * 7)()
+    42
+    """
+    pool = _Patient(1, f"deltanb-{name}")
+    future: Future[_A] = pool.submit(work)
+    pool.shutdown(wait=False)
+    return future.result
 
 
 def _fill(lane: _Lane[_B], start: Callable[[_A], Generator[_B, None, None]], item: _A) -> None:

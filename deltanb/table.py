@@ -81,14 +81,19 @@ class DeltaTable(ReadableTable, Aliases):
     def for_path(
         cls, path: str | os.PathLike[str] | LogStore,
         version: int | None = None, timestamp: int | str | dt.datetime | None = None,
+        *, storage_options: Mapping[str, Any] | None = None,
     ) -> DeltaTable:
         """The table at a path, URI or store; ``version`` or ``timestamp`` as in :meth:`as_of`.
+
+        ``storage_options`` say how to get to a bucket, as deltalake spells them: ``{"aws_region": …}``. What
+        they leave out comes from the environment (``AWS_ACCESS_KEY_ID``, …) or the machine's own role.
 
         Raises:
             TableNotFound: there is none.
             VersionNotFound: there is no such version, or it is gone.
+            StorageError: the bucket cannot be reached or read.
         """
-        log = DeltaLog.for_table(path)
+        log = DeltaLog.for_table(path, storage_options)
         if version is not None and timestamp is None:
             return cls(log)._at(version, None)  # it can be read where a newer version is damaged
         if not log.exists:
@@ -100,9 +105,11 @@ class DeltaTable(ReadableTable, Aliases):
         return cls(log)._at(version, timestamp)
 
     @staticmethod
-    def is_delta_table(path: str | os.PathLike[str] | LogStore) -> bool:
+    def is_delta_table(
+        path: str | os.PathLike[str] | LogStore, storage_options: Mapping[str, Any] | None = None
+    ) -> bool:
         """Whether there is a Delta table."""
-        return DeltaLog.for_table(path).exists
+        return DeltaLog.for_table(path, storage_options).exists
 
     # -- what it is ------------------------------------------------------------------------------
 

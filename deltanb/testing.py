@@ -30,8 +30,7 @@ from deltanb.log.commits import commit_name
 from deltanb.options import options
 from deltanb.simulated_time import SimulatedTime
 from deltanb.store.base import FileStatus, LogStore
-from deltanb.store.open import store_for
-from deltanb.store.paths import elsewhere
+from deltanb.store.open import elsewhere, store_for
 
 if TYPE_CHECKING:
     import os

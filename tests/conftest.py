@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from deltanb import options
 
+_buckets = itertools.count(1)
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
@@ -60,6 +62,25 @@ def spark() -> Iterator[Any]:
     session = deltanb.spark()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[Any]:
+    """An S3 server on loopback (:class:`tests.s3.S3Server`), for all tests of a worker."""
+    pytest.importorskip("moto", reason="moto[server] is not installed")
+    pytest.importorskip("obstore", reason="obstore is not installed")
+    from tests.s3 import S3Server
+
+    server = S3Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bucket(s3_server: Any) -> str:
+    """The URI of an empty bucket on it."""
+    uri: str = s3_server.make_bucket(f"bucket-{next(_buckets)}")
+    return uri
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""Where files are: folders, memory, and what a path of the log means."""
+"""Where files are: folders, buckets, memory, and what a path of the log means."""

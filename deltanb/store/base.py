@@ -7,14 +7,18 @@ What it does not know: what the files mean. No name of a log file, no action, no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from deltanb.parallel import MAX_WAITING
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FileStatus", "LogStore"]
+__all__ = ["FileStatus", "LogStore", "at_a_time", "delete_many", "is_remote"]
+
+DELETED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class LogStore(Protocol):
 
     What cannot be listed, looked at or read is a :class:`~deltanb.errors.StorageError`, and never taken for
     what is not there.
+
+    A store may have more, which is used where it is there: ``is_remote``, True where each request waits for a
+    network (:func:`is_remote`); ``read_many(names)``, an iterator of contents with None for what is absent;
+    ``delete_many(names)``; and ``identity``, a text that is the same for all stores of one place.
     """
 
     root: str
@@ -97,3 +105,36 @@ class LogStore(Protocol):
 
     def local_path(self, name: str) -> str | None:
         """The path on this machine's file system, or None for other kinds of store."""
+
+
+def is_remote(store: LogStore) -> bool:
+    """Whether each request waits for a network: a store says so by an attribute ``is_remote``.
+
+    Then several files are read at a time, and one listing is asked rather than several statuses.
+    """
+    return bool(getattr(store, "is_remote", False))
+
+
+def at_a_time(store: LogStore, usual: int | None = None) -> int | None:
+    """How many of a store's files are read at a time: ``usual`` where no network is waited for.
+
+    None is for as many as there are processors, as :func:`deltanb.parallel.each` takes it.
+    """
+    return MAX_WAITING if is_remote(store) else usual
+
+
+def delete_many(store: LogStore, names: Sequence[str]) -> Iterator[str]:
+    """Remove files and give the name of each that is gone; a store with ``delete_many`` takes many at once.
+
+    Raises:
+        StorageError: one of them is there and cannot be removed.
+    """
+    many = getattr(store, "delete_many", None)
+    for at in range(0, len(names), DELETED_AT_ONCE):
+        some = names[at:at + DELETED_AT_ONCE]
+        if many is not None:
+            many(some)
+        for name in some:
+            if many is None:
+                store.delete(name)
+            yield name

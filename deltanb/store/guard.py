@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from deltanb.store.base import FileStatus, LogStore
 
-_OURS = ("deltanb.store.local", "deltanb.testing")
+_OURS = ("deltanb.store.local", "deltanb.store.object", "deltanb.testing")
 
 
 def guarded(store: LogStore) -> LogStore:

@@ -280,7 +280,7 @@ class LocalStore:
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
         """Names outside the table are served from the root of the file system."""
-        from deltanb.store.paths import elsewhere
+        from deltanb.store.open import elsewhere
 
         return elsewhere(self, path)
 

@@ -27,7 +27,7 @@ from deltanb.safe_text import without_credentials
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
-__all__ = ["Inside", "Place", "can_be_named", "elsewhere", "is_same_table", "place_of"]
+__all__ = ["Inside", "Place", "can_be_named", "is_same_table", "place_of"]
 
 # A slash must follow: "a:b.parquet" is a file name. Two letters at least, for the sake of "C:/".
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]+):(?P<slashes>/+)")
@@ -89,27 +89,11 @@ def place_of(store: LogStore, path: str, *, is_encoded: bool = True) -> Place:
     return Place(store, found.below(root), str(found))
 
 
-def elsewhere(store: LogStore, path: str) -> tuple[LogStore, str]:
-    """(store, name) of a decoded path: what :meth:`LogStore.resolve` is for the stores of this library.
-
-    Raises:
-        InvalidArgument: no store serves such a URI.
-    """
-    from deltanb.store.local import LocalStore
-    from deltanb.store.open import store_for
-
-    place = place_of(store, path, is_encoded=False)
-    if place.name is not None:
-        return store, place.name
-    found = _parsed(place.address)
-    if not found.scheme:
-        return LocalStore("/"), found.path.lstrip("/")
-    head, _, tail = place.address.rpartition("/")
-    return store_for(head), tail
-
-
 def is_same_table(one: LogStore, other: LogStore) -> bool:
     """Whether two stores are rooted at one folder, however it is spelled."""
+    places = [getattr(store, "identity", None) for store in (one, other)]
+    if all(isinstance(place, str) for place in places):
+        return places[0] == places[1]
     folders = [store.local_path("") for store in (one, other)]
     if None in folders:
         roots = [_parsed(store.root).plain for store in (one, other)]

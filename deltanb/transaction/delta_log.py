@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.display import Displayable
@@ -90,17 +90,22 @@ class DeltaLog(LogReader, Displayable):
         return cls.for_table(store)
 
     @classmethod
-    def for_table(cls, table: str | os.PathLike[str] | LogStore) -> DeltaLog:
+    def for_table(
+        cls, table: str | os.PathLike[str] | LogStore, storage_options: Mapping[str, Any] | None = None
+    ) -> DeltaLog:
         """The log of a table given by path, URI or store; the same object for the same table.
 
+        ``storage_options`` say how to get to a bucket; a table opened with others has another log.
+
         Raises:
-            InvalidArgument: a URI that no store serves.
+            InvalidArgument: a URI that no store serves, or options that it does not know.
         """
-        store = store_for(table)
+        store = store_for(table, storage_options)
         key = identity_of(store)
+        is_path = isinstance(table, str | os.PathLike) and store.local_path("") is not None
         with _logs_lock:
             log = _logs.get(key)
-            if log is None or not (isinstance(table, str | os.PathLike) or log.store == store):
+            if log is None or not (is_path or log.store == store):
                 log = _logs[key] = cls(store)
             _recent[key] = log
             _recent.move_to_end(key)
@@ -151,6 +156,9 @@ class DeltaLog(LogReader, Displayable):
 
 
 def identity_of(store: LogStore) -> str:
-    """What makes two stores the same table: the real folder, or else the store object itself."""
+    """What makes two stores one table: the real folder, the place in a bucket, or the store object."""
     local = store.local_path("")
-    return os.path.realpath(local) if local is not None else f"{store.root}#{id(unguarded(store))}"
+    if local is not None:
+        return os.path.realpath(local)
+    own = getattr(unguarded(store), "identity", None)
+    return own if isinstance(own, str) else f"{store.root}#{id(unguarded(store))}"

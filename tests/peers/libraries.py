@@ -116,7 +116,9 @@ class Deltanb:
         raise AssertionError("a second transaction was let in")
 
     def open_object_store(self, address: str) -> None:
-        dn.open("s3://bucket/table")
+        dn.open("s3://bucket/table", storage_options={
+            "aws_endpoint_url": address, "aws_allow_http": "true", "aws_region": "local",
+            "aws_access_key_id": "a", "aws_secret_access_key": "b"})
 
     def stream(self, source: Path, target: Path) -> None:
         raise NotImplementedError(stream_names(dn.DeltaTable))

@@ -1,4 +1,4 @@
-"""The local store and the one in memory keep the same promises; the scripted one breaks them as told."""
+"""Folders, memory and buckets keep the same promises; the scripted one breaks them as told."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from deltanb.errors import InvalidArgument, StorageError
 from deltanb.options import set_options
 from deltanb.store.base import LogStore
 from deltanb.store.local import LocalStore, local_path_of
+from deltanb.store.object import ObjectStore
 from deltanb.store.open import store_for
 from deltanb.testing import (
     AnswerExists,
@@ -32,8 +33,11 @@ from deltanb.testing import (
 COMMIT = "_delta_log/00000000000000000000.json"
 
 
-@pytest.fixture(params=["local", "memory", "scripted"])
+@pytest.fixture(params=["local", "memory", "scripted", "bucket"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
+    if request.param == "bucket":
+        server = request.getfixturevalue("s3_server")
+        return ObjectStore(f"{request.getfixturevalue('bucket')}/table", server.options)
     kinds = {"local": lambda: LocalStore(tmp_path / "table"), "memory": MemoryStore,
              "scripted": lambda: ScriptedStore(LocalStore(tmp_path / "table"))}
     return kinds[request.param]()
@@ -250,8 +254,8 @@ def test_roots_by_path_uri_and_pathlib(tmp_path: Path, monkeypatch: pytest.Monke
     assert local_path_of("~") == os.path.expanduser("~")
     memory = MemoryStore()
     assert store_for(memory) is memory
-    with pytest.raises(InvalidArgument, match="no store serves s3://"):
-        store_for("s3://bucket/table")
+    with pytest.raises(InvalidArgument, match="no store serves hdfs://"):
+        store_for("hdfs://bucket/table")
     with pytest.raises(InvalidArgument, match="another machine"):
         store_for("file://nas/table")
     with pytest.raises(InvalidArgument, match="durability"):
@@ -273,7 +277,7 @@ def test_action_paths_resolve_inside_and_outside_the_table(tmp_path: Path) -> No
         assert other is not store
         assert other.open_input(name).read() == b"far"
     with pytest.raises(InvalidArgument, match="no store serves"):
-        store.resolve("s3://bucket/x")
+        store.resolve("hdfs://bucket/x")
 
 
 def test_the_script_is_followed_step_by_step_and_calls_are_counted() -> None:

@@ -31,6 +31,7 @@ from deltanb.schema.protocol import (
     supports,
 )
 from deltanb.store.base import LogStore
+from deltanb.store.open import beside
 from deltanb.store.paths import is_same_table, place_of
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
@@ -62,7 +63,7 @@ def clone(
 
     Args:
         snapshot: the version to clone.
-        path: where the clone goes.
+        path: where the clone goes; in the source's bucket it is reached as the source is.
         mode: where a table is already, ``"error"`` raises, ``"overwrite"`` replaces what it is and keeps
             its history.
         user_metadata: a text kept in the commit.
@@ -82,7 +83,7 @@ def clone(
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
     snapshot.check_readable()
-    log = DeltaLog.for_table(path)
+    log = DeltaLog.for_table(beside(snapshot.log.store, path))
     if is_same_table(log.store, snapshot.log.store):
         raise InvalidArgument(
             f"a table cannot be cloned onto itself ({log.path}); give another path, or restore the "

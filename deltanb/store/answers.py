@@ -1,0 +1,137 @@
+"""What an object store answers when it does not do what it was asked: as errors of this library.
+
+What lives here: the status and the code in an error of obstore's, and the words for each with the way out.
+What it does not know: what was asked, and whether it is asked again.
+
+obstore tells some answers by class and some in the text of one class alone (429, 503, and whatever a listing
+is answered); the status in the text decides for all of them. Of that text no more is shown than the service's
+own code: the rest repeats the request, which may be signed.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import NamedTuple
+
+from deltanb.errors import StorageError
+from deltanb.safe_text import redacted
+from deltanb.store.uris import Location
+
+__all__ = ["Answer", "answer_of", "is_no_bucket", "storage_error"]
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>\s*([\w.]{1,80})\s*</Code>")
+_LATE = re.compile(r"kind: Timeout|TimedOut|timed out")
+_TRIES = re.compile(r"after (\d+) retries")
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "BucketNotFound")
+_BODY = ("body error", "error decoding response body", "end of file", "connection closed before")
+_CLASSES = {"FileNotFoundError": 404, "NotFoundError": 404, "UnauthenticatedError": 401,
+            "PermissionDeniedError": 403, "AlreadyExistsError": 409, "PreconditionError": 412}
+_ERRNO = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 409: errno.EEXIST, 412: errno.EEXIST,
+          429: errno.EAGAIN, 503: errno.EAGAIN, 408: errno.ETIMEDOUT, 504: errno.ETIMEDOUT}
+_VARIABLES = {"s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "gs": "GOOGLE_SERVICE_ACCOUNT",
+              "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"}
+
+
+class Answer(NamedTuple):
+    """What was answered: an HTTP status, None where no answer came; and the service's own code, or ""."""
+
+    status: int | None
+    code: str
+    text: str
+    is_late: bool = False
+    """Whether the time ran out first."""
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether it is certain that nothing was done, however often the request was sent before."""
+        status = self.status or 0
+        return 400 <= status < 500 and status not in (408, 409, 412, 429)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether an answer came and broke off: asking again may bring the whole of it."""
+        return self.status is None and any(words in self.text for words in _BODY)
+
+
+def answer_of(error: BaseException) -> Answer:
+    """The answer behind an error of obstore's.
+
+    >>> answer_of(RuntimeError("… status code: 503 Service Unavailable: <Code>SlowDown</Code>"))[:2]
+    (503, 'SlowDown')
+    """
+    text = str(error).partition("\nDebug source")[0].rstrip()
+    status, code = _STATUS.search(text), _CODE.search(text)
+    found = int(status[1]) if status else _CLASSES.get(type(error).__name__)
+    is_late = found is None and _LATE.search(str(error)) is not None
+    return Answer(found, code[1] if code else "", text, is_late)
+
+
+def is_no_bucket(error: BaseException) -> bool:
+    """Whether it is the bucket that is not there, and not the object alone."""
+    return any(code in str(error) for code in _NO_BUCKET)
+
+
+def storage_error(
+    error: BaseException, doing: str, place: Location, key: str, *, lacks_secrets: bool = False
+) -> StorageError:
+    """The error for what a bucket did not do, ``doing`` in words: it names store, key, status and way out."""
+    answer = answer_of(error)
+    path = place.at(key).root
+    why = _why(answer, error, place, lacks_secrets)
+    return StorageError(
+        f"{path} cannot be {doing}: {why}", path=path, store=place.service, bucket=place.bucket,
+        key=key, status=answer.status, code=answer.code,
+        errno=_ERRNO.get(answer.status or 0, errno.EIO))
+
+
+def _why(answer: Answer, error: BaseException, place: Location, lacks_secrets: bool) -> str:
+    status, text = answer.status, answer.text
+    told = " ".join(filter(None, [str(status or ""), answer.code]))
+    if _asked_for_credentials(text):
+        return (f"no credentials for {place.service} were found. Give storage_options={{...}}, or set "
+                f"{_VARIABLES[place.kind]}; a public bucket is read with "
+                f"storage_options={{'skip_signature': 'true'}}{_elsewhere(lacks_secrets)}")
+    if status in (401, 403):
+        return (f"{place.service} denies access ({told}). Check the credentials, and what they may do in "
+                f"{place.bucket!r}; they come from storage_options, or else from "
+                f"{_VARIABLES[place.kind]} or the machine's own role{_elsewhere(lacks_secrets)}")
+    if is_no_bucket(error):
+        return (f"{place.service} has no bucket {place.bucket!r} ({told}). Create it, or correct the URI, "
+                "the region or the endpoint")
+    if status == 404:
+        return f"{place.service} has no such key ({told})"
+    if status in (409, 412):
+        return f"somebody else wrote it at the same time ({told}). Run the operation again"
+    if status in (429, 503):
+        return (f"{place.service} asks to slow down ({told}){_tries(text)}. Try again later, or with fewer "
+                "writers at a time")
+    if status is not None and status >= 500 and status != 501:
+        return f"{place.service} failed ({told}){_tries(text)}. Try again later"
+    if status is not None:
+        return f"{place.service} refused the request ({told}). Check the storage_options"
+    if answer.is_cut:
+        return f"the answer of {place.service} broke off{_tries(text)}. Try again"
+    if answer.is_late:
+        return (f"{place.service} did not answer in time{_tries(text)}. Try again, or raise 'timeout' in "
+                "storage_options")
+    if "error sending request" in text or "builder error" in text:
+        return (f"{place.service} cannot be reached, or hung up{_tries(text)}. Check endpoint and network "
+                "(http:// needs storage_options={'allow_http': 'true'})")
+    return redacted(text.partition("\n")[0])[:300]
+
+
+def _asked_for_credentials(text: str) -> bool:
+    """Whether it was the machine's own service that did not answer, asked because nobody gave any."""
+    return "169.254.169.254" in text or "metadata.google" in text or "169.254.170.2" in text
+
+
+def _elsewhere(lacks_secrets: bool) -> str:
+    return (". Those that the table was opened with stay in the process that opened it: in this one, set the "
+            "environment, or open the table anew with storage_options") if lacks_secrets else ""
+
+
+def _tries(text: str) -> str:
+    found = _TRIES.search(text)
+    return f" after {int(found[1]) + 1} tries" if found else ""

@@ -1,0 +1,131 @@
+"""Clients of object stores: obstore's, made of options, the same ones again for the same options.
+
+What lives here: :func:`client_of`, our bounds for repeated requests, and the refusal of a forked process.
+What it does not know: what an option is called by people, and where secrets are kept (``access``).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency
+from deltanb.safe_text import redacted
+from deltanb.store.access import CLIENT_OPTIONS, RETRY_OPTIONS, Access, seconds
+from deltanb.store.uris import SERVICES, Location
+
+__all__ = ["check_options", "client_of"]
+
+MAX_RETRIES = 4
+"""Times that a request is repeated, by default."""
+RETRY_TIMEOUT = 30.0
+"""Seconds after which none is repeated any more: the retries of a commit are the transaction's own."""
+_BACKOFF = {"init_backoff": 0.1, "max_backoff": 3.0}
+
+_STORES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
+_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
+
+
+def client_of(place: Location, access: Access) -> Any:
+    """The client of a bucket; the same one for the same options, so that connections are used again.
+
+    Where the environment says something else than before it is another one: whoever sets a variable need not
+    open tables anew.
+
+    Raises:
+        MissingDependency: obstore is not installed.
+        InvalidArgument: options that do not go together.
+        IllegalStateError: the process was forked from one that had asked a bucket already.
+    """
+    if _process.is_forked:
+        raise IllegalStateError(
+            f"{place.root} cannot be reached: this process was forked from one that had used a bucket, whose "
+            "threads are not here. Start processes by multiprocessing.get_context('spawn') or "
+            "'forkserver', or fork before the first bucket is used")
+    _process.is_used = True
+    told = tuple(item for item in os.environ.items() if item[0].startswith(_VARIABLES))
+    return _client(place.kind, place.bucket, access, not access.lacks_secrets, hash(told))
+
+
+def check_options(place: Location, access: Access) -> None:
+    """Find out whether a client can be made; nothing is asked of it.
+
+    Raises:
+        MissingDependency, InvalidArgument: as :func:`client_of`.
+    """
+    _client(place.kind, place.bucket, access, not access.lacks_secrets, 0)
+
+
+class _process:
+    """Whether this process has asked a bucket, or is the child of one that had."""
+
+    is_used = False
+    is_forked = False
+
+    @classmethod
+    def fork(cls) -> None:
+        cls.is_forked = cls.is_used
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.fork)
+
+
+@lru_cache(maxsize=32)
+def _client(kind: str, bucket: str, access: Access, has_secrets: bool, environment: int) -> Any:
+    try:
+        import obstore.store
+    except ImportError as error:
+        raise MissingDependency(
+            f'tables on {SERVICES[kind]} need obstore: pip install "deltanb[object-store]"',
+            extra="object-store") from error
+    config = {**dict(access.public), **access.secrets}
+    client = {name: config.pop(name) for name in (*CLIENT_OPTIONS, "proxy_url") if name in config}
+    if "allow_http" not in client and os.environ.get("AWS_ALLOW_HTTP", "") and kind == "s3":
+        client["allow_http"] = os.environ["AWS_ALLOW_HTTP"]
+    if config.get("use_emulator") == "true" or config.get("endpoint", "").startswith("http://127.0.0.1"):
+        client.setdefault("allow_http", "true")
+    retry = {name: config.pop(name) for name in RETRY_OPTIONS if name in config}
+    provider = _profile(config) if kind == "s3" else None
+    try:
+        return getattr(obstore.store, _STORES[kind])(
+            bucket, config=config, client_options=client or None, retry_config=_retry(retry),
+            **({} if provider is None else {"credential_provider": provider}))
+    except Exception as error:
+        words = redacted(str(error).split("\n")[0])
+        for value in access.secrets.values():
+            words = words.replace(value, "***")
+        raise InvalidArgument(
+            f"{SERVICES[kind]} cannot be reached with these storage_options: {words}") from None
+
+
+def _profile(config: Mapping[str, str]) -> Any:
+    """Who gives the credentials of the profile that ``AWS_PROFILE`` names; None where they come otherwise.
+
+    Raises:
+        MissingDependency: boto3 is not installed, which reads profiles.
+    """
+    known = "access_key_id" in config or "AWS_ACCESS_KEY_ID" in os.environ or "skip_signature" in config
+    if known or not os.environ.get("AWS_PROFILE"):
+        return None
+    try:
+        import boto3
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as error:
+        raise MissingDependency(
+            "AWS_PROFILE is set, and profiles are read by boto3: pip install boto3, or set AWS_ACCESS_KEY_ID "
+            "and AWS_SECRET_ACCESS_KEY", extra="boto3") from error
+    return Boto3CredentialProvider(boto3.Session())
+
+
+def _retry(given: dict[str, str]) -> dict[str, Any]:
+    """obstore's settings for repeated requests, with our bounds where none is given."""
+    backoff: dict[str, Any] = {
+        name: dt.timedelta(seconds=seconds(given.get(f"backoff_config.{name}", str(usual))))
+        for name, usual in _BACKOFF.items()}
+    backoff["base"] = float(given.get("backoff_config.base", "2"))
+    return {"max_retries": int(given.get("max_retries", MAX_RETRIES)), "backoff": backoff,
+            "retry_timeout": dt.timedelta(seconds=seconds(given.get("retry_timeout", str(RETRY_TIMEOUT))))}

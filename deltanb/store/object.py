@@ -1,0 +1,254 @@
+"""Buckets of object stores as stores: S3, Google Cloud Storage, Azure Storage.
+
+What lives here: :class:`ObjectStore`, the protocol of ``base`` for a place in a bucket.
+What it does not know: what the files mean: no name of a log file, no action, no Parquet. URIs, options,
+requests and errors are those of its neighbours (``uris``, ``access``, ``bucket``, ``answers``).
+
+A put-if-absent is one request, whose answer can be lost; obstore sends it again and meets its own object.
+So ``False`` says that there is an object, and not whose (``is_final``): whoever asks reads it back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from deltanb import parallel
+from deltanb.parallel import MAX_WAITING
+from deltanb.store.access import Access, access_of
+from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.bucket import Bucket, Found
+from deltanb.store.object_files import Reader, Writer
+from deltanb.store.uris import Location, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+__all__ = ["ObjectStore"]
+
+MAX_TAGS = 64
+"""Tags that are remembered: of a commit that was just read, nobody need ask for it again."""
+_NO_NAMES = ("", ".", "..")
+
+
+class ObjectStore:
+    """A place in a bucket, by its URI.
+
+    Args:
+        uri: ``s3://bucket/path`` (also ``s3a``), ``gs://bucket/path``, ``az://container/path``, or
+            ``abfss://container@account.dfs.core.windows.net/path``.
+        storage_options: how to get there, as deltalake spells it: ``{"aws_region": "eu-west-1"}``, keys, an
+            endpoint, timeouts. What is not given comes from the environment (``AWS_ACCESS_KEY_ID``, …), then
+            from the role of the machine.
+
+    Credentials are in no repr, error or log line, and not in a pickle either: in another process they come
+    from its environment.
+
+    Raises:
+        InvalidArgument: not such a URI, or an option that is not known.
+        MissingDependency: obstore is not installed.
+
+    >>> store = ObjectStore("s3a://lake//flights/", {"aws_region": "eu-west-1", "aws_session_token": "hush"})
+    >>> store, store == ObjectStore("s3://lake/flights", {"REGION": "eu-west-1", "aws_session_token": "hush"})
+    (ObjectStore('s3://lake/flights'), True)
+    """
+
+    is_partial_write_visible = False
+    has_folders = False
+    is_final = False
+    is_remote = True
+
+    def __init__(self, uri: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        place = parse(uri)
+        self._begin(place, access_of(place.kind, storage_options).is_for(place))
+
+    def _begin(self, place: Location, access: Access) -> None:
+        self.place, self.access, self.root = place, access, place.root
+        self.bucket = Bucket(place, access)
+        self._tags: OrderedDict[str, str] = OrderedDict()
+
+    @classmethod
+    def _at(cls, place: Location, access: Access) -> ObjectStore:
+        made = cls.__new__(cls)
+        made._begin(place, access)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._at, (self.place, self.access)
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.root!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ObjectStore):
+            return NotImplemented
+        return (self.identity, self.access) == (other.identity, other.access)
+
+    def __hash__(self) -> int:
+        return hash((self.identity, self.access))
+
+    @property
+    def identity(self) -> str:
+        """The same for all URIs and options that name one place, and for no others."""
+        service = [self.place.kind, self.access.get("endpoint").rstrip("/"), self.access.get("account_name")]
+        return "|".join([*service, self.place.bucket, self.place.key])
+
+    # -- listing --------------------------------------------------------------------------------
+
+    def list_names(self, name: str) -> list[str]:
+        """As :meth:`list_from`: a status costs nothing more."""
+        return [status.name for status in self.list_from(name)]
+
+    def list_from(self, name: str, *, until: str = "") -> list[FileStatus]:
+        """By one listing that starts behind what comes before, and ends at ``until``.
+
+        The whole of a folder is listed without the folders in it; a part of it with them, and they go after.
+        """
+        folder, slash, first = name.rpartition("/")
+        prefix = self.place.named(folder).rstrip("/")
+        listing: Iterable[Found]
+        if first[:-1] in _NO_NAMES:  # nothing that a listing could start behind
+            listing = self.bucket.folder(prefix)
+        else:
+            listing = self.bucket.listing(prefix, self.place.named(folder + slash + first[:-1]),
+                                       self.place.named(until) if until else "")
+        found = [one for one in map(self._status, listing)
+                 if one.name >= name and (not until or one.name < until)
+                 and one.name.rpartition("/")[0] == folder]
+        found.sort(key=lambda one: one.name)
+        self._remember((one.name, one.tag) for one in found[-MAX_TAGS:])
+        return found
+
+    def list_all(self, prefix: str) -> Iterator[FileStatus]:
+        """In the order of names, a page at a time."""
+        return map(self._status, self.bucket.listing(self.place.named(prefix.rstrip("/")).rstrip("/")))
+
+    def status(self, name: str) -> FileStatus | None:
+        """By one request without a body."""
+        try:
+            return self._status(self.bucket.head(self._key(name)))
+        except FileNotFoundError:
+            return None
+
+    def _status(self, found: Found) -> FileStatus:
+        name = found.key[len(self.place.key):].lstrip("/") if self.place.key else found.key
+        return FileStatus(name, found.size, found.time, found.tag)
+
+    # -- whole objects --------------------------------------------------------------------------
+
+    def read(self, name: str) -> bytes:
+        """By one request."""
+        data, tag = self.bucket.get(self._key(name))
+        self._remember([(name, tag)])
+        return data
+
+    def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
+        """The content of several in their order; None for one that is not there.
+
+        :data:`~deltanb.parallel.MAX_WAITING` are asked for at a time.
+        """
+        def one(name: str) -> bytes | None:
+            try:
+                return self.read(name)
+            except FileNotFoundError:
+                return None
+
+        return parallel.each(one, names, MAX_WAITING, "bucket")
+
+    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
+        """A conditional put. False is an answer about the object that is there: it may be this very put's.
+
+        Raises:
+            StorageError: nothing was written: refused, or the service does not know conditional puts.
+            OSError: the answer was lost, or the service has failed; it may be there.
+        """
+        key = self._key(name)
+        self.bucket.must_put_conditionally(self.place.key)
+        tag = self.bucket.create(key, data)
+        if tag is None:
+            return False
+        self._remember([(name, tag)])
+        return True
+
+    def put(self, name: str, data: bytes) -> None:
+        """By one request."""
+        self._tags.pop(name, None)
+        self.bucket.put(self._key(name), data)
+
+    def delete(self, name: str) -> None:
+        """By one request."""
+        self.delete_many([name])
+
+    def delete_many(self, names: Iterable[str]) -> None:
+        """A thousand at a time, where the service takes them so.
+
+        Raises:
+            StorageError: one of them is there and cannot be removed; others may be gone.
+        """
+        names = list(names)
+        for name in names:
+            self._tags.pop(name, None)
+        self.bucket.delete([self._key(name) for name in names])
+
+    # -- files for Arrow ------------------------------------------------------------------------
+
+    def open_input(self, name: str) -> pa.NativeFile:
+        """Read by ranges; the end, or all of a small object, comes with the first request."""
+        import pyarrow as pa
+
+        reader = Reader(self.bucket, self._key(name))
+        return pa.BufferReader(reader.content) if reader.is_whole else pa.PythonFile(reader, mode="r")
+
+    def open_output(self, name: str) -> pa.NativeFile:
+        """A multipart upload, or one put where there is less than a part."""
+        import pyarrow as pa
+
+        return pa.PythonFile(Writer(self.bucket, self._key(name)), mode="w")
+
+    # -- places ---------------------------------------------------------------------------------
+
+    def resolve(self, path: str) -> tuple[LogStore, str]:
+        """Names outside the table are served from the bucket, with the same access; others by their URI."""
+        from deltanb.store.open import elsewhere
+
+        return elsewhere(self, path)
+
+    def sibling(self, address: str) -> ObjectStore | None:
+        """A place in the same bucket, by a URI that somebody else wrote; None for another bucket."""
+        place = parse(address)
+        same = (place.kind, place.bucket) == (self.place.kind, self.place.bucket)
+        if not same or place.account not in ("", self.access.get("account_name")):
+            return None
+        return self._at(self.place.at(place.key), self.access)
+
+    def local_path(self, name: str) -> None:
+        """Nowhere on this machine."""
+        return None
+
+    # -- helpers --------------------------------------------------------------------------------
+
+    def tag_of(self, name: str) -> str | None:
+        """The tag an object had when it was last read, listed or created here; None if that is long ago."""
+        return self._tags.get(name)
+
+    def _remember(self, tags: Iterable[tuple[str, str]]) -> None:
+        for name, tag in tags:
+            self._tags.pop(name, None)
+            self._tags[name] = tag
+        while len(self._tags) > MAX_TAGS:
+            with suppress(KeyError):  # another thread was first
+                self._tags.popitem(last=False)
+
+    def _key(self, name: str) -> str:
+        """The whole key.
+
+        Raises:
+            FileNotFoundError: no object can have this name.
+        """
+        if any(part in _NO_NAMES for part in name.split("/")) or "\0" in name:
+            raise FileNotFoundError(f"no object of {self.root} can be called {name!r}")
+        return self.place.named(name)

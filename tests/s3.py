@@ -1,0 +1,187 @@
+"""An S3 server for tests, on loopback: moto behind one lock, which counts, waits and misbehaves on request.
+
+What lives here: :class:`S3Server`, which serves from a thread, so that a test can have it misbehave.
+What it does not know: stores, or what is kept in the buckets.
+
+moto looks for an object and then stores one, so that two writers could both be the first; behind a lock that
+cannot be. What a test has the server do wrong it does around moto: before the request reaches it, so that
+nothing is stored, or after, so that something is and the answer is another.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Environ = dict[str, Any]
+Fault = Callable[["Request"], "str | None"]
+
+ACCESS = {"aws_access_key_id": "tester", "aws_secret_access_key": "kept-to-itself", "aws_region": "us-east-1"}
+
+
+@dataclass
+class Request:
+    """One request: what was asked for, and the rounds that it was in (see :meth:`S3Server.rounds`)."""
+
+    method: str
+    key: str
+    query: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    number: int = 0
+    began: float = 0.0
+    ended: float = 0.0
+
+    @property
+    def is_create(self) -> bool:
+        """Whether it stores an object only if there is none."""
+        return self.method == "PUT" and self.headers.get("if-none-match") == "*"
+
+
+class S3Server:
+    """moto's S3 on a port of its own. ``latency`` seconds pass before each answer.
+
+    ``fault`` is asked about every request and says what goes wrong: None (nothing), "503", "429", "403",
+    "500" (an error in place of the work), "lost" (the work is done, and the connection is closed without an
+    answer), "late 500" (the work is done, and the answer is 500),
+    "cut" (half of the body is sent), "deaf" (a condition is not heard).
+    """
+
+    def __init__(self) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+        from werkzeug.serving import WSGIRequestHandler, make_server
+
+        class Handler(WSGIRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log(self, *_: Any) -> None:
+                """Nothing is written anywhere."""
+
+        self._application = DomainDispatcherApplication(create_backend_app)
+        self._lock = threading.Lock()
+        self._seen = threading.Lock()
+        self.requests: list[Request] = []
+        self.latency = 0.0
+        self.fault: Fault = lambda request: None
+        self._server = make_server(
+            "127.0.0.1", 0, self._serve, threaded=True, request_handler=Handler)
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def endpoint(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What tables in it are opened with, as deltalake spells it."""
+        return {"aws_endpoint_url": self.endpoint, "aws_allow_http": "true", **ACCESS}
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def make_bucket(self, name: str) -> str:
+        """An empty bucket, as a URI."""
+        import urllib.request
+
+        with urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")):
+            return f"s3://{name}"
+
+    def store(self, bucket: str, key: str, data: bytes) -> None:
+        """Put an object there without a request: a long log would take its time."""
+        from moto.core import DEFAULT_ACCOUNT_ID
+        from moto.s3.models import s3_backends
+
+        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(bucket, key, data)
+
+    # -- what was asked -------------------------------------------------------------------------
+
+    @contextmanager
+    def counted(self, latency: float = 0.0) -> Iterator[list[Request]]:
+        """The requests of the block, each answered after ``latency`` seconds."""
+        seen: list[Request] = []
+        before, self.requests = self.requests, seen
+        self.latency = latency
+        try:
+            yield seen
+        finally:
+            self.requests, self.latency = before, 0.0
+
+    @contextmanager
+    def failing(self, fault: Fault) -> Iterator[None]:
+        """A block in which requests go wrong as ``fault`` says."""
+        self.fault = fault
+        try:
+            yield
+        finally:
+            self.fault = lambda request: None
+
+    # -- serving --------------------------------------------------------------------------------
+
+    def _serve(self, environ: Environ, start: Any) -> Iterable[bytes]:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
+        path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
+        headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items()
+                   if name.startswith("HTTP_")}
+        with self._seen:
+            request = Request(environ["REQUEST_METHOD"], path.lstrip("/"), environ.get("QUERY_STRING", ""),
+                              headers, len(self.requests), time.monotonic())
+            self.requests.append(request)
+        try:
+            return self._answered(request, environ, start)
+        finally:
+            request.ended = time.monotonic()
+
+    def _answered(self, request: Request, environ: Environ, start: Any) -> Iterable[bytes]:
+        if self.latency:
+            time.sleep(self.latency)
+        fault = self.fault(request)
+        if fault == "deaf":
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        if fault and fault.isdigit():
+            return _refusal(int(fault), start)
+        answer: list[Any] = []
+        with self._lock:
+            parts = self._application(environ, lambda *found: answer.extend(found[:2]))
+            body = b"".join(parts)
+        if fault == "late 500":
+            return _refusal(500, start)
+        if fault == "lost":
+            environ["werkzeug.socket"].shutdown(2)
+            raise ConnectionResetError("the answer is lost")
+        start(*answer)
+        return [body[:len(body) // 2]] if fault == "cut" else [body]
+
+
+def _refusal(status: int, start: Any) -> list[bytes]:
+    codes = {403: "AccessDenied", 429: "TooManyRequests", 500: "InternalError", 503: "SlowDown"}
+    code = codes.get(status, "Failed")
+    body = f"<Error><Code>{code}</Code><Message>{code} for the test</Message></Error>".encode()
+    start(f"{status} {code}", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def rounds(requests: Iterable[Request]) -> int:
+    """The round trips that somebody waited for: the longest chain of requests of which each began after the
+    one before it had been answered.
+
+    >>> rounds([Request("GET", "a", began=0, ended=1), Request("GET", "b", began=0.5, ended=1.5)])
+    1
+    >>> rounds([Request("GET", "a", began=0, ended=1), Request("GET", "b", began=1.2, ended=2)])
+    2
+    """
+    depths: list[tuple[float, int]] = []
+    for request in sorted(requests, key=lambda one: one.began):
+        depth = 1 + max((depth for ended, depth in depths if ended <= request.began), default=0)
+        depths.append((request.ended, depth))
+    return max((depth for _, depth in depths), default=0)
