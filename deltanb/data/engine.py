@@ -22,6 +22,7 @@ from deltanb.data.rewriter import Rewriter
 from deltanb.data.row_ids import columns_of, renewed, tracked_in
 from deltanb.data.touched import bitmap, live_count, marked_rows, rows_of
 from deltanb.engine import TouchedFile
+from deltanb.store.base import at_a_time
 
 if TYPE_CHECKING:
     from deltanb.engine import Assignments, Condition, Curve
@@ -54,7 +55,7 @@ class ProcessEngine:
             return TouchedFile(file, rows, live_count(txn, file) if rows else 0)
 
         touched = []
-        for found in parallel.each(search, files, name="find"):
+        for found in parallel.each(search, files, at_a_time(txn.log.store), name="find"):
             seen()
             if found.rows:
                 touched.append(found)

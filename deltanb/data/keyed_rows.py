@@ -26,6 +26,7 @@ from deltanb import parallel
 from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.key_index import NEEDED, SMALL_BYTES, IndexedFile, Key, KeyColumns, KeyIndex, rank, shape_of
 from deltanb.schema.column_mapping import physical_name
+from deltanb.store.base import at_a_time
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -242,7 +243,8 @@ class KeyedRows:
             return list(read_data_file(self._scan, one[0].row, positions=True, only=one[1]))
 
         small = sum(file.row["size"] or 0 for file, _ in wanted.values()) < SMALL_BYTES
-        batches = parallel.each(read, wanted.values(), 1 if small else None, name="rows")
+        batches = parallel.each(
+            read, wanted.values(), at_a_time(self._scan.store, 1 if small else None), name="rows")
         for (file, _), found in zip(wanted.values(), batches, strict=True):
             for batch in found:
                 for place, position in enumerate(batch.column(ROW_POSITION).to_pylist()):
@@ -262,7 +264,8 @@ class KeyedRows:
         scan = plan(self.snapshot, None, predicate)
         files = self.snapshot.files_for_scan(predicate, columns=NEEDED).to_pylist()
         found: list[_Found] = []
-        batches = parallel.each(lambda file: list(read_data_file(scan, file)), files, name="rows")
+        batches = parallel.each(
+            lambda file: list(read_data_file(scan, file)), files, at_a_time(scan.store), name="rows")
         for file, of_file in zip(files, batches, strict=True):
             found += [(file, batch, place) for batch in of_file for place in range(batch.num_rows)]
         with self._lock:

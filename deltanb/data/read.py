@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from deltanb import parallel
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.parallel import LANE_ITEMS
+from deltanb.store.base import at_a_time, is_remote
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -113,9 +114,10 @@ def stream(
 
 
 def _all(scan: Scan, files: pa.Table, ahead: int) -> Generator[pa.RecordBatch, None, None]:
-    readers = parallel.threads(maxsize)
+    readers = at_a_time(scan.store) or parallel.threads(maxsize)
     size = pc.sum(files.column("size")).as_py() if "size" in files.schema.names else None
-    if not files.num_rows or readers == 1 or (size is not None and size <= SMALL_SCAN_BYTES):
+    is_small = size is not None and size <= SMALL_SCAN_BYTES and not is_remote(scan.store)
+    if not files.num_rows or readers == 1 or is_small:
         return (batch for row in _rows(files) for batch in read_data_file(scan, row))
     parts = -(-readers // files.num_rows)  # files that are fewer than threads are read by row groups
     work = ((row, (part, parts)) for row in _rows(files) for part in range(parts))

@@ -21,6 +21,7 @@ from deltanb.actions import AddFile, decode_path
 from deltanb.data import deletion_vectors
 from deltanb.data.data_file import opened, plan, read_data_file
 from deltanb.log.replay import files_table
+from deltanb.store.base import LogStore, is_remote
 
 if TYPE_CHECKING:
     from deltanb.engine import TouchedFile
@@ -116,14 +117,17 @@ def rows_of(
         wanted = found.rows if which == "touched" else live_rows(txn, found.file) - found.rows
         return read_data_file(scan, found.file, only=wanted)
 
-    return ahead(read, [found for found in touched if which == "touched" or found.others])
+    return ahead(
+        read, [found for found in touched if which == "touched" or found.others], txn.log.store)
 
 
 def ahead(
-    read: Callable[[_File], Generator[_Batch, None, None]], touched: Iterable[_File]
+    read: Callable[[_File], Generator[_Batch, None, None]], touched: Iterable[_File], store: LogStore
 ) -> Iterator[_Batch]:
     """What is read of each file, in their order; where it is much, by other threads than the writer's."""
     files = list(touched)
+    if is_remote(store):
+        return parallel.streamed(read, files, parallel.MAX_WAITING, "read")
     readers = parallel.threads(max(len(files), 2))
     rows = sum(found.file.num_records or 0 for found in files)
     size = sum(found.file.size for found in files)
@@ -156,7 +160,7 @@ def marked_rows(
             place = batch.num_columns - 1
             yield change(batch.select(range(place)), _mask(batch.column(place), found.rows))
 
-    return ahead(read, touched)
+    return ahead(read, touched, txn.log.store)
 
 
 def _mask(positions: pa.Array, rows: BitMap64) -> pa.Array:

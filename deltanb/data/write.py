@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb import parallel
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
 from deltanb.data import file_writer, inputs, statistics
 from deltanb.data.constraints import Check, Checker
@@ -33,7 +34,7 @@ from deltanb.log.skipping import partitions
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import StructField, StructType
-from deltanb.store.base import LogStore
+from deltanb.store.base import LogStore, at_a_time, is_remote
 
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 """Arrow bytes of a row group: a reader's unit of memory and of parallel work. Two of them are in memory, one
@@ -266,11 +267,15 @@ class _TableWriter:
 
     def finish(self, data_change: bool) -> list[AddFile]:
         """Write what is buffered, end all files, and give their actions in the order of their names."""
+        waits = is_remote(self.store)  # for each upload: they go at the same time
         for key in list(self.buffers):
             if self.buffers[key].rows:
                 self._flush(key)
-            if self.buffers[key].file is not None:
+            if self.buffers[key].file is not None and not waits:
                 self._end(key)
+        left = [key for key, buffer in self.buffers.items() if buffer.file is not None]
+        for _ in parallel.each(self._end, left, at_a_time(self.store, 1), "upload"):
+            pass
         order = {name: place for place, name in enumerate(self.begun)}
         now = options.clock()
         return [

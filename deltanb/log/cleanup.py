@@ -28,6 +28,7 @@ from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
+from deltanb.store.base import delete_many
 from deltanb.store.local import is_temporary
 from deltanb.store.paths import Inside
 
@@ -78,8 +79,8 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
     expired += _orphans(log.store, sorted(set(names) - set(expired)))
     inside = Inside(log.store, LOG_FOLDER)
     expired = [name for name in expired if inside.name_of(name, is_encoded=False) is not None]
-    for name in expired:
-        log.store.delete(name)
+    for _ in delete_many(log.store, expired):
+        pass
     if expired:
         log.forget_versions()
         logger.info("%s: deleted %d expired log files", log.path, len(expired))

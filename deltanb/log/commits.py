@@ -112,7 +112,7 @@ class FolderCommits:
         """The file's."""
         return self.store.status(_NAME % version)
 
-    def identity(self, version: int) -> FileStatus | None:
+    def identity(self, version: int) -> object:
         """The file's status: a file that was replaced has another one."""
         return self.status(version)
 
@@ -122,6 +122,10 @@ class FolderCommits:
 
     def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
         """One file after the other: a folder's disk is not faster for being asked more at a time."""
+        many = getattr(self.store, "read_many", None)
+        if many is not None:
+            yield from many(names.values())
+            return
         read = self.store.read
         for name in names.values():
             try:

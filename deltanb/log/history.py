@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, overload
 from deltanb import formatting as units
 from deltanb.display import Displayable, above
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound, VersionNotFound
-from deltanb.log.commits import LOG_FOLDER
+from deltanb.log.commits import LOG_FOLDER, commit_name
 from deltanb.log.lines import commit_info_of, count_files
 from deltanb.safe_text import last_part, shown
+from deltanb.store.base import is_remote
 
 if TYPE_CHECKING:
     import pandas
@@ -358,8 +359,7 @@ def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) 
     switched_on: tuple[int, int | None] | None = None
     is_known = False
     entries = []
-    for version in versions:
-        data = log.commits.read(version)
+    for version, data in _contents(log, versions):
         info = commit_info_of(data, version, log.path)
         timestamp = times[version]
         if "inCommitTimestamp" in info:  # only then does it matter what the table says of them
@@ -374,6 +374,16 @@ def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) 
             vars(entry)["_files"] = count_files(data)
         entries.append(entry)
     return entries
+
+
+def _contents(log: LogReader, versions: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    """The lines of commits, each with its version; in a bucket several are read at a time."""
+    if not is_remote(log.store):
+        yield from ((version, log.commits.read(version)) for version in versions)
+        return
+    names = {version: commit_name(version) for version in versions}
+    for version, data in zip(names, log.commits.read_many(names), strict=True):
+        yield version, _lines_of(log, version) if data is None else data
 
 
 def timestamp_of(snapshot: Snapshot) -> int:

@@ -28,6 +28,7 @@ from deltanb.errors import (
 )
 from deltanb.formatting import name_of
 from deltanb.log import segment as segments
+from deltanb.log.bucket_commits import Begun, BucketCommits
 from deltanb.log.commits import LOG_FOLDER, Commits, FolderCommits, commit_name
 from deltanb.log.lines import parse_commit
 from deltanb.log.replay import Delta, feed, feed_actions
@@ -59,7 +60,8 @@ class LogReader:
 
     def __init__(self, store: LogStore, commits: Commits | None = None) -> None:
         self.store = guarded(store)
-        self.commits: Commits = FolderCommits(self.store) if commits is None else commits
+        kind = BucketCommits if hasattr(self.store, "tag_of") else FolderCommits
+        self.commits: Commits = kind(self.store) if commits is None else commits
         """Where its commits are; the files of its folder unless given."""
         self._lock = threading.Lock()
         self.commit_lock = threading.RLock()
@@ -75,7 +77,7 @@ class LogReader:
         Raises:
             IllegalStateError: it is a catalog's, or a transaction's.
         """
-        if type(self.commits) is not FolderCommits:
+        if type(self.commits) not in (FolderCommits, BucketCommits):
             raise IllegalStateError(
                 f"the log of {self.path} cannot be pickled or copied: its commits are those of a catalog or "
                 "of a transaction, which this process alone is connected to. In the other process, open the "
@@ -118,11 +120,13 @@ class LogReader:
             UnsupportedProtocol: the table needs a newer reader.
         """
         held = self._held
-        if held is None or not self._is_current(held):
+        if held is not None and held[0].version >= 0 and isinstance(self.commits, BucketCommits):
+            state = self._followed(held, self.commits)
+        else:
+            state = self._follow(held[0]._state) if held is not None and self._is_current(held) else None
+        if held is None or state is None:
             return self._install(self._load(None), replacing=held)
-        snapshot = held[0]
-        state = self._follow(snapshot._state)
-        return snapshot if state is snapshot._state else self._install(state)
+        return held[0] if state is held[0]._state else self._install(state)
 
     def advance(
         self, version: int, actions: Sequence[Action], written: Iterable[AddFile] = ()
@@ -340,7 +344,7 @@ class LogReader:
         seen = None
         if state.version >= 0:
             with suppress(OSError):  # what was read stands; not knowing the file costs reading it anew
-                seen = self.commits.identity(state.version)
+                seen = getattr(self.commits, "seen", self.commits.identity)(state.version)
         found = Snapshot(self, state, seen)
         with self._lock:
             held = self._held
@@ -375,6 +379,21 @@ class LogReader:
             feed(delta, data, commit_name(version), self.path)
         return state if delta is None else state.after(delta, version)
 
+    def _followed(self, held: tuple[Snapshot, object], commits: BucketCommits) -> State | None:
+        """The same by one listing, and the new commits read at once; None where it is another log by now."""
+        state = held[0]._state
+        identity, newer = commits.since(state.version)
+        if identity is None or identity != held[1]:
+            return None
+        delta = Delta()
+        version = state.version
+        for (at, name), data in zip(newer.items(), commits.read_many(newer), strict=True):
+            if at != version + 1 or data is None:
+                break
+            feed(delta, data, name, self.path)
+            version = at
+        return state if version == state.version else state.after(delta, version)
+
     def state_without(self, version: int, checkpoint: Iterable[str]) -> State:
         """The state of a version, read without the files of a checkpoint that turned out to be damaged.
 
@@ -399,25 +418,33 @@ class LogReader:
                 if failure is not None:
                     raise failure
                 return EMPTY
+            ahead = self._begun(found)
             try:
                 base = self._read_checkpoint(found)
             except InvalidTable as error:  # damaged: an older one, or all commits, may serve
                 failure, skip = failure or error, skip | frozenset(found.checkpoint)
                 continue
             try:
-                return self._compared(self._replay(base, found), found)
+                return self._compared(self._replay(base, found, ahead), found, ahead)
             except FileNotFoundError:  # cleaned up since it was listed
                 vanished += 1
                 if vanished > MAX_VANISHED:
                     raise
 
-    def _compared(self, state: State, found: LogSegment) -> State:
+    def _begun(self, found: LogSegment) -> Begun | None:
+        """In a bucket: the checksum and the first commits, asked for while the checkpoint is read."""
+        if not isinstance(self.commits, BucketCommits):
+            return None
+        names = [name for first, last, name in found.files if first == last]
+        return Begun(self.store, [segments.checksum_name(found.version)] * found.has_checksum + names)
+
+    def _compared(self, state: State, found: LogSegment, ahead: Begun | None) -> State:
         """The state with what the checksum of its version says of it."""
         if not found.has_checksum:
             return state
         from deltanb.log import verification
 
-        return replace(state, recorded=verification.read(self.store, state))
+        return replace(state, recorded=verification.read(ahead or self.store, state))
 
     def _hint(self) -> int | None:
         from deltanb.log.checkpoint.hint import read_last_checkpoint
@@ -433,24 +460,26 @@ class LogReader:
         parts = open_checkpoint(self.store, list(found.checkpoint))
         return State.of_checkpoint(found.checkpoint_version, parts)
 
-    def _replay(self, base: State, found: LogSegment) -> State:
+    def _replay(self, base: State, found: LogSegment, ahead: Begun | None = None) -> State:
         delta, files = Delta(), found.files
         compactions = [at for at, (first, last, _) in enumerate(files) if first != last]
         done = 0
         with _gc_paused(), progress(f"{name_of(self.path)}: commits read", len(files)) as seen:
             for at in compactions:
-                self._replay_commits(delta, files[done:at], seen)
+                self._replay_commits(delta, files[done:at], seen, ahead)
                 self._replay_compaction(delta, found, *files[at])
                 seen()
                 done = at + 1
-            self._replay_commits(delta, files[done:], seen)
+            self._replay_commits(delta, files[done:], seen, ahead)
         return base.after(delta, found.version)
 
     def _replay_commits(
-        self, delta: Delta, files: Sequence[tuple[int, int, str]], seen: Callable[[], None]
+        self, delta: Delta, files: Sequence[tuple[int, int, str]], seen: Callable[[], None],
+        ahead: Begun | None,
     ) -> None:
         root, names = self.path, {version: name for version, _, name in files}
-        for name, data in zip(names.values(), self.commits.read_many(names), strict=True):
+        contents = self.commits.read_many(names) if ahead is None else ahead.read_many(names.values())
+        for name, data in zip(names.values(), contents, strict=True):
             if data is None:
                 raise FileNotFoundError(name)
             feed(delta, data, name, root)

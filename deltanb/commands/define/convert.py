@@ -29,7 +29,7 @@ from deltanb.schema import column_mapping
 from deltanb.schema import properties as table_properties
 from deltanb.schema.ddl import parse_schema, parse_type
 from deltanb.schema.types import DataType, StructField, StructType, from_arrow
-from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.base import FileStatus, LogStore, at_a_time
 from deltanb.store.local import raise_unlistable
 from deltanb.store.paths import can_be_named
 from deltanb.transaction import active
@@ -73,9 +73,10 @@ def convert(
             "create a table with deltanb.create(path, data)", path=log.path)
     _check_listing(log.store, [status.name for status in statuses], columns)
     values = [_values(status.name, columns, log.path) for status in statuses]
+    at_once = at_a_time(log.store, MAX_READERS)
     with progress("CONVERT: files opened", len(statuses)) as seen:
         files = []
-        for file in parallel.each(lambda status: _read(log.store, status), statuses, MAX_READERS, "convert"):
+        for file in parallel.each(lambda status: _read(log.store, status), statuses, at_once, "convert"):
             seen()
             files.append(file)
     schema = _schema(files, columns)
@@ -100,7 +101,7 @@ def convert(
 
     with progress("CONVERT: files described", len(files)) as seen:
         added = []
-        for one in parallel.each(describe, range(len(files)), MAX_READERS, "convert"):
+        for one in parallel.each(describe, range(len(files)), at_once, "convert"):
             seen()
             added.append(one)
     parameters = {"numFiles": len(added), "partitionedBy": [column.name for column in columns],

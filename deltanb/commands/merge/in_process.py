@@ -169,7 +169,7 @@ class ArrowMerge:
 
         def batches() -> Iterator[pa.RecordBatch]:
             if UPDATE in groups or "copy" in groups:
-                yield from ahead(lambda one: self._of_file(scan, one, groups), changed)
+                yield from ahead(lambda one: self._of_file(scan, one, groups), changed, scan.store)
             if INSERT in groups:
                 for batch in self._inserts(inserts):
                     new = [pa.nulls(batch.num_rows, field.type) for field in tracked]

@@ -11,7 +11,7 @@ that match none of the source need all rows; even then keys are not decoded in f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import pool
 from deltanb.sql import expressions as ex
+from deltanb.store.base import is_remote
 
 if TYPE_CHECKING:
     from deltanb.commands.merge.on import On
@@ -106,7 +107,8 @@ class Search:
         works = [(True, window) for window in self._windows(files)]
         works += [(False, window) for window in self._windows(beyond)] if beyond is not None else []
         yield from parallel.each(
-            lambda work: self._search(*work, seen), works, 1 if small else None, name="merge")
+            lambda work: self._search(*work, seen), works,
+            1 if small else None, name="merge")
 
     # -- which columns -------------------------------------------------------------------------------
 
@@ -176,17 +178,31 @@ class Search:
         schema = pa.schema([*scan.schema, pa.field(ROW_POSITION, pa.int64()), pa.field(_FILE, pa.int64())])
         waiting: list[pa.RecordBatch] = []
         rows = 0
-        for place, file in enumerate(files):
+
+        def read(one: tuple[int, AddFile]) -> Generator[pa.RecordBatch, None, None]:
+            place, file = one
             for batch in read_data_file(scan, file, positions=True):
                 number = array_of(np.full(batch.num_rows, place))
-                waiting.append(pa.RecordBatch.from_arrays([*batch.columns, number], schema=schema))
-                rows += batch.num_rows
-                if rows >= self._window_rows:
-                    yield pa.Table.from_batches(waiting, schema)
-                    waiting, rows = [], 0
+                yield pa.RecordBatch.from_arrays([*batch.columns, number], schema=schema)
             seen()
+
+        for batch in self._batches(read, files):
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= self._window_rows:
+                yield pa.Table.from_batches(waiting, schema)
+                waiting, rows = [], 0
         if rows:
             yield pa.Table.from_batches(waiting, schema)
+
+    def _batches(
+        self, read: Callable[[tuple[int, AddFile]], Generator[pa.RecordBatch, None, None]],
+        files: Sequence[AddFile],
+    ) -> Iterator[pa.RecordBatch]:
+        """What is read of each file, in their order; in a bucket several wait at a time."""
+        if is_remote(self._scan.store):
+            return parallel.streamed(read, enumerate(files), parallel.MAX_WAITING, "merge")
+        return (batch for one in enumerate(files) for batch in read(one))
 
     # -- rows ----------------------------------------------------------------------------------------
 

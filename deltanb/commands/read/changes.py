@@ -52,6 +52,7 @@ from deltanb.log.skipping import partitions
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import STRING, ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltanb.schema.widening import is_widening
+from deltanb.store.base import at_a_time
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -509,5 +510,5 @@ def _rows(scan: Scan, files: Sequence[_File]) -> Iterator[pa.RecordBatch]:
                 "VACUUM removes such files after the retention time. Ask for a later start, or restore "
                 "the file from a copy", path=path, version=file.version) from error
 
-    for batches in parallel.each(read, files, name="changes"):
+    for batches in parallel.each(read, files, at_a_time(scan.store), name="changes"):
         yield from batches

@@ -30,6 +30,7 @@ from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.formatting import did_you_mean
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
 from deltanb.log.snapshot import Snapshot
+from deltanb.store.base import at_a_time
 
 if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
@@ -290,5 +291,6 @@ def _read(snapshot: Snapshot, files: list[_Reading], by_id: bool) -> pa.Table:
     def read(file: _Reading) -> list[pa.RecordBatch]:
         return list(read_data_file(scan, file.row, only=file.only))
 
-    found = [batch for batches in parallel.each(read, files, name="diff") for batch in batches]
+    read_files = parallel.each(read, files, at_a_time(scan.store), name="diff")
+    found = [batch for batches in read_files for batch in batches]
     return pa.Table.from_batches(found, scan.schema)

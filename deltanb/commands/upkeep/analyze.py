@@ -23,6 +23,7 @@ from deltanb.data.data_file import opened
 from deltanb.errors import InvalidArgument
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
+from deltanb.store.base import at_a_time
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.writing import clustering_columns
@@ -69,7 +70,8 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     found = []
     with progress("ANALYZE: files described", len(files)) as seen:
         for one in parallel.each(
-                lambda file: (file, _described(txn, file, paths)), files, MAX_READERS, "analyze"):
+                lambda file: (file, _described(txn, file, paths)), files,
+                at_a_time(log.store, MAX_READERS), "analyze"):
             seen()
             found.append(one)
     changed = [file.replace(stats=stats, data_change=False) for file, stats in found

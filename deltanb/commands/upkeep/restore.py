@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb import parallel
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, decode_path
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
@@ -27,6 +28,7 @@ from deltanb.log.replay import FILES_SCHEMA, key_array
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import with_marks_kept
 from deltanb.schema.protocol import CATALOG_TABLE_ID, merged
+from deltanb.store.base import at_a_time
 from deltanb.store.paths import place_of
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
@@ -79,7 +81,9 @@ def restore(
     wanted, present = then.files, now.files
     back = list(FileScan(_without(wanted, present)))
     gone = list(FileScan(_without(present, wanted)))
-    missing = {file.file_key: path for file in back for path in _missing(now.log.store, file)}
+    store = now.log.store
+    looked = parallel.each(lambda file: list(_missing(store, file)), back, at_a_time(store, 1), "restore")
+    missing = {file.file_key: path for file, paths in zip(back, looked, strict=True) for path in paths}
     if missing and not ignore_missing_files:
         raise _vacuumed(txn.table, then, len(missing), sorted(missing.values()))
     back = [file for file in back if file.file_key not in missing]

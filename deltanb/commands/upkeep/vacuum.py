@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb import parallel
 from deltanb.actions import (
     AddCDCFile,
     AddFile,
@@ -46,7 +47,7 @@ from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.safe_text import shown
 from deltanb.schema import properties
-from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.base import FileStatus, LogStore, at_a_time, delete_many
 from deltanb.store.local import is_temporary_vector
 from deltanb.store.paths import Inside, can_be_named
 from deltanb.transaction import active
@@ -160,8 +161,7 @@ def vacuum(
         {posixpath.dirname(status.name) for status in found} | {""})}
     try:
         with progress("VACUUM: files deleted", len(doomed)) as seen:
-            for status in doomed:
-                log.store.delete(status.name)
+            for _ in delete_many(log.store, [status.name for status in doomed]):
                 end["numDeletedFiles"] += 1
                 seen()
     except BaseException:
@@ -339,7 +339,8 @@ def _removed_by_log(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
             f"table {log.path}: a lite vacuum reads the log from version {start} on, the end of the "
             "last vacuum, but some of its commits were cleaned up. Vacuum without lite=True")
     hidden = _hidden(snapshot, needed.inside)
-    found = (store.status(name) for name in sorted(filter(None, names)) if not hidden(name))
+    wanted = [name for name in sorted(filter(None, names)) if not hidden(name)]
+    found = parallel.each(store.status, wanted, at_a_time(store, 1), "vacuum")
     return [status for status in found if status is not None]
 
 

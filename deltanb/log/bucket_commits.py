@@ -1,0 +1,95 @@
+"""The commits of a table in a bucket: as those of a folder, with a round trip for each question and no more.
+
+What lives here: :class:`BucketCommits`. One listing tells whether the commit that was read is still the same
+and which have come since; and what a commit is known by comes with the answer that brought it.
+What it does not know: how a bucket is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltanb.log.commits import LOG_FOLDER, FolderCommits, commit_name, commits_among
+from deltanb.parallel import MAX_WAITING, begin, each
+
+if TYPE_CHECKING:
+    from deltanb.store.base import LogStore
+
+__all__ = ["BucketCommits", "Begun"]
+
+_BEHIND_NUMBERS = f"{LOG_FOLDER}/:"
+"""Behind the names that begin with a version: a listing ends there, before the sidecars."""
+
+
+class BucketCommits(FolderCommits):
+    """Commits as objects ``_delta_log/<version>.json``.
+
+    A commit is known by its tag alone: a listing and a request for one tell its time differently.
+    """
+
+    def __init__(self, store: LogStore) -> None:
+        super().__init__(store)
+        self._store: Any = store
+
+    def identity(self, version: int) -> str | None:
+        """The object's tag now."""
+        status = self.status(version)
+        return None if status is None else status.tag
+
+    def seen(self, version: int) -> str | None:
+        """The tag of a commit that was just read, listed or written."""
+        tag: str | None = self._store.tag_of(commit_name(version))
+        return self.identity(version) if tag is None else tag
+
+    def since(self, version: int) -> tuple[str | None, Mapping[int, str]]:
+        """(the identity of a version, the commits after it) as of now, from one listing."""
+        name = commit_name(version)
+        listed = {s.name: s.tag for s in self._store.list_from(name, until=_BEHIND_NUMBERS)}
+        after = {v: found for v, found in commits_among(listed).items() if v > version}
+        return listed.get(name), {v: after[v] for v in sorted(after)}
+
+
+class Begun:
+    """A store of which some files are being read already, so that whoever reads one waits less.
+
+    The view is made where the names are known, while something else is read, and asked where the contents are
+    needed. It begins with :data:`~deltanb.parallel.MAX_WAITING` of them: more would be held in memory.
+    """
+
+    def __init__(self, store: LogStore, names: Sequence[str]) -> None:
+        self._store: Any = store
+        names = names[:MAX_WAITING]
+        self._names = frozenset(names)
+        self._found = begin(lambda: dict(zip(names, each(self._asked, names, MAX_WAITING, "ahead"),
+                                             strict=True)), "ahead")
+
+    def _asked(self, name: str) -> bytes | OSError:
+        try:
+            data: bytes = self._store.read(name)
+            return data
+        except OSError as error:  # it belongs to whoever reads this file
+            return error
+
+    def read(self, name: str) -> bytes:
+        """The content, as the store itself reads it."""
+        if name not in self._names:
+            return bytes(self._store.read(name))
+        found = self._found()[name]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
+        """The contents of several, in their order; None for one that is not there."""
+        names = list(names)
+        begun = next((place for place, name in enumerate(names) if name not in self._names), len(names))
+        for name in names[:begun]:
+            try:
+                yield self.read(name)
+            except FileNotFoundError:
+                yield None
+        yield from self._store.read_many(names[begun:])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
