@@ -45,9 +45,12 @@ class Answer(NamedTuple):
 
     @property
     def is_refusal(self) -> bool:
-        """Whether it is certain that nothing was done, however often the request was sent before."""
+        """Whether it is certain that nothing was done.
+
+        It is not where the request was sent before: that one may have done it, and its answer was lost.
+        """
         status = self.status or 0
-        return 400 <= status < 500 and status not in (408, 409, 412, 429)
+        return 400 <= status < 500 and status not in (408, 409, 412, 429) and not _TRIES.search(self.text)
 
     @property
     def is_cut(self) -> bool:

@@ -297,6 +297,17 @@ def test_a_put_says_whether_it_is_certain_that_nothing_was_written(
         assert store.status("a") is None
 
 
+def test_a_refusal_of_what_was_sent_before_leaves_open_whether_it_was_written(
+    s3_server: S3Server, store: ObjectStore
+) -> None:
+    store.put_if_absent("first", b"1")
+    faults = iter(["late 500", "403"])
+    with s3_server.failing(lambda request: next(faults, None)), pytest.raises(OSError, match="403") as caught:
+        store.put_if_absent("a", b"1")
+    assert not isinstance(caught.value, StorageError)
+    assert store.read("a") == b"1"
+
+
 def test_an_answer_that_is_lost_once_is_an_object_that_exists(
     s3_server: S3Server, store: ObjectStore
 ) -> None:

@@ -316,7 +316,7 @@ def test_no_acknowledged_commit_is_lost_and_none_is_there_twice(
                "max_retries": 2}
     table = dn.create(f"{bucket}/t", "id bigint", storage_options=options)
     done, unknown = [], []
-    with s3_server.failing(storm(every, ["lost", "503", "late 500", "429", "cut"])):
+    with s3_server.failing(storm(every, ["lost", "503", "late 500", "403", "429", "cut"])):
         for number in range(25):
             try:
                 table.append({"id": [number]})
