@@ -180,6 +180,18 @@ def test_texts_that_come_again_are_read_as_dictionaries_and_others_are_not() -> 
     assert coded(table, table.schema.names, write_statistics=False) == []
 
 
+@pytest.mark.parametrize(("encoding", "text"), [
+    ("DELTA_BYTE_ARRAY", "the same for all"), ("DELTA_LENGTH_BYTE_ARRAY", "")])
+def test_texts_in_pages_that_arrow_reads_as_no_dictionary_are_read_as_texts(
+    tmp_path: Path, encoding: str, text: str
+) -> None:
+    table = pa.table({"place": [text] * 3000, "other": ["a", "b"] * 1500})
+    options: dict[str, Any] = {"use_dictionary": ["other"], "column_encoding": {"place": encoding}}
+    assert coded(table, table.schema.names, **options) == [1]
+    pq.write_table(table, tmp_path / "file.parquet", **options)
+    assert dn.convert(tmp_path).to_arrow().equals(table)
+
+
 def test_a_footer_that_takes_longer_than_its_rows_is_not_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"few": ["a", "b"] * 1500, "n": range(3000)})
     monkeypatch.setattr(row_groups, "CODED_ROWS", 500)
