@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files as resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -44,37 +44,49 @@ def table_of(
     return pa.table([*columns, *values], names=[*_GIVEN, *(f"value{i}" for i in range(len(values)))])
 
 
-def frame(
-    session: SparkSession, root: str, files: pa.Table, values: T.StructType, schema: T.StructType,
-    options: Mapping[str, str],
-) -> DataFrame:
-    """The rows of Parquet files, and beside them each file's values.
+class FileList(NamedTuple):
+    """A list in the session's JVM, which any number of frames may share."""
 
-    Where :func:`is_possible` says so. No file is touched and no job is run.
+    index: Any
+    values: Any
+    """Names and types of the files' values, Spark's own."""
+
+
+def file_list(session: SparkSession, root: str, files: pa.Table, values: T.StructType) -> FileList:
+    """A list of Parquet files for Spark, where :func:`is_possible` says so. No file is touched.
 
     Args:
         root: the folder that stands for all of them in plans, as Spark writes paths.
         files: the list, of :func:`table_of`.
         values: the columns whose values are the same for all rows of a file; filters on them leave files out.
+    """
+    types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
+    known = T.StructType([T.StructField(name, kind)
+                          for name, kind in zip(files.column_names, types, strict=True)])
+    # A local relation: its rows are in the driver as the planner's own.
+    rows = arrow_frame(session, files, known)._jdf.queryExecution().executedPlan().executeCollect()
+    by_file = session._jsparkSession.parseDataType(values.json())
+    return FileList(_new(session._jvm, _index_class(session), root, by_file, rows), by_file)
+
+
+def frame(
+    session: SparkSession, files: FileList, schema: T.StructType, options: Mapping[str, str]
+) -> DataFrame:
+    """The rows of listed files, and beside them each file's values. No file is touched and no job is run.
+
+    Args:
         schema: the columns that are read from the files.
         options: those of Spark's Parquet reader.
     """
     from pyspark.sql import DataFrame
 
     jvm, spark = session._jvm, session._jsparkSession
-    types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
-    known = T.StructType([T.StructField(name, kind)
-                          for name, kind in zip(files.column_names, types, strict=True)])
-    # A local relation: its rows are in the driver as the planner's own.
-    rows = arrow_frame(session, files, known)._jdf.queryExecution().executedPlan().executeCollect()
     parameters = jvm.java.util.HashMap()
     for key, value in options.items():
         parameters.put(key, value)
-    by_file = spark.parseDataType(values.json())
-    index = _new(jvm, _index_class(session), root, by_file, rows)
     sources = jvm.org.apache.spark.sql.execution.datasources
     relation = sources.HadoopFsRelation(
-        index, by_file, spark.parseDataType(schema.json()), jvm.scala.Option.empty(),
+        files.index, files.values, spark.parseDataType(schema.json()), jvm.scala.Option.empty(),
         sources.parquet.ParquetFileFormat(), jvm.PythonUtils.toScalaMap(parameters), spark)
     return DataFrame(spark.baseRelationToDataFrame(relation), session)
 

@@ -24,13 +24,11 @@ spell differently must not lose its rows, nor bring deleted ones back.
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,9 +47,10 @@ from deltanb.errors import (
 from deltanb.log.skipping import partitions
 from deltanb.schema.column_mapping import physical_name
 from deltanb.schema.types import StructField, StructType
-from deltanb.spark import listed
+from deltanb.spark import kept, listed
 from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
 from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, spark_type
+from deltanb.spark.paths import file_path, is_overlooked, spark_path
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
 from deltanb.spark.session import spark as start_session
@@ -119,8 +118,8 @@ def read_table(
     wanted = [f.name for f in in_process.plan(snapshot, columns, row_ids=row_ids).columns]
     try:
         scan = in_process.plan(snapshot, columns, where, row_ids=row_ids)
-        if files is None:
-            files = snapshot.files_for_scan(*([] if text is None else [text]))
+        if files is None and text is not None:
+            files = snapshot.files_for_scan(text)
     except UnsupportedPredicate:  # Spark may know more; which columns it needs is unknown
         scan = in_process.plan(snapshot, row_ids=row_ids)
         files = _by_what_is_understood(snapshot, text) if files is None else files
@@ -162,7 +161,7 @@ def read_positions(
     reader = _Reader(snapshot, scan, session)
     groups = reader._grouped(files)
     group = [*groups.listed, *groups.plain, *groups.hive, *groups.joined, *groups.vectors]
-    places = {_file_path(file.local): file.place for file in group}
+    places = {file_path(file.local): file.place for file in group}
     if not group:
         return None, places, groups.process
     with reader.planning():
@@ -187,7 +186,7 @@ def read_rows(
     reader = _Reader(snapshot, in_process.plan(snapshot, row_ids=row_ids), session)
     groups = reader._grouped(files)
     whole = [*groups.listed, *groups.plain, *groups.hive, *groups.joined]
-    places = {_file_path(file.local): file.place for file in (*whole, *groups.vectors)}
+    places = {file_path(file.local): file.place for file in (*whole, *groups.vectors)}
     frames = []
     with reader.planning():
         if whole:
@@ -245,7 +244,7 @@ class _Value(NamedTuple):
     name: str
     column: str
     type: T.DataType
-    of_files: pa.Array
+    of_files: pa.Array | None = None
 
 
 class _Reader:
@@ -276,9 +275,28 @@ class _Reader:
         many = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}
         return nullcontext() if self.lists else settings(self.session, many)
 
-    def frame(self, files: pa.Table) -> DataFrame:
-        """The rows of the files, with the columns of ``scan.fields``."""
+    def frame(self, files: pa.Table | None) -> DataFrame:
+        """The rows of the files, or of all, with the columns of ``scan.fields``."""
+        if files is None:
+            return self._whole()
+        return self._of_groups(self._grouped(files), files)
+
+    def _whole(self) -> DataFrame:
+        """The rows of all files; where Spark was given a list of them before, by that one."""
+        known = tuple(value.column for value in self._values())
+        context = self.session.sparkContext if self.lists else None
+        index = kept.find(context, self.snapshot, known) if self.lists else None
+        if index is not None:
+            return self._logical(*self._valued(self._relation(index), places=bool(self.tracked)))
+        files = self.snapshot.files_for_scan()
         groups = self._grouped(files)
+        if not (self.lists and groups.listed) or groups.process or groups.vectors:
+            return self._of_groups(groups, files)
+        index = self._index(groups.listed, self._values(files))
+        kept.keep(context, self.snapshot, known, index, (file.local for file in groups.listed))
+        return self._logical(*self._valued(self._relation(index), places=bool(self.tracked)))
+
+    def _of_groups(self, groups: _Groups, files: pa.Table) -> DataFrame:
         with self.planning():
             frames = [plan(group) for plan, group in (
                 (lambda group: self._listed(group, files), groups.listed),
@@ -328,7 +346,7 @@ class _Reader:
             # A path that Spark was given twice would meet both entries of the log in the join by path.
             is_new = local not in seen
             seen.add(local or "")
-            if local is None or not is_new or _is_overlooked(os.path.basename(local)):
+            if local is None or not is_new or is_overlooked(os.path.basename(local)):
                 groups.process.append(place)
                 continue
             file = self._file(place, local, path, row["partition_values"], row["deletion_vector"])
@@ -404,7 +422,7 @@ class _Reader:
         physical = [name for _, name in self.partition_by]
         schema = T.StructType([*self.file_schema.fields,
                                *(T.StructField(name, T.StringType()) for name in physical)])
-        frame = self._read(group, schema, {"basePath": _spark_path(root.rstrip("/"))})
+        frame = self._read(group, schema, {"basePath": spark_path(root.rstrip("/"))})
         values = {f.name: column(name).cast(spark_type(f.type)) for f, name in self.partition_by}
         return self._logical(frame, values)
 
@@ -440,7 +458,7 @@ class _Reader:
         self, group: list[_File], schema: T.StructType, more: Mapping[str, str]
     ) -> DataFrame:
         reader = self.session.read.schema(schema).options(**_OPTIONS, **more)
-        return reader.parquet(*(_spark_path(file.local) for file in group))
+        return reader.parquet(*(spark_path(file.local) for file in group))
 
     def _read_places(self, group: list[_File]) -> DataFrame:
         """The stored columns beside the file's path and the row's position in it."""
@@ -450,44 +468,61 @@ class _Reader:
         self, group: list[_File], files: pa.Table, *, places: bool = True
     ) -> tuple[DataFrame, dict[str, Column]]:
         """The stored columns and, with ``places``, :data:`PATH` and :data:`ROW`; the log's values."""
-        files = files.take(pa.array([file.place for file in group]))
+        columns = self._values(files.take(pa.array([file.place for file in group])))
+        if self.lists:
+            return self._valued(self._list(group, columns), places=places)
+        frame, made = self._join(group, columns)
+        return frame, self._with_row_ids(made)
+
+    def _values(self, files: pa.Table | None = None) -> list[_Value]:
+        """The columns whose values the log gives, of these files; without them their names and types."""
+        columns = [_Value(f.name, physical_name(f, self.mode), spark_type(f.type))
+                   for f in self.wanted_values]
+        columns += [_Value(f.name, f"{_VALUE}{i}", T.LongType()) for i, f in enumerate(self.tracked)]
+        if files is None:
+            return columns
         values = partitions.typed_partition_values(
             files, self.snapshot.schema,
             [f.name for f in self.wanted_values], {f.name: name for f, name in self.partition_by})
-        columns = [_Value(f.name, physical_name(f, self.mode), spark_type(f.type), values.column(f.name))
-                   for f in self.wanted_values]
-        columns += [_Value(f.name, f"{_VALUE}{i}", T.LongType(), files.column(source))
-                    for i, (f, source) in enumerate(zip(self.tracked, _TRACKED, strict=False))]
-        if self.lists:
-            frame = self._list(group, columns)
-            frame = _placed(frame) if places else frame
-            made = {value.name: column(value.column) for value in columns}
-        else:
-            frame, made = self._join(group, columns)
+        arrays = [values.column(f.name) for f in self.wanted_values]
+        arrays += [files.column(source) for _, source in zip(self.tracked, _TRACKED, strict=False)]
+        return [value._replace(of_files=array) for value, array in zip(columns, arrays, strict=True)]
+
+    def _valued(self, frame: DataFrame, *, places: bool) -> tuple[DataFrame, dict[str, Column]]:
+        """A frame that has each file's values, with ``places`` beside :data:`PATH` and :data:`ROW`."""
+        made = {value.name: column(value.column) for value in self._values()}
+        return _placed(frame) if places else frame, self._with_row_ids(made)
+
+    def _with_row_ids(self, made: dict[str, Column]) -> dict[str, Column]:
         if self.tracked:
             row_id, version = (f.name for f in self.tracked)
             made[row_id] = F.coalesce(column(row_id), made[row_id] + column(ROW))
             made[version] = F.coalesce(column(version), made[version])
-        return frame, made
+        return made
 
     def _list(self, group: list[_File], columns: Sequence[_Value]) -> DataFrame:
         """The stored columns, each file's values and, where rows are deleted, its number in the group."""
         columns = list(columns)
         if any(file.vector is not None for file in group):
             columns.append(_Value(_NUMBER, _NUMBER, T.IntegerType(), pa.array(range(len(group)), pa.int32())))
+        return self._relation(self._index(group, columns))
+
+    def _index(self, group: list[_File], columns: Sequence[_Value]) -> listed.FileList:
         root = self.scan.store.local_path("") or ""
         files = listed.table_of(
             [file.local for file in group], [file.size for file in group], [file.modified for file in group],
             [value.of_files for value in columns])
         schema = T.StructType([T.StructField(value.column, value.type) for value in columns])
-        return listed.frame(self.session, _spark_path(root.rstrip("/")), files, schema,
-                            self.file_schema, _OPTIONS)
+        return listed.file_list(self.session, spark_path(root.rstrip("/")), files, schema)
+
+    def _relation(self, files: listed.FileList) -> DataFrame:
+        return listed.frame(self.session, files, self.file_schema, _OPTIONS)
 
     def _join(
         self, group: list[_File], columns: Sequence[_Value]
     ) -> tuple[DataFrame, dict[str, Column]]:
         """The stored columns, joined with the log's values by path, and the values as guarded columns."""
-        keys = pa.array([_file_path(file.local) for file in group], pa.string())
+        keys = pa.array([file_path(file.local) for file in group], pa.string())
         names = [f"{_VALUE}{i}" for i in range(len(columns))]
         entries = pa.table([keys, pa.array([True] * len(group)), *(value.of_files for value in columns)],
                            names=[PATH, _KNOWN, *names])
@@ -510,7 +545,7 @@ class _Reader:
             rows = deletion_vectors.load(self.scan.store, file.vector, data_file=file.local)
             positions = pa.Array.from_buffers(
                 pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
-            key = pa.scalar(number, pa.int32()) if self.lists else pa.scalar(_file_path(file.local))
+            key = pa.scalar(number, pa.int32()) if self.lists else pa.scalar(file_path(file.local))
             tables.append(bitmaps(key, positions))
         file_key = T.StructField(_NUMBER, T.IntegerType()) if self.lists else \
             T.StructField(PATH, T.StringType())
@@ -550,35 +585,6 @@ def _guarded(value: Column, data_type: T.DataType | str) -> Column:
     message = F.concat(F.lit("the table's log has no entry under the path that Spark read: "),
                        column(PATH))
     return F.when(column(_KNOWN).isNull(), F.raise_error(message).cast(data_type)).otherwise(value)
-
-
-# ---------------------------------------------------------------------------- paths
-
-
-def _is_overlooked(base: str) -> bool:
-    """Names that Spark takes for hidden, and names Hadoop's checksum files cannot be made of."""
-    return base.startswith(("_", ".")) or ":" in base
-
-
-def _spark_path(local: str) -> str:
-    return "file:" + local
-
-
-def _file_path(local: str) -> str:
-    """``_metadata.file_path`` of a local file: a URI by Java's rules of what must be escaped.
-
-    >>> _file_path("/lake/a b/ü%.parquet")
-    'file:/lake/a%20b/ü%25.parquet'
-    """
-    if local.isascii():
-        return "file:" + quote(local, safe=_LEGAL)
-    return "file:" + "".join(
-        quote(c, safe=_LEGAL) if c.isascii() or unicodedata.category(c) in _ESCAPED else c
-        for c in local)
-
-
-_LEGAL = "/_-!.~'()*,;:$&+=@"
-_ESCAPED = ("Cc", "Zs", "Zl", "Zp")  # of the characters beyond ASCII
 
 
 def _is_void(f: StructField) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 import deltanb as dn
 from deltanb.data import read as in_process
+from deltanb.errors import DataFileNotFound
 from deltanb.schema.types import to_arrow
 from deltanb.spark import listed
 from deltanb.spark.read import read_table
@@ -99,6 +100,51 @@ def test_a_cached_version_does_not_answer_for_another_one(spark, tmp_path) -> No
         assert new.join(dn.open(tmp_path, version=0).to_df(spark), "id").count() == 2
     finally:
         old.unpersist()
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """How many files each list had that Spark was given."""
+    lengths, file_list = [], listed.file_list
+
+    def counted(session, root, files, values):
+        lengths.append(files.num_rows)
+        return file_list(session, root, files, values)
+
+    monkeypatch.setattr(listed, "file_list", counted)
+    return lengths
+
+
+def test_a_version_is_listed_once_and_no_version_answers_for_another(spark, tmp_path, made) -> None:
+    table = dn.create(tmp_path, {"id": [1, 2]})
+    one, two = table.to_df(spark), dn.open(tmp_path).to_df(spark)
+    assert made == [1]
+    assert one.join(two, one.id == two.id).count() == 2, "frames of one list are told apart"
+    assert table.to_df(spark, columns=[]).count() == 2
+    made.clear()
+    table.append({"id": [3]})
+    assert sorted(row.id for row in table.to_df(spark).collect()) == [1, 2, 3]
+    assert made == [2]
+    table.delete("id < 3")
+    assert [row.id for row in table.to_df(spark).collect()] == [3]
+    assert sorted(row.id for row in dn.open(tmp_path, version=0).to_df(spark).collect()) == [1, 2]
+
+
+def test_a_list_is_kept_for_the_values_that_are_in_it(spark, tmp_path, parts, made) -> None:
+    table = dn.open(tmp_path)
+    for _ in range(2):
+        assert sorted(row.id for row in table.to_df(spark, ["id"]).collect()) == list(range(60))
+        assert table.to_df(spark).filter("p = 1").count() == 20
+        assert table.to_df(spark, where="p = 1").count() == 20
+    assert made == [60, 60, 20, 20], "files that a condition chose are listed for it alone"
+
+
+def test_a_file_that_went_since_it_was_listed_is_named(spark, tmp_path, parts) -> None:
+    table = dn.open(tmp_path)
+    assert table.to_df(spark).count() == 60
+    (tmp_path / "f7.parquet").unlink()
+    with pytest.raises(DataFileNotFound, match=r"f7\.parquet"):
+        table.to_df(spark)
 
 
 def test_a_partition_value_that_was_changed_is_another_relation(spark, tmp_path) -> None:

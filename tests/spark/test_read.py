@@ -209,7 +209,7 @@ def test_files_that_spark_would_overlook_are_read_all_the_same(spark, tmp_path, 
 def test_an_entry_that_is_not_found_stops_the_read(spark, tmp_path, monkeypatch):
     files = [one_file(tmp_path, "x/f.parquet", IDS, p="a")]
     snapshot = with_files(tmp_path, schema_of(id="long", p="string"), files, ["p"])
-    monkeypatch.setattr(spark_read, "_file_path", lambda local: "file:/somewhere/else")
+    monkeypatch.setattr(spark_read, "file_path", lambda local: "file:/somewhere/else")
     for where in (None, "p = 'a'", "p IS NULL"):
         frame = spark_read.read_table(snapshot, snapshot.files, spark, None, where)
         with pytest.raises(PySparkException, match="no entry under the path"):
@@ -291,7 +291,7 @@ def test_a_vector_of_a_file_that_is_not_found_stops_the_read(spark, tmp_path, mo
     file = one_file(tmp_path, "f.parquet", IDS)
     file = file.replace(deletion_vector=deletion_vectors.inline(BitMap64([0])))
     snapshot = with_files(tmp_path, schema_of(id="long"), [file])
-    monkeypatch.setattr(spark_read, "_file_path", lambda local: "file:/somewhere/else")
+    monkeypatch.setattr(spark_read, "file_path", lambda local: "file:/somewhere/else")
     with pytest.raises(PySparkException, match="no entry under the path"):
         spark_read.read_table(snapshot, snapshot.files, spark).count()
 
