@@ -21,6 +21,7 @@ import pyarrow.types as t
 
 from deltanb.data.conform import Place, compile_conversion, find_field
 from deltanb.errors import DeltaError
+from deltanb.log.checkpoint.parquet_file import has_codes
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType, arrow_type
 from deltanb.sql.coercion import arrow_array
 
@@ -39,10 +40,6 @@ CODED_BYTES = 2
 """Bytes for each value of a text, uncompressed, up to which a column is read as a dictionary. A text that is
 stored as it is takes 4 and its length, so that at most a few of such a column are: Arrow would have to search
 its dictionary for each of them, seven times the work of copying it."""
-
-_CODES = frozenset({"PLAIN", "PLAIN_DICTIONARY", "RLE", "BIT_PACKED", "RLE_DICTIONARY"})
-"""The encodings of pages that Arrow can read as dictionaries: not DELTA_BYTE_ARRAY and
-DELTA_LENGTH_BYTE_ARRAY, in which a column may be as small."""
 
 CODED_ROWS = 5_000
 """Rows for each column of a row group, from which on its footer is read in less time than is spared."""
@@ -128,12 +125,11 @@ def _is_coded(file: SafeFile, leaf: int) -> bool:
     size = values = 0
     for number, (_, chunks) in enumerate(file.footer.groups):
         chunk = chunks[leaf]
-        column = file.metadata.row_group(number).column(leaf)
-        if chunk.null_count is None or not _CODES.issuperset(column.encodings):
+        if chunk.null_count is None:
             return False
-        size += column.total_uncompressed_size
+        size += file.metadata.row_group(number).column(leaf).total_uncompressed_size
         values += chunk.num_values - chunk.null_count
-    return size <= CODED_BYTES * values
+    return size <= CODED_BYTES * values and has_codes(file.metadata, leaf)
 
 
 def _statistic(

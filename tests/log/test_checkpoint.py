@@ -26,7 +26,7 @@ from deltanb.log.checkpoint.hint import (
 )
 from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, complete_checkpoints
 from deltanb.log.checkpoint.read import open_checkpoint
-from deltanb.log.replay import FILES_SCHEMA, TOMBSTONES_SCHEMA
+from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA
 from deltanb.options import set_options
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
@@ -303,6 +303,18 @@ def put_checkpoint(rows, **options):
     store = MemoryStore()
     store.put(classic_name(0), sink.getvalue().to_pybytes())
     return open_checkpoint(store, [classic_name(0)])
+
+
+@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_partition_values_are_dictionaries_however_their_pages_are_encoded(encoding):
+    kind = pa.struct({"path": pa.string(), "partitionValues": pa.map_(pa.string(), pa.string())})
+    values = [[("p", "a")], [], [("p", None)], [("p", "a")]]
+    files = [{"path": f"{n}.parquet", "partitionValues": value} for n, value in enumerate(values)]
+    leaf = "add.partitionValues.key_value."
+    found = put_checkpoint({"add": pa.array(files, kind)}, use_dictionary=False, column_encoding={
+        leaf + "key": encoding, leaf + "value": encoding, "add.path": "PLAIN"}).read_partition_values()
+    assert found.type == CODED_SCHEMA.field("partition_values").type
+    assert found.to_pylist() == values
 
 
 def test_columns_that_a_checkpoint_lacks_are_null_and_maps_empty():

@@ -104,6 +104,17 @@ _PHYSICAL = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUB
              "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7}
 
 
+_CODES = frozenset({"PLAIN", "PLAIN_DICTIONARY", "RLE", "BIT_PACKED", "RLE_DICTIONARY"})
+"""The encodings of pages that Arrow can read as dictionaries: not DELTA_BYTE_ARRAY and
+DELTA_LENGTH_BYTE_ARRAY, in which a column may be as small."""
+
+
+def has_codes(metadata: pq.FileMetaData, leaf: int) -> bool:
+    """Whether Arrow can read a column of texts, by its place among all leaves, as dictionaries."""
+    return all(_CODES.issuperset(metadata.row_group(number).column(leaf).encodings)
+               for number in range(metadata.num_row_groups))
+
+
 _KNOWN = ("footer", "is_sound")  # what was found out of a footer
 
 

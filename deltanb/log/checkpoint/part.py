@@ -34,7 +34,7 @@ from deltanb.actions import (
 )
 from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
-from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+from deltanb.log.checkpoint.parquet_file import SafeFile, has_codes, open_parquet
 from deltanb.log.checkpoint.splice import RowGroup, row_groups
 from deltanb.log.checkpoint.stats import stats_as_json
 from deltanb.log.layer import within
@@ -327,11 +327,12 @@ class ParquetPart(Part):
             yield SafeFile(source, metadata=self._file.metadata, read_dictionary=coded, **self._options)
 
     def _coded(self, wanted: dict[str, list[str]], schema: pa.Schema) -> list[str]:
-        """The leaves of maps of which the schema wants dictionaries."""
+        """The leaves of maps of which the schema wants dictionaries, and Arrow can read them as such."""
         kinds = {column: schema.field(column).type for column in wanted if column in schema.names}
         coded = [column for column, kind in kinds.items()
                  if pa.types.is_map(kind) and pa.types.is_dictionary(kind.key_type)]
-        return [leaf for column in coded for leaf in self._leaves if leaf.startswith(wanted[column][0] + ".")]
+        return [leaf for column in coded for leaf, place in self._leaves.items()
+                if leaf.startswith(wanted[column][0] + ".") and has_codes(self._file.metadata, place)]
 
     def _read_groups(
         self, file: pq.ParquetFile, columns: list[str], groups: Sequence[int],
