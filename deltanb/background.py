@@ -6,6 +6,7 @@ What it does not know: what is done. It is work that may be left out, since whoe
 
 The thread is no daemon: the interpreter waits for it at its end. What waits by then is done for
 :data:`AT_EXIT_SECONDS` more, and left out after that. A forked process begins with an empty line.
+Commits go first: the work waits for them where it calls :func:`deltanb.precedence.give_way`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextvars import copy_context
 from typing import Any
 
 from deltanb.errors import InvalidArgument
+from deltanb.precedence import behind
 from deltanb.progress import unseen
 from deltanb.safe_text import get_logger
 
@@ -106,7 +108,8 @@ class Line:
 
     def _run(self) -> None:
         while (found := self._next()) is not None:
-            _do(*found)
+            with behind():
+                _do(*found)
 
     def _next(self) -> tuple[str, Work] | None:
         with self._changed:

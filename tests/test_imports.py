@@ -64,7 +64,7 @@ def test_locks_are_had_without_arrow() -> None:
 
 ROOMS = (
     ("_version", "completion", "safe_text", "errors", "options", "display", "formatting", "progress",
-     "memory", "parallel", "background", "damage", "spellings", "action", "simulated_time",
+     "memory", "parallel", "precedence", "background", "damage", "spellings", "action", "simulated_time",
      "actions"),
     ("store",),
     ("schema",),

@@ -34,6 +34,7 @@ from deltanb.log.lines import parse_commit
 from deltanb.log.replay import Delta, feed, feed_actions
 from deltanb.log.segment import MAX_VERSION, LogSegment
 from deltanb.log.snapshot import EMPTY, Snapshot, State
+from deltanb.precedence import give_way
 from deltanb.progress import progress
 from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
@@ -274,6 +275,7 @@ class LogReader:
             TableNotFound: it is so.
             InvalidArgument: the version is not published.
         """
+        give_way()
         from deltanb.log.checkpoint.write import write_checkpoint
 
         seen = snapshot.commit_identity
@@ -328,6 +330,7 @@ class LogReader:
 
     def clean_up(self) -> Any:
         """Delete log files older than ``delta.logRetentionDuration`` that no kept version needs."""
+        give_way()
         from deltanb.log import cleanup
 
         return cleanup.clean_up(self)

@@ -25,6 +25,7 @@ from deltanb.errors import (
     require,
 )
 from deltanb.options import options
+from deltanb.precedence import ahead
 from deltanb.safe_text import last_part, redacted
 from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.transaction import active
@@ -485,11 +486,11 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             add_note(error, algorithm.not_known(current, version))
 
     def _run(self, steps: Generator[Step, Any, Committed]) -> int:
-        watch = watching.get()
-        listen = None if watch is None else partial(watch, self)
+        listen = None if (watch := watching.get()) is None else partial(watch, self)
         try:
-            committed = drain(steps, self.committer, listen, self._commit_lock())
-            self.run_post_commit_hooks()
+            with ahead():
+                committed = drain(steps, self.committer, listen, self._commit_lock())
+                self.run_post_commit_hooks()
             return committed.version
         except BaseException as error:
             if self.status == "committing":  # the steps were ended between two instructions
@@ -525,8 +526,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             raise InvalidTransaction("Can't call post commit hooks before committing")
         if OptimisticTransaction.get_active() is self:
             OptimisticTransaction.clear_active()
-        committed = self.committed
-        begun = options.timer()
+        committed, begun = self.committed, options.timer()
         post_commit.publish(self.committer, committed.version)
         try:
             snapshot = self.log.advance(committed.version, committed.actions, self.written)

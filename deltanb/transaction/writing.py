@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from deltanb.actions import AddFile, Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument, require
 from deltanb.options import options, set_options
+from deltanb.precedence import ahead
 from deltanb.store.paths import place_of
 from deltanb.transaction.reads import require_version_of
 
@@ -157,7 +158,7 @@ class TransactionalWrite:
         self.has_written = True
         engine = "spark" if type(data).__module__.partition(".")[0] == "pyspark" else "data"
         write = import_module(f"deltanb.{engine}.write").write_files
-        with set_options(clock=self.clock) if self.clock is not _clock else nullcontext():
+        with ahead(), set_options(clock=self.clock) if self.clock is not _clock else nullcontext():
             added = write(
                 self.log.store, self.metadata, self.protocol, data, target_file_size=target_file_size,
                 data_change=data_change, checks=checks, hidden=hidden,

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltanb.memory import pool
+from deltanb.precedence import give_way
 
 __all__ = ["Chunk", "Footer", "open_parquet", "read_footer"]
 
@@ -236,6 +237,7 @@ def read_footer(data: bytes) -> Footer:
                 count, position = _list_of_structs(data, position)
                 groups = []
                 for _ in range(count):
+                    give_way()
                     group, position = _row_group(data, position)
                     groups.append(group)
             else:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from deltanb.log.checkpoint.parquet_file import thrift_field, thrift_integer, thrift_skip, thrift_structs
 from deltanb.memory import pool
+from deltanb.precedence import give_way
 
 MAGIC = b"PAR1"
 _INTEGERS = (4, 5, 6)
@@ -96,6 +97,7 @@ def spliced(data: pa.Buffer, copied: Sequence[tuple[RowGroup, bytes]]) -> pa.Buf
     pieces: list[Any] = [data.slice(0, at)]
     added = []
     for number, (group, content) in enumerate(copied, len(own.groups)):
+        give_way()
         added.append(moved(group, at - group.start, number))
         pieces.append(content)
         at += len(content)
@@ -120,6 +122,7 @@ def _walked(footer: bytes) -> _Found:
             count, first = thrift_structs(footer, begin)
             position = first
             for _ in range(count):
+                give_way()
                 group, position = _group(footer, position)
                 found.groups.append(group)
             found.list_at = begin, first, position

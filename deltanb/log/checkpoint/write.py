@@ -45,6 +45,7 @@ from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
 from deltanb.log.replay import FILES_SCHEMA
 from deltanb.memory import pool
 from deltanb.options import options
+from deltanb.precedence import give_way
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
 from deltanb.store.guard import unguarded
@@ -157,6 +158,7 @@ def write_checkpoint(
     """
     metadata = snapshot.metadata
     check_writable(snapshot.protocol, metadata, store.root, writes_data=False)
+    give_way()
     state = _State(snapshot, options.clock(), before_each)
     policy = properties.get(metadata.configuration, "delta.checkpointPolicy")
     if policy == "v2" and supports(snapshot.protocol, "v2Checkpoint"):
@@ -194,7 +196,9 @@ class _State:
                 kept.forget()  # of another checkpoint, if one turned out to be damaged
             return files.read_apart(FILES_SCHEMA.names, (lambda _: False) if kept is None else kept.takes)
 
+        give_way()
         self.adds = self._snapshot.files_by(read)[1]
+        give_way()
         self.num_adds = self.adds.num_rows + (0 if kept is None else kept.num_adds)
         self.num_rows = self.adds.num_rows + self.removes.num_rows
         self.is_small = self.num_adds + self.removes.num_rows + len(self.actions) <= SMALL_ROWS
@@ -334,6 +338,7 @@ def _write(
         **state.options.for_arrow
     ) as writer:
         for piece in pieces:
+            give_way()
             columns = [
                 piece.column(field.name)
                 if field.name in piece.column_names
@@ -342,6 +347,7 @@ def _write(
             ]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
     data = sink.getvalue()
+    give_way()
     if copied:
         data = spliced(data, copied)
     state.before_each()

@@ -1,0 +1,138 @@
+"""Commits go first: work behind them waits at its points, for no longer than it may, and comes to its end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb import precedence
+from deltanb.background import Line
+from deltanb.precedence import EACH_SECONDS, TOTAL_SECONDS, Precedence
+
+MINUTE = 60.0
+
+
+class Waits(threading.Condition):
+    """A condition whose waiting takes no time: ``during`` is what happens meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.waited = 0.0, list[float]()
+        self.during: Callable[[], object] = lambda: None
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        assert timeout is not None
+        self.during()
+        if not predicate():
+            self.now += timeout
+            self.waited.append(timeout)
+        return predicate()
+
+
+def made() -> tuple[Precedence, Waits]:
+    waits = Waits()
+    return Precedence(lambda: waits.now, lambda: waits), waits
+
+
+def test_a_commit_in_progress_makes_the_work_wait_at_its_next_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precedence, "EACH_SECONDS", MINUTE)
+    monkeypatch.setattr(precedence, "TOTAL_SECONDS", MINUTE)
+    order, found = [], Precedence()
+    begun = threading.Event()
+
+    def work() -> None:
+        with found.behind():
+            found.give_way()
+            order.append("no wait")
+            begun.wait(MINUTE)
+            found.give_way()
+            order.append("work")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not order:
+        assert thread.is_alive()
+    with found.ahead():
+        begun.set()
+        while not found._changed._waiters:  # type: ignore[attr-defined]
+            assert thread.is_alive()
+        order.append("commit")
+    thread.join(MINUTE)
+    assert order == ["no wait", "commit", "work"]
+
+
+def test_the_work_waits_until_the_last_of_several_commits_is_made() -> None:
+    found, waits = made()
+    with found.behind():
+        with found.ahead():
+            with found.ahead():
+                pass
+            found.give_way()
+        found.give_way()
+    assert waits.waited == [EACH_SECONDS]
+
+
+def test_a_commit_that_does_not_end_holds_the_work_up_for_a_bounded_time() -> None:
+    found, waits = made()
+    with found.ahead():
+        for _ in range(2):
+            with found.behind():
+                for _ in range(1000):
+                    found.give_way()
+    assert max(waits.waited) <= EACH_SECONDS
+    assert sum(waits.waited) == pytest.approx(2 * TOTAL_SECONDS)  # once for each piece of work
+
+
+def test_who_is_not_behind_never_waits() -> None:
+    found, waits = made()
+    with found.ahead():
+        found.give_way()
+        with found.behind():
+            pass
+        found.give_way()
+    assert waits.waited == []
+
+
+def test_a_commit_that_fails_is_no_longer_ahead() -> None:
+    found, waits = made()
+    with pytest.raises(KeyboardInterrupt), found.ahead():
+        raise KeyboardInterrupt
+    with found.behind():
+        found.give_way()
+    assert waits.waited == []
+
+
+def test_a_forked_process_knows_none_of_the_commits_of_the_other_one() -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("no processes are forked here")
+    with precedence.ahead():
+        child = os.fork()
+        if not child:
+            os._exit(len(precedence._precedence._ahead))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_work_in_the_background_is_behind_and_gives_way() -> None:
+    line, lefts = Line(), []
+    line.put("a", "work", lambda: lefts.append(precedence._precedence._mine.left))
+    assert line.flush(MINUTE) and lefts == [TOTAL_SECONDS]
+
+
+def test_a_checkpoint_gives_way_between_the_pieces_that_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltanb.log.checkpoint import write
+
+    points: list[int] = []
+    monkeypatch.setattr(write, "give_way", lambda: points.append(len(precedence._precedence._ahead)))
+    table = dn.create(tmp_path / "t", {"id": [0]}, properties={"delta.checkpointInterval": 2})
+    with dn.set_options(checkpoints="inline"):
+        table.append({"id": [1]})
+        table.append({"id": [2]})
+    assert len(points) >= 4 and set(points) == {1}  # in line, and so within the commit itself
