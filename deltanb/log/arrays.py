@@ -1,6 +1,7 @@
-"""Arrow's arrays and numpy's: one made of the other without pandas.
+"""Arrow's arrays and numpy's: one made of the other without pandas, and rows by their positions.
 
-What lives here: :func:`numbers` and :func:`array_of`. pyarrow's own ``to_numpy`` and ``pa.array`` load pandas
+What lives here: :func:`numbers` and :func:`array_of`, which make one of the other; rows at positions, and
+positions as a mask. pyarrow's own ``to_numpy`` and ``pa.array`` load pandas
 at their first call, for which people wait.
 What it does not know: what the values are.
 """
@@ -47,3 +48,34 @@ def array_of(values: Any) -> pa.Array:
         return array_of(values.view(np.uint8)).cast(pa.bool_())
     return pa.Array.from_buffers(
         pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
+    """Of ascending positions those from ``start`` up to ``stop``, counted from ``start``."""
+    if not len(rows):
+        return rows
+    found = numbers(rows)
+    first, last = found.searchsorted((start, stop))
+    return array_of(found[first:last] - start)
+
+
+def taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    """Chunk by chunk: taking from all at once would first make one array of them."""
+    if column.num_chunks == 1:
+        return pa.chunked_array([column.chunk(0).take(rows)])
+    chunks, start = [], 0
+    for chunk in column.chunks:
+        chunks.append(chunk.take(within(rows, start, start + len(chunk))))
+        start += len(chunk)
+    return pa.chunked_array(chunks, column.type)
+
+
+def mask_of(rows: Any, length: int) -> pa.ChunkedArray:
+    """TRUE at numpy's positions, FALSE everywhere else.
+
+    >>> mask_of(np.array([0, 2]), 3).to_pylist()
+    [True, False, True]
+    """
+    bits: Any = np.zeros(-(-length // 8), np.uint8)
+    np.bitwise_or.at(bits, rows >> 3, (1 << (rows & 7)).astype(np.uint8))
+    return pa.chunked_array([pa.Array.from_buffers(pa.bool_(), length, [None, pa.py_buffer(bits)])])

@@ -32,8 +32,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb.log.arrays import mask_of, numbers, taken, within
 from deltanb.log.arrow_rows import empty_table
-from deltanb.log.layer import Convert, Layer, Leaf, within
+from deltanb.log.layer import Convert, Layer, Leaf
 from deltanb.log.replay import FILES_SCHEMA, CheckpointParts, Delta, key_array, tombstones_table
 from deltanb.log.tally import Tally, sized
 
@@ -155,16 +156,16 @@ class Part:
 def _named_by(below: Layer, above: Layer) -> pa.ChunkedArray | None:
     """Which adds of a layer another one decides anew; None for none.
 
-    Paths first: they are at hand. Equal keys have equal paths, so that where no path is met no key is;
-    deletion vectors are read only where one was met.
+    Paths first: they are at hand. Equal keys have equal paths, so that where no path is met no key is:
+    deletion vectors are read only where one was met, and keys made of those alone.
     """
-    hit = _among(below.column("path"), above.named())
-    if hit is None:
-        return None
-    if not below.has_vectors and not above.has_vectors:
+    hit = below.finder.find(above.named())
+    if hit is None or not (below.has_vectors or above.has_vectors):
         return hit
-    keys = key_array(below.column("path"), below.column("deletion_vector"))
-    return _among(keys, above.keys())
+    rows = pc.indices_nonzero(hit).cast(pa.int64())
+    keys = key_array(*(taken(below.column(name), rows) for name in ("path", "deletion_vector")))
+    hit = _among(keys, above.keys())
+    return None if hit is None else mask_of(numbers(rows.filter(hit.combine_chunks())), below.num_rows)
 
 
 def _standing_below(

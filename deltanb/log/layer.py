@@ -1,7 +1,6 @@
 """One layer of a file set: the rows of a checkpoint, or of a run of commits, as columns.
 
-What lives here: :class:`Layer`, which reads the columns of its rows when asked for and keeps them, and
-positions among rows.
+What lives here: :class:`Layer`, which reads the columns of its rows when asked for and keeps them.
 What it does not know: other layers, and which of its rows they hide; how a checkpoint is read.
 """
 
@@ -11,10 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb.log.arrays import taken
+from deltanb.log.finder import Finder
 from deltanb.log.replay import (
     FILES_SCHEMA,
     CheckpointParts,
@@ -25,9 +25,8 @@ from deltanb.log.replay import (
     tombstones_table,
 )
 from deltanb.log.tally import Tally
-from deltanb.sql.coercion import arrow_scalar
 
-__all__ = ["Convert", "Layer", "Leaf", "taken", "within"]
+__all__ = ["Convert", "Layer", "Leaf"]
 
 
 class Leaf(NamedTuple):
@@ -77,6 +76,8 @@ class Layer:
                 self._columns[name] = column
             if "partition_values" in absent:
                 self._coded = None
+            if "path" in absent:  # so that a refresh need not wait for it; 4 % of the time to open a table
+                self.finder = Finder(self._columns["path"])
         return pa.table({name: self._columns[name] for name in dict.fromkeys(columns)})
 
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
@@ -182,6 +183,11 @@ class Layer:
             columns.append(self.removes().column("deletion_vector"))
         return any(column.null_count < len(column) for column in columns)
 
+    @cached_property
+    def finder(self) -> Finder:
+        """Finds adds by their paths as they are written; kept for every version that rests on this layer."""
+        return Finder(self.column("path"))
+
     def keys(self) -> pa.ChunkedArray:
         """Keys of all rows of this layer, adds and removes."""
         adds = key_array(self.column("path"), self.column("deletion_vector"))
@@ -202,24 +208,3 @@ class Layer:
                 chunks += pc.binary_join_element_wise(pa.scalar(start), absolute, "").chunks
             self._named = pa.chunked_array(chunks, pa.string())
         return self._named
-
-
-def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
-    """Of ascending positions those from ``start`` up to ``stop``, counted from ``start``."""
-    if not len(rows):
-        return rows
-    # to_numpy() loads pandas
-    numbers = np.frombuffer(rows.buffers()[1], np.int64, len(rows), 8 * rows.offset)
-    first, last = numbers.searchsorted((start, stop)).tolist()
-    return pc.subtract(rows.slice(first, last - first), arrow_scalar(start, pa.int64()))
-
-
-def taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
-    """Chunk by chunk: taking from all at once would first make one array of them."""
-    if column.num_chunks == 1:
-        return pa.chunked_array([column.chunk(0).take(rows)])
-    chunks, start = [], 0
-    for chunk in column.chunks:
-        chunks.append(chunk.take(within(rows, start, start + len(chunk))))
-        start += len(chunk)
-    return pa.chunked_array(chunks, column.type)

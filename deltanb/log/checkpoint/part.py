@@ -34,10 +34,10 @@ from deltanb.actions import (
 )
 from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
+from deltanb.log.arrays import within
 from deltanb.log.checkpoint.parquet_file import SafeFile, has_codes, open_parquet
 from deltanb.log.checkpoint.splice import RowGroup, row_groups
 from deltanb.log.checkpoint.stats import stats_as_json
-from deltanb.log.layer import within
 from deltanb.log.replay import (
     DELETION_VECTOR_TYPE,
     FILES_SCHEMA,

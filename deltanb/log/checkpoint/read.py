@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from deltanb import parallel
 from deltanb.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, Sidecar
+from deltanb.log.arrays import within
 from deltanb.log.checkpoint.names import sidecar_name
 from deltanb.log.checkpoint.part import Convert, Job, JsonPart, ParquetPart, Part, as_read, concat, run_all
-from deltanb.log.layer import within
 from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA
 from deltanb.progress import progress
 
