@@ -9,6 +9,13 @@ from __future__ import annotations
 import unicodedata
 from urllib.parse import quote
 
+GLOB = frozenset("?*[]{}\\")
+"""Characters of a pattern. Told that a path is none, Spark reads the file; but where it looks for
+partitions in folders, it then reads the files beside it once more."""
+
+SIMPLE = r"^([A-Za-z0-9=][A-Za-z0-9_.=-]*/)*[A-Za-z0-9][A-Za-z0-9_.=-]*$"
+"""Paths in a log that name a file of the table's folder letter by letter, none that Spark overlooks."""
+
 _LEGAL = "/_-!.~'()*,;:$&+=@"
 _ESCAPED = ("Cc", "Zs", "Zl", "Zp")  # of the characters beyond ASCII
 

@@ -50,7 +50,7 @@ from deltanb.schema.types import StructField, StructType
 from deltanb.spark import kept, listed
 from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
 from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, spark_type
-from deltanb.spark.paths import file_path, is_overlooked, spark_path
+from deltanb.spark.paths import GLOB, SIMPLE, file_path, is_overlooked, spark_path
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
 from deltanb.spark.session import spark as start_session
@@ -67,13 +67,6 @@ if TYPE_CHECKING:
 # For the columns of a plan, beside the table's.
 PATH, ROW, _KNOWN, _CHUNK, _BITS, _VALUE, _NUMBER = (
     f"__deltanb_{name}" for name in ("path", "row", "known", "chunk", "bits", "value", "number"))
-
-_GLOB = frozenset("?*[]{}\\")
-"""Characters of a pattern. Told that a path is none, Spark reads the file; but where it looks for
-partitions in folders, it then reads the files beside it once more."""
-
-_SIMPLE = r"^([A-Za-z0-9=][A-Za-z0-9_.=-]*/)*[A-Za-z0-9][A-Za-z0-9_.=-]*$"
-"""Paths in a log that name a file of the table's folder letter by letter, none that Spark overlooks."""
 
 _OPTIONS = {
     "__globPaths__": "false",
@@ -238,6 +231,7 @@ class _Groups:
     vectors: list[_File] = field(default_factory=list)
     process: list[int] = field(default_factory=list)
 
+
 class _Value(NamedTuple):
     """A column whose values the log gives: as the table names it and as a plan does; one value a file."""
 
@@ -292,6 +286,7 @@ class _Reader:
         groups = self._grouped(files)
         if not (self.lists and groups.listed) or groups.process or groups.vectors:
             return self._of_groups(groups, files)
+        files = files.take(pa.array([file.place for file in groups.listed]))  # in the order of the group
         index = self._index(groups.listed, self._values(files))
         kept.keep(context, self.snapshot, known, index, (file.local for file in groups.listed))
         return self._logical(*self._valued(self._relation(index), places=bool(self.tracked)))
@@ -369,7 +364,7 @@ class _Reader:
 
         The places of the others; None where no file can be told so.
         """
-        is_simple = pc.and_(pc.match_substring_regex(files.column("path").cast(pa.string()), _SIMPLE),
+        is_simple = pc.and_(pc.match_substring_regex(files.column("path").cast(pa.string()), SIMPLE),
                             pc.is_null(files.column("deletion_vector")))
         places = pc.indices_nonzero(is_simple)
         names = files.column("path").take(places).to_pylist()
@@ -396,7 +391,7 @@ class _Reader:
         """Whether the folders say exactly what the log says, in a form that Spark reads alike."""
         texts = {physical: values.get(physical) for _, physical in self.partition_by}
         return (os.path.dirname(name) == partitions.hive_path(texts)
-                and not _GLOB.intersection(self.scan.store.local_path(name) or "")
+                and not GLOB.intersection(self.scan.store.local_path(name) or "")
                 and all(self._is_plain_text(f, texts[name]) for f, name in self.partition_by))
 
     def _is_plain_text(self, f: StructField, text: str | None) -> bool:

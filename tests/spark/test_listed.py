@@ -147,6 +147,15 @@ def test_a_file_that_went_since_it_was_listed_is_named(spark, tmp_path, parts) -
         table.to_df(spark)
 
 
+def test_each_file_has_its_own_values_whatever_its_path_is(spark, tmp_path, made) -> None:
+    names = ("a b/one.parquet", "two.parquet", "ü/three.parquet", "four.parquet")
+    files = [one_file(tmp_path, name, pa.table({"id": [i]}), p=str(i)) for i, name in enumerate(names)]
+    snapshot = with_files(tmp_path, schema_of(id="long", p="integer"), files, ["p"])
+    for _ in range(2):
+        assert sorted(map(tuple, read_table(snapshot, None, spark).collect())) == [(i, i) for i in range(4)]
+    assert made == [4]
+
+
 def test_a_partition_value_that_was_changed_is_another_relation(spark, tmp_path) -> None:
     file = one_file(tmp_path, "f.parquet", pa.table({"id": [1]}), p="1")
     first = with_files(tmp_path / "a", schema_of(id="long", p="integer"), [
