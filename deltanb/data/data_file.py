@@ -191,10 +191,10 @@ def read_data_file(
             raise InvalidTable(
                 f"the deletion vector of {path!r} removes row {deleted.max()}, and the file has "
                 f"{parquet.metadata.num_rows}. {_WAY_OUT}.", file=path)
-        with _naming(path):
+        with naming(path):
             parquet, columns = _understood(scan, parquet, path, row, few)
             groups = _groups(scan, parquet, columns, only, part)
-        rows = FileRows(parquet, _divided(scan, parquet, columns), lambda: _naming(path), deleted, only,
+        rows = FileRows(parquet, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
                         scan.predicate, batch_rows)
         for start, places, found in rows.of(groups):
             if positions or scan.tracked:
@@ -327,7 +327,7 @@ def opened(
         InvalidTable: it is not a Parquet file.
     """
     try:
-        with _naming(path):
+        with naming(path):
             target, name = place_of(store, path, is_encoded=False).opened()
             file = target.open_input(name)
     except FileNotFoundError:
@@ -337,7 +337,7 @@ def opened(
             "newer version; if it was deleted by hand, restore it from a copy, or remove it from the "
             "table with a commit.", path=path, version=version) from None  # its text shows the path raw
     with file:
-        with _naming(path):
+        with naming(path):
             is_here = target.local_path(name) is not None
             parquet = open_parquet(file, **(_FEW if few and is_here else _OPTIONS))
         yield parquet
@@ -363,7 +363,7 @@ def _groups(
     return found
 
 
-def _naming(path: str) -> AbstractContextManager[None]:
+def naming(path: str) -> AbstractContextManager[None]:
     """Errors of the content, with the file's name."""
     return reading("the data file", path, way_out=_WAY_OUT)
 

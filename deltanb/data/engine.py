@@ -102,10 +102,11 @@ class ProcessEngine:
         self, txn: OptimisticTransaction, files: pa.Table, curve: Curve | None, target_size: int,
         clustering: Iterable[Sequence[str]],
     ) -> list[AddFile]:
-        """One batch is in memory at a time; along a curve all rows, or they wait on disk."""
+        """What can be copied is not decoded. Else one batch is in memory at a time; along a curve all rows,
+        or they wait on disk."""
         rewriter = Rewriter(txn, clustering)
         if curve is None:
-            return rewriter.write(rewriter.batches(files))
+            return rewriter.copied(files) or rewriter.write(rewriter.batches(files))
         stretches = zorder.in_order(rewriter.batches(files), curve)
         return [file for rows in stretches for file in rewriter.write(rows, target_size * ORDERED_SLACK)]
 

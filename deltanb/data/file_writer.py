@@ -70,6 +70,27 @@ class Encoders:
             self._pool = None
 
 
+@contextmanager
+def on_disk(store: LogStore, name: str) -> Iterator[None]:
+    """Errors of writing a file, with its name."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError.of(error, "written", f"{store.root.rstrip('/')}/{name}") from error
+
+
+def _settings(schema: pa.Schema, form: ParquetOptions) -> dict[str, Any]:
+    # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
+    return {"store_schema": False, **form.for_arrow, "write_statistics": with_bounds(schema)}
+
+
+def empty_footer(schema: pa.Schema, form: ParquetOptions) -> bytes:
+    """The footer of a file with these columns and no rows."""
+    return splice.footer_of(_encoded(schema.empty_table(), _settings(schema, form)))
+
+
 class FileWriter:
     """One Parquet file being written, with its statistics; by its first rows its columns are judged."""
 
@@ -78,10 +99,8 @@ class FileWriter:
         collector: statistics.Collector, encoders: Encoders,
     ) -> None:
         self.name, self.store, self.collector = name, store, collector
-        # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
-        settings = {"store_schema": False, **form.for_arrow, "use_dictionary": with_dictionary(first),
-                    "write_statistics": with_bounds(first.schema)}
-        with self._on_disk():
+        settings = {**_settings(first.schema, form), "use_dictionary": with_dictionary(first)}
+        with on_disk(self.store, self.name):
             self.sink = store.open_output(name)
             try:
                 self._content: _Whole | _Divided = (
@@ -95,26 +114,16 @@ class FileWriter:
     def write(self, rows: pa.Table, target: int) -> bool:
         """Write rows as a row group; whether another one as large would make the file larger than ``target``
         by more than half of it."""
-        with self._on_disk():
+        with on_disk(self.store, self.name):
             is_full = self._content.write(rows, target)
         if not self.collector.rows and rows.num_rows >= FOOTER_ROWS:
             self.collector.leave(rows)
         self.collector.update(rows)
         return is_full
 
-    @contextmanager
-    def _on_disk(self) -> Iterator[None]:
-        try:
-            yield
-        except StorageError:
-            raise
-        except OSError as error:
-            path = f"{self.store.root.rstrip('/')}/{self.name}"
-            raise StorageError.of(error, "written", path) from error
-
     def close(self) -> int:
         """End the file and return its size in bytes."""
-        with self._on_disk():
+        with on_disk(self.store, self.name):
             footer = self._content.close()
             size = int(self.sink.tell())
             self.sink.close()

@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from deltanb.actions import AddFile, Metadata
 from deltanb.data import inputs
+from deltanb.data.copied import copied
 from deltanb.data.data_file import plan
 from deltanb.data.read import iter_batches
-from deltanb.data.write import write_files
+from deltanb.data.write import TableWriter, write_files
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
+from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -55,6 +57,19 @@ class Rewriter:
     def batches(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
         """The live rows of rows of ``snapshot.files``, in their order."""
         return iter_batches(self.snapshot, files, row_ids=True)
+
+    def copied(self, files: pa.Table) -> list[AddFile] | None:
+        """One file with the rows of ``files``, none of which is decoded; None: that cannot be."""
+        if self.scan.tracked or files["deletion_vector"].null_count < files.num_rows:
+            return None
+        writer = TableWriter(
+            self.txn.log.store, self.metadata, self.txn.protocol, self.schema, ONE_FILE, (), self.clustering,
+            None)
+        added = copied(writer, list(FileScan(files)), self.scan.table, self.snapshot.version)
+        if added is None:
+            return None
+        self.txn.written.append(added)
+        return [added]
 
     def write(
         self, batches: Iterator[pa.RecordBatch], target_size: int = ONE_FILE

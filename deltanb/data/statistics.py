@@ -23,7 +23,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
@@ -204,6 +205,12 @@ class _State:
         if high is not None:
             self.high = high if self.high is None else max(self.high, high)
 
+    def add(self, other: _State) -> None:
+        """Take in what is known of the same column in other rows."""
+        self.nulls += other.nulls
+        self.nan |= other.nan
+        self.widen(other.low, other.high)
+
 
 class Collector:
     """Statistics of rows that arrive in pieces.
@@ -245,6 +252,21 @@ class Collector:
             rest = Collector(unknown)
             rest.update(read(list(dict.fromkeys(leaf.path[0] for leaf in unknown))))
             self.states.update(rest.states)
+
+    def take_over(self, footer: pq.FileMetaData, logged: Mapping[str, Any]) -> bool:
+        """Take in a whole file by its footer and, of what is not in it, by the statistics that the log has.
+
+        False where they leave anything open; what is here is of no use then.
+        """
+        facts = _Footer(footer)
+        for leaf in self.leaves:
+            in_log = leaf.kind in FLOATS or not leaf.bounds
+            state = _logged(leaf, logged, footer.num_rows) if in_log else facts.state(leaf)
+            if state is None:
+                return False
+            self.states[leaf.path].add(state)
+        self.rows += footer.num_rows
+        return True
 
     def update(self, table: pa.Table | pa.RecordBatch) -> None:
         """Take in more rows (physical column names)."""
@@ -402,6 +424,47 @@ def _microseconds(found: Any, leaf: Leaf) -> float | int | None:
         return 1 if leaf.kind == "date" else US_PER_DAY
     units = {"milliseconds": 1000, "microseconds": 1, "nanoseconds": Decimal("0.001")}
     return units.get(logical.get("timeUnit")) if leaf.kind in TIMES else None  # type: ignore[return-value]
+
+
+# --- bounds from the log --------------------------------------------------------------------------
+
+def _logged(leaf: Leaf, statistics: Mapping[str, Any], rows: int) -> _State | None:
+    """What the log says of a float, or of a column without bounds; None where it does not say all.
+
+    Without a maximum a float's file has a NaN or an infinity, and neither have those that it is merged into.
+    """
+    nulls = _at(statistics.get("nullCount"), leaf.path)
+    if type(nulls) is not int or not 0 <= nulls <= rows:
+        return None
+    state = _State(nulls)
+    if leaf.bounds and nulls < rows:
+        low, high = (_at(statistics.get(key), leaf.path) for key in ("minValues", "maxValues"))
+        state.nan = high is None
+        try:
+            state.widen(_as_stored(low, leaf.kind), None if high is None else _as_stored(high, leaf.kind))
+        except (OverflowError, TypeError):
+            return None
+    return state
+
+
+def _at(tree: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
+
+
+def _as_stored(value: Any, kind: str) -> float:
+    """The number whose text this was: a float of 32 bits has a shorter one.
+
+    Raises:
+        OverflowError, TypeError: it is none of its type, or not a finite one.
+    """
+    if type(value) not in (int, float):
+        raise TypeError(value)
+    found = float(value) if kind == "double" else float(struct.unpack("f", struct.pack("f", value))[0])
+    if not math.isfinite(found):
+        raise OverflowError(value)
+    return found
 
 
 # --- writing --------------------------------------------------------------------------------------

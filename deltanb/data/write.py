@@ -114,7 +114,7 @@ def write_files(
         raise InvalidArgument(f"target_file_size={size} must be at least 1 byte")
     if incoming.num_rows == 0 and not incoming.schema.names:  # [] and {} say nothing of columns
         return []
-    writer = _TableWriter(
+    writer = TableWriter(
         store, metadata, protocol, incoming.schema, size, checks, clustering, marks, hidden)
     writer.root, writer.prefix = folder, prefix
     try:
@@ -130,7 +130,7 @@ def write_files(
 
 # --- a table --------------------------------------------------------------------------------------
 
-class _TableWriter:
+class TableWriter:
     """Takes batches, keeps one buffer a partition, and knows every file it has begun."""
 
     def __init__(
@@ -148,6 +148,7 @@ class _TableWriter:
                 f"{store.root} is partitioned by {absent[0]!r}, which is not a column of its schema. Restore "
                 "the log from a copy, or commit metadata with a schema that has it", path=store.root)
         self.partition_by = [schema.field(name) for name in metadata.partition_columns]
+        self._names = [column_mapping.physical_name(column, self.mode) for column in self.partition_by]
         whole = nullable(schema)
         if hidden:
             whole = StructType([*whole.fields, *hidden])
@@ -239,11 +240,28 @@ class _TableWriter:
             self._end(open_keys[0])
 
     def _open(self, key: _Key, first: pa.Table) -> FileWriter:
+        return FileWriter(self.begin(key), self.store, first, self.form, self.collector(), self.encoders)
+
+    @property
+    def holds_partitions(self) -> bool:
+        """Whether partition columns are in the files, too."""
+        return any(column in self.kept.fields for column in self.partition_by)
+
+    def key_of(self, file: AddFile) -> _Key:
+        """The partition of a file, its values as they would be written today."""
+        values = [partitions.parse_value(file.partition_values.get(name), column.type)
+                  for name, column in zip(self._names, self.partition_by, strict=True)]
+        rows = [{column.name: value for column, value in zip(self.partition_by, values, strict=True)}]
+        batch = pa.RecordBatch.from_pylist(rows, StructType(self.partition_by).to_arrow())
+        return tuple(_partition_value(batch, column) for column in self.partition_by)
+
+    def begin(self, key: _Key) -> str:
+        """The name of a new file, which is removed again if anything fails."""
         name = self.form.file_name(f"{self.prefix}-{self.number:05d}-{options.new_id()}-c000")
         self.number += 1
         name = "/".join(part for part in (self.root, self._folder(key), name) if part)
         self.begun.append(name)
-        return FileWriter(name, self.store, first, self.form, self.collector(), self.encoders)
+        return name
 
     def _folder(self, key: _Key) -> str:
         configuration = self.metadata.configuration
@@ -255,8 +273,7 @@ class _TableWriter:
         return options.new_id().replace("-", "")[:length]
 
     def _values(self, key: _Key) -> dict[str, str | None]:
-        names = [column_mapping.physical_name(column, self.mode) for column in self.partition_by]
-        return dict(zip(names, key, strict=True))
+        return dict(zip(self._names, key, strict=True))
 
     def _end(self, key: _Key) -> None:
         buffer = self.buffers[key]

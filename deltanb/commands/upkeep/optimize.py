@@ -65,6 +65,8 @@ def optimize(
 
     A table with clustering columns is clustered: files that are not yet, are ordered along a Hilbert
     curve. Others are compacted, or ordered along a Z-order curve, partition by partition.
+    Where files are compacted, row groups that are large enough are copied as they are, and smaller ones
+    grow together (:mod:`deltanb.data.copied`).
 
     Args:
         where: a condition (SQL) on partition columns: which partitions to work on.

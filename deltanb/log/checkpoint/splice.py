@@ -29,6 +29,8 @@ _STRUCT, _LIST = 12, 9
 # Fields by number (parquet.thrift).
 _FILE_ROWS, _FILE_GROUPS = 3, 4
 _GROUP_CHUNKS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED, _GROUP_ORDINAL = 1, 2, 3, 5, 6, 7
+_GROUP_KNOWN = frozenset({_GROUP_BYTES, 4, _GROUP_COMPRESSED})
+"""What else a row group's metadata may have: sizes, and by what its rows are sorted."""
 _CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
 _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _METADATA_KNOWN = frozenset({1, 2, 3, 4, 5, 6, _COMPRESSED, 8, _DATA_PAGE, _DICTIONARY_PAGE, 12, 13, 16})
@@ -187,6 +189,7 @@ def _group(data: bytes, position: int) -> tuple[RowGroup | None, int]:
             walk.places.append((position - walk.begin, end - walk.begin, None))
             position = end
         else:
+            walk.is_movable &= number in _GROUP_KNOWN
             position = thrift_skip(data, position, kind)
     return walk.row_group(data, position + 1), position + 1
 
@@ -230,6 +233,21 @@ def _metadata(data: bytes, position: int, walk: _Walk) -> int:
 def footer_with(footer: bytes, groups: Sequence[bytes], more_rows: int) -> bytes:
     """A footer with the metadata of these row groups in place of its own, and so many rows more."""
     return _footer(footer, _walked(footer), groups, more_rows, keeps=False)
+
+
+def without_rows(footer: bytes) -> bytes:
+    """A footer without its row groups: the same for files with the same columns, by the same writer.
+
+    Raises:
+        ValueError: it is no footer.
+    """
+    try:
+        found = _walked(footer)
+    except IndexError:
+        raise ValueError("its footer ends early") from None
+    if found.list_at is None or found.rows_at is None:
+        raise ValueError("its footer lacks row groups")
+    return _footer(footer, found, (), -found.rows_at[2], keeps=False)
 
 
 def _footer(footer: bytes, own: _Found, added: Sequence[bytes], more_rows: int, *, keeps: bool) -> bytes:
