@@ -58,6 +58,7 @@ class Action(Displayable):
     key: ClassVar[str]
     _checks: ClassVar[tuple[tuple[str, str, tuple[type, ...], bool], ...]] = ()
     _wire: ClassVar[dict[str, str]] = {}
+    _by_wire: ClassVar[dict[str, str]] = {}
     _names: ClassVar[tuple[str, ...]] = ()
     extra: dict[str, Any]
 
@@ -113,15 +114,14 @@ class Action(Displayable):
         """
         if not isinstance(value, Mapping):
             raise InvalidAction(f"{cls.key} must be an object, found {value!r:.80}")
-        names = {wire: name for name, wire in cls._wire.items()}
+        names = cls._by_wire
         known: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for wire, item in value.items():
-            if wire in names:
-                known[names[wire]] = _from_wire(item)
-            else:
+            if wire not in names:
                 extra[wire] = item
-        known = {k: v for k, v in known.items() if v is not None}
+            elif item is not None:
+                known[names[wire]] = _from_wire(item)
         try:
             return cls(**known, extra=extra)  # type: ignore[call-arg]
         except TypeError as error:
@@ -187,7 +187,7 @@ def action(cls: type[_A]) -> type[_A]:
         if base in _CHECKED:
             optional = "None" in str(f.type)
             checks.append((f.name, wire[f.name], _CHECKED[base], not optional))
-    made._wire = wire
+    made._wire, made._by_wire = wire, {key: name for name, key in wire.items()}
     made._names = tuple(f.name for f in fields(made))  # type: ignore[arg-type]
     made._checks = tuple(checks)
     return made

@@ -24,6 +24,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from deltanb.action import BY_KEY, Action, action, as_json, camel, check_texts, extra_fields, wire_hash
 from deltanb.completion import offered
 from deltanb.damage import what_is_wrong
@@ -504,13 +506,24 @@ def from_json(line: str | bytes) -> Action:
         ...
     deltanb.errors.InvalidAction: add.size must be of type integer, found string: '1'
     """
+    try:  # several times as fast, and stricter: what it refuses may still be JSON to others
+        wrapped = _decoded(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        wrapped = _leniently(line)
+    return from_dict(wrapped)
+
+
+def _leniently(line: str | bytes) -> Any:
     try:
         wrapped = json.loads(line)
         if (b"\\ud" if isinstance(line, bytes) else "\\ud") in line.lower():  # type: ignore[operator]
             as_json(wrapped).encode()  # an unpaired surrogate, which no file of the table can hold
     except (ValueError, RecursionError) as error:
         raise InvalidAction(f"an action must be JSON: {what_is_wrong(error)}") from None
-    return from_dict(wrapped)
+    return wrapped
+
+
+_decoded = msgspec.json.Decoder().decode
 
 
 __dir__ = offered(globals())

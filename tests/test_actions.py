@@ -133,3 +133,22 @@ def test_replace_checks_what_it_sets_and_keeps_nothing_computed() -> None:
         metadata.replace(colour="red")
     with pytest.raises(errors.InvalidAction, match="schemaString"):
         metadata.replace(schema_string=3)
+
+
+@pytest.mark.parametrize("value", [
+    "-0", "-0.0", "1" + "0" * 40, "9223372036854775808", "-9223372036854775809", "0.1", "1e5", "1e400", "NaN",
+    "-Infinity", '"\\ud83d\\ude00"', '"\\u0000"', '{"a":1,"a":2}', '"\x7f"', "[1,]", "01", '"\t"', "1 x",
+    "9" * 5000, "[" * 100_000,
+], ids=lambda text: text[:12])
+def test_a_line_is_what_a_lenient_reader_of_json_says(value: str) -> None:
+    text = f'{{"new":{value}}}'
+    for line in (text, text.encode(), text.encode("utf-16")):
+        try:
+            expected = json.loads(line)["new"]
+        except (ValueError, RecursionError):
+            with pytest.raises(errors.InvalidAction, match="must be JSON"):
+                actions.from_json(line)
+        else:
+            found = actions.from_json(line)
+            assert isinstance(found, actions.UnknownAction)
+            assert repr(found.value) == repr(expected)  # NaN, -0.0 and 1 for 1.0 are told apart

@@ -141,6 +141,8 @@ def _protocol_finds(current: CurrentTransaction, winner: Winner) -> Finding | No
 
 def _revalidate_drop(current: CurrentTransaction, winner: Winner) -> None:
     """A transaction that drops features must not leave a winner's use of them behind."""
+    if current.protocol is current.read_protocol:
+        return
     for feature in features.dropped_features(current.read_protocol, current.protocol):
         uses = _TRACES.get(feature)
         if uses is not None and uses(winner):
@@ -311,6 +313,8 @@ def _append_advice(current: CurrentTransaction, winner: Winner) -> tuple[str, ..
 
 def _delete_read_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
     removes = winner.removes
+    if not removes:
+        return None
     read = current.reads.read_among(r.path for r in removes)
     met = tuple(r for r in removes if r.path in read)
     advice = (_retry(winner), "Read less: a narrower predicate reads fewer files of other writers.")
@@ -318,7 +322,7 @@ def _delete_read_finds(current: CurrentTransaction, winner: Winner) -> Finding |
         values = current.reads.partition_values_of(met[0].path)
         return Finding(files=met, partition=_hint_of(current, values), note=_files(met),
                        predicate=_scan_that_read(current, met[0]), advice=advice)
-    if removes and current.reads.whole_table:
+    if current.reads.whole_table:
         return Finding(files=removes, predicate="TRUE", note="you read the whole table",
                        advice=advice)
     return None
@@ -333,6 +337,8 @@ def _scan_that_read(current: CurrentTransaction, removed: RemoveFile) -> str | N
 
 
 def _delete_delete_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
+    if not winner.removes:
+        return None
     ours = {a.path: a for a in current.actions if isinstance(a, RemoveFile)}
     met = tuple(r for r in winner.removes if r.path in ours)
     if not met:

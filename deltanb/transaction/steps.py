@@ -59,46 +59,58 @@ class Winner:
             reply = actions_of(reply if isinstance(reply, bytes) else reply.encode())
         return cls(version, tuple(reply))
 
-    def _first(self, kind: type[Any]) -> Any:
-        return next((a for a in self.actions if isinstance(a, kind)), None)
-
     @cached_property
+    def _by_kind(self) -> dict[type[Action], list[Any]]:
+        """The actions by kind: a writer among many holds the rules against dozens of winners a commit."""
+        found: dict[type[Action], list[Any]] = {}
+        for action in self.actions:
+            found.setdefault(type(action), []).append(action)
+        return found
+
+    def _all(self, kind: type[Any]) -> Sequence[Any]:
+        return self._by_kind.get(kind, ())
+
+    def _first(self, kind: type[Any]) -> Any:
+        found = self._by_kind.get(kind)
+        return found[0] if found else None
+
+    @property
     def commit_info(self) -> CommitInfo:
         """Its commitInfo; an empty one where it wrote none."""
         info: CommitInfo | None = self._first(CommitInfo)
         return info if info is not None else CommitInfo()
 
-    @cached_property
+    @property
     def protocol(self) -> Protocol | None:
         """Its protocol action."""
         found: Protocol | None = self._first(Protocol)
         return found
 
-    @cached_property
+    @property
     def metadata(self) -> Metadata | None:
         """Its metaData action."""
         found: Metadata | None = self._first(Metadata)
         return found
 
-    @cached_property
+    @property
     def adds(self) -> tuple[AddFile, ...]:
         """Files it added."""
-        return tuple(a for a in self.actions if isinstance(a, AddFile))
+        return tuple(self._all(AddFile))
 
-    @cached_property
+    @property
     def removes(self) -> tuple[RemoveFile, ...]:
         """Files it removed."""
-        return tuple(a for a in self.actions if isinstance(a, RemoveFile))
+        return tuple(self._all(RemoveFile))
 
-    @cached_property
+    @property
     def domains(self) -> dict[str, DomainMetadata]:
         """Metadata domains it wrote, by name."""
-        return {a.domain: a for a in self.actions if isinstance(a, DomainMetadata)}
+        return {a.domain: a for a in self._all(DomainMetadata)}
 
-    @cached_property
+    @property
     def app_ids(self) -> frozenset[str]:
         """Application ids it wrote a version of."""
-        return frozenset(a.app_id for a in self.actions if isinstance(a, SetTransaction))
+        return frozenset(a.app_id for a in self._all(SetTransaction))
 
     @property
     def operation(self) -> str:
