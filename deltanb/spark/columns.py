@@ -66,6 +66,16 @@ def spark_schema(schema: StructType, mode: str = "none", *, ids: bool = False) -
     return T.StructType([_spark_field(f, mode, f.name, ids) for f in schema.fields])
 
 
+def described(schema: StructType, mode: str = "none") -> T.StructType:
+    """The columns whose statistics in the log can be held against Spark's filters, as :func:`spark_schema`
+    names them: whole numbers, dates, and texts without a length or a collation, compared byte by byte."""
+    return spark_schema(StructType(
+        f for f in schema.fields
+        if str(f.type) in {*INTEGERS, "date", "string"}
+        and not any(key.startswith("__") for key in f.metadata)  # how a text is padded or collated
+    ), mode)
+
+
 def spark_type(
     data_type: DataType, mode: str = "none", path: str = "", ids: bool = False
 ) -> T.DataType:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 JAVA_VERSION = 8  # of the source; Janino, which compiles it, takes 6 unless told
-_GIVEN = {"path": T.StringType(), "size": T.LongType(), "modified": T.LongType()}
+MAX_STATS = 1 << 25
+"""Bytes of statistics that Spark is given of a list: they stay in its memory."""
+_GIVEN = {"path": T.StringType(), "size": T.LongType(), "modified": T.LongType(), "stats": T.StringType()}
 """Of a list of files, the columns that are not values."""
 
 _classes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -37,10 +39,15 @@ def is_possible(session: SparkSession) -> bool:
 
 
 def table_of(
-    paths: Sequence[str], sizes: Sequence[int], modified: Sequence[int], values: Sequence[Any]
+    paths: Sequence[str], sizes: Sequence[int], modified: Sequence[int], values: Sequence[Any],
+    stats: pa.ChunkedArray | None = None,
 ) -> pa.Table:
-    """A list of local files for :func:`frame`: sizes in bytes, times in ms since 1970, values in Arrow."""
-    columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(modified, pa.int64())]
+    """A list of local files for :func:`file_list`: sizes in bytes, times in ms since 1970, values in Arrow.
+
+    ``stats`` are their statistics as the log has them, JSON; where they take too much room they are not used.
+    """
+    columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(modified, pa.int64()),
+               pa.nulls(len(paths), pa.string()) if stats is None or stats.nbytes > MAX_STATS else stats]
     return pa.table([*columns, *values], names=[*_GIVEN, *(f"value{i}" for i in range(len(values)))])
 
 
@@ -52,21 +59,25 @@ class FileList(NamedTuple):
     """Names and types of the files' values, Spark's own."""
 
 
-def file_list(session: SparkSession, root: str, files: pa.Table, values: T.StructType) -> FileList:
+def file_list(
+    session: SparkSession, root: str, files: pa.Table, values: T.StructType, described: T.StructType
+) -> FileList:
     """A list of Parquet files for Spark, where :func:`is_possible` says so. No file is touched.
 
     Args:
         root: the folder that stands for all of them in plans, as Spark writes paths.
         files: the list, of :func:`table_of`.
         values: the columns whose values are the same for all rows of a file; filters on them leave files out.
+        described: the columns whose statistics leave files out, too, as they are called there: whole numbers,
+            dates, and texts that Spark compares byte by byte.
     """
     types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
     known = T.StructType([T.StructField(name, kind)
                           for name, kind in zip(files.column_names, types, strict=True)])
     # A local relation: its rows are in the driver as the planner's own.
     rows = arrow_frame(session, files, known)._jdf.queryExecution().executedPlan().executeCollect()
-    by_file = session._jsparkSession.parseDataType(values.json())
-    return FileList(_new(session._jvm, _index_class(session), root, by_file, rows), by_file)
+    by_file, by_row = (session._jsparkSession.parseDataType(some.json()) for some in (values, described))
+    return FileList(_new(session._jvm, _index_class(session), root, by_file, by_row, rows), by_file)
 
 
 def frame(

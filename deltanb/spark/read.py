@@ -49,7 +49,7 @@ from deltanb.schema.column_mapping import physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.spark import kept, listed
 from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
-from deltanb.spark.columns import arrow_frame, column, renamed, spark_schema, spark_type
+from deltanb.spark.columns import arrow_frame, column, described, renamed, spark_schema, spark_type
 from deltanb.spark.paths import GLOB, SIMPLE, file_path, is_overlooked, spark_path
 from deltanb.spark.refusals import refusals
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
@@ -287,7 +287,7 @@ class _Reader:
         if not (self.lists and groups.listed) or groups.process or groups.vectors:
             return self._of_groups(groups, files)
         files = files.take(pa.array([file.place for file in groups.listed]))  # in the order of the group
-        index = self._index(groups.listed, self._values(files))
+        index = self._index(groups.listed, self._values(files), files.column("stats"))
         kept.keep(context, self.snapshot, known, index, (file.local for file in groups.listed))
         return self._logical(*self._valued(self._relation(index), places=bool(self.tracked)))
 
@@ -502,13 +502,16 @@ class _Reader:
             columns.append(_Value(_NUMBER, _NUMBER, T.IntegerType(), pa.array(range(len(group)), pa.int32())))
         return self._relation(self._index(group, columns))
 
-    def _index(self, group: list[_File], columns: Sequence[_Value]) -> listed.FileList:
+    def _index(
+        self, group: list[_File], columns: Sequence[_Value], stats: pa.ChunkedArray | None = None
+    ) -> listed.FileList:
         root = self.scan.store.local_path("") or ""
         files = listed.table_of(
             [file.local for file in group], [file.size for file in group], [file.modified for file in group],
-            [value.of_files for value in columns])
+            [value.of_files for value in columns], stats)
         schema = T.StructType([T.StructField(value.column, value.type) for value in columns])
-        return listed.file_list(self.session, spark_path(root.rstrip("/")), files, schema)
+        return listed.file_list(self.session, spark_path(root.rstrip("/")), files, schema,
+                                described(self.snapshot.schema, self.mode))
 
     def _relation(self, files: listed.FileList) -> DataFrame:
         return listed.frame(self.session, files, self.file_schema, _OPTIONS)

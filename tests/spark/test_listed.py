@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
+import operator
+import random
 import weakref
 
 import pyarrow as pa
@@ -13,9 +16,11 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 import deltanb as dn
+from deltanb.actions import Metadata
 from deltanb.data import read as in_process
+from deltanb.data import statistics
 from deltanb.errors import DataFileNotFound
-from deltanb.schema.types import to_arrow
+from deltanb.schema.types import STRING, StructField, StructType, to_arrow
 from deltanb.spark import listed
 from deltanb.spark.read import read_table
 from deltanb.spark.session import settings
@@ -107,9 +112,9 @@ def made(monkeypatch):
     """How many files each list had that Spark was given."""
     lengths, file_list = [], listed.file_list
 
-    def counted(session, root, files, values):
+    def counted(session, root, files, *more):
         lengths.append(files.num_rows)
-        return file_list(session, root, files, values)
+        return file_list(session, root, files, *more)
 
     monkeypatch.setattr(listed, "file_list", counted)
     return lengths
@@ -204,3 +209,120 @@ def test_plain_paths_and_others_are_listed_together(spark, tmp_path) -> None:
     found = sorted(row.id for row in read_table(snapshot, None, spark).collect())
     assert found == sorted(in_process.read_table(snapshot, snapshot.files).column("id").to_pylist())
     assert found == [0, 1, 2, 3, 4, 4]
+
+
+# --- statistics -----------------------------------------------------------------------------------------
+
+
+def files_read(frame) -> int:
+    """How many files Spark means to read for a frame."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    plan.executeCollect()
+    return plan.collectLeaves().apply(0).metrics().apply("numFiles").value()
+
+
+LONG = "x" * 31
+DRAWN = {
+    "n": [-(2**31), -3, 0, 1, 2, 7, 2**31 - 1],
+    "S": [-(2**15), -1, 0, 5, 2**15 - 1],
+    "day of": [dt.date(1500, 1, 1), dt.date(1582, 10, 15), dt.date(1969, 12, 31), dt.date(2020, 2, 29)],
+    "t": ["", "a", "B", "b", "ä", "\uffff", "😀", LONG, LONG + "y",
+          LONG + "yz", LONG + "😀", LONG + "\uffff"],
+}
+SCHEMA = schema_of(id="long", n="integer", S="short", **{"day of": "date"}, t="string")
+
+
+def drawn_files(folder, draw: random.Random) -> list:
+    """24 files of few different values; some have no statistics, some columns no value."""
+    found, metadata = [], Metadata("t", SCHEMA.to_json())
+    for number in range(24):
+        columns = {"id": [number * 4 + i for i in range(4)]}
+        for name, values in DRAWN.items():
+            one, two = draw.sample(values, 2)
+            some = draw.choice([[None], [one], [two], [None, one, two]])
+            columns[name] = [draw.choice(some) for _ in range(4)]
+        rows = pa.table(columns, schema=to_arrow(SCHEMA))
+        stats = statistics.from_table(rows, SCHEMA, metadata)
+        stats = draw.choice([stats] * 5 + [None, "{", '{"numRecords":4}'])
+        found.append(one_file(folder, f"f{number}.parquet", rows).replace(stats=stats))
+    return found
+
+
+def drawn_condition(draw: random.Random):
+    """A condition on one column, or two of them together."""
+    name = draw.choice(list(DRAWN))
+    kind = SCHEMA.field(name).type
+
+    def constant():
+        value = draw.choice([*DRAWN[name], None])
+        return F.lit(value).cast("int" if str(kind) == "integer" else str(kind))
+
+    one, how = F.col(name.upper() if name == "n" else f"`{name}`"), draw.randrange(9)
+    if how < 6:
+        compare = [operator.eq, operator.lt, operator.le, operator.gt, operator.ge, operator.ne][how]
+        found = compare(one, constant()) if draw.random() < 0.5 else compare(constant(), one)
+    else:
+        members = [constant() for _ in range(draw.choice([1, 3, 12]))]
+        found = [one.isNull(), one.isNotNull(), one.isin(members)][how - 6]
+    return found & drawn_condition(draw) if draw.random() < 0.3 else found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_statistics_leave_out_no_row(spark, tmp_path, seed) -> None:
+    draw = random.Random(seed)
+    snapshot = with_files(tmp_path, SCHEMA, drawn_files(tmp_path, draw))
+    plain = spark.read.parquet(*(str(tmp_path / f"f{i}.parquet") for i in range(24)))
+    fewer = 0
+    for _ in range(40):
+        condition = drawn_condition(draw)
+        frame = read_table(snapshot, None, spark).filter(condition).select("id")
+        expected = sorted(row.id for row in plain.filter(condition).select("id").collect())
+        assert sorted(row.id for row in frame.collect()) == expected, str(condition)
+        fewer += bool(expected) and files_read(frame) < 24
+    assert fewer > 10
+
+
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_a_filter_reads_the_files_that_may_have_its_rows(spark, tmp_path, mode) -> None:
+    table = dn.create(tmp_path, {"id": [0], "Name": ["n0"]}, properties={"delta.columnMapping.mode": mode})
+    for i in range(1, 6):
+        table.append({"id": [i], "Name": [f"n{i}"]})
+    frame = table.to_df(spark)
+    for condition, expected in (
+            ("id = 3", 1), ("3 < ID", 2), ("id IN (0, 5, 9)", 2), ("id IS NULL", 0), ("id IS NOT NULL", 6),
+            ("name >= 'n4'", 2), ("id = 3 AND Name = 'n4'", 0), ("id = 3 OR id = 4", 6),
+            ("id + 1 = 3", 6), ("id <=> 3", 6), ("_metadata.file_size > 0 AND id < 1", 1)):
+        assert files_read(frame.filter(condition)) == expected, condition
+    renamed = frame.select(F.col("id").alias("Name"), F.col("Name").alias("id"))
+    assert files_read(renamed.filter("id = 'n2'")) == 1
+
+
+def test_what_spark_says_of_a_file_is_no_column_of_its_name(spark, tmp_path) -> None:
+    names = ("file_size", "row_index", "file_block_start", "file_block_length")
+    table = dn.create(tmp_path, {name: [-5] for name in names})
+    table.append({name: [-7] for name in names})
+    frame = table.to_df(spark)
+    for name in names:
+        assert frame.filter(f"_metadata.{name} >= 0").count() == 2
+        assert frame.filter(f"{name} = -7").count() == 1
+
+
+@pytest.mark.parametrize("mark", ["__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS"])
+def test_texts_that_are_compared_otherwise_leave_no_file_out(spark, tmp_path, mark) -> None:
+    plain, marked = schema_of(t="string"), StructType([StructField("t", STRING, True, {mark: "char(3)"})])
+    files = []
+    for name in "ab":
+        rows = pa.table({"t": [name]})
+        stats = statistics.from_table(rows, plain, Metadata("t", plain.to_json()))
+        files.append(one_file(tmp_path, f"{name}.parquet", rows).replace(stats=stats))
+    for folder, schema, expected in (("plain", plain, 1), ("marked", marked, 2)):
+        some = [file.replace(path=str(tmp_path / file.path)) for file in files]
+        frame = read_table(with_files(tmp_path / folder, schema, some), None, spark)
+        assert files_read(frame.filter("t = 'a'")) == expected
+
+
+def test_too_many_statistics_are_left_where_they_are(spark, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(listed, "MAX_STATS", 10)
+    table = dn.create(tmp_path, {"id": [1]})
+    table.append({"id": [2]})
+    assert files_read(table.to_df(spark).filter("id = 2")) == 2
