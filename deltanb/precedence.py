@@ -1,6 +1,6 @@
 """Who goes first where threads take turns at the interpreter: work that somebody waits for.
 
-Lives here: :class:`Precedence`, by which a commit says that it is being made and work in the background
+What lives here: :class:`Precedence`, by which a commit says that it is being made and work in the background
 waits meanwhile, and that of the process: :func:`ahead`, :func:`behind`, :func:`give_way`.
 What it does not know: commits, and what is done in the background.
 

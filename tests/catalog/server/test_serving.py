@@ -135,7 +135,7 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: sig
     (["--no-auth", "--host", "0.0.0.0"], "loopback only"),
     (["--token-file", "no/such/file"], "no/such/file"),
     (["--no-auth", "--catalog", "mysql://x"], "sqlite:///FILE"),
-    (["--no-auth", "--warehouse", "s3://bucket/x"], "no store serves"),
+    (["--no-auth", "--warehouse", "hdfs://lake/x"], "no store serves"),
 ])
 def test_what_cannot_be_served_is_told_in_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], said: str
