@@ -1,12 +1,14 @@
 """What tests of several rooms ask of a table, and what they make one of.
 
-What lives here: a table's rows, files, lines and last commit, and that a refused call changed nothing.
+What lives here: a table's rows, files, lines and last commit, that a refused call changed nothing, and that
+one of many puts into a store wins.
 What it does not know: any one command.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from deltanb import DeltaTable
 from deltanb.errors import DeltaError
 from deltanb.log.replay import Delta, feed
 from deltanb.schema.types import PrimitiveType, StructField, StructType
+from deltanb.store.base import LogStore
 from deltanb.testing import MemoryStore, to_lines
 
 NAN = float("nan")
@@ -126,3 +129,23 @@ def note_decoded_columns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...
     for method, groups_at in (("read_row_groups", 0), ("iter_batches", 1)):
         monkeypatch.setattr(SafeFile, method, noting(getattr(SafeFile, method), groups_at))
     return found
+
+
+def exactly_one_wins(store: LogStore, times: int) -> None:
+    """Of sixteen threads that put one key at once one alone is told that it did, and its bytes are there."""
+    store.put_if_absent("first", b"")
+    for race in range(times):
+        gate, won = threading.Barrier(16), []
+
+        def run(number: int, race: int = race, gate: Any = gate, won: Any = won) -> None:
+            gate.wait()
+            if store.put_if_absent(f"race-{race}", b"%d" % number):
+                won.append(number)
+
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1
+        assert store.read(f"race-{race}") == b"%d" % won[0]

@@ -7,7 +7,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from deltanb.store.answers import storage_error
 from deltanb.store.object import ObjectStore
 from deltanb.store.object_files import AHEAD, PART_SIZE
 from deltanb.transaction.delta_log import identity_of
+from tests.helpers import exactly_one_wins
 from tests.s3 import ACCESS, Request, S3Server
 
 pytest.importorskip("obstore")
@@ -358,25 +358,10 @@ def test_a_service_that_ignores_the_condition_is_refused_for_writing_and_read(
 
 @pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.slow)])
 def test_of_sixteen_puts_of_one_key_exactly_one_wins(store: ObjectStore, times: int) -> None:
-    store.put_if_absent("first", b"")
     switch = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        for race in range(times):
-            gate, won = threading.Barrier(16), []
-
-            def run(number: int, race: int = race, gate: Any = gate, won: Any = won) -> None:
-                gate.wait()
-                if store.put_if_absent(f"race-{race}", b"%d" % number):
-                    won.append(number)
-
-            threads = [threading.Thread(target=run, args=(number,)) for number in range(16)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert len(won) == 1
-            assert store.read(f"race-{race}") == b"%d" % won[0]
+        exactly_one_wins(store, times)
     finally:
         sys.setswitchinterval(switch)
 

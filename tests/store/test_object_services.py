@@ -32,7 +32,7 @@ import deltanb as dn
 from deltanb.errors import StorageError
 from deltanb.store.object import ObjectStore
 from deltanb.store.object_files import PART_SIZE
-from tests.helpers import ids
+from tests.helpers import exactly_one_wins, ids
 
 pytest.importorskip("obstore")
 PATIENCE = 60  # seconds for a server to come up
@@ -66,6 +66,18 @@ def wait_for(process: subprocess.Popen[bytes], is_up: Callable[[], bool]) -> Non
     pytest.skip("the server did not come up")
 
 
+def served(
+    process: subprocess.Popen[bytes], is_up: Callable[[], bool], options: dict[str, str]
+) -> Iterator[dict[str, str]]:
+    """The options of a server once it is up; it is killed in the end."""
+    try:
+        wait_for(process, is_up)
+        yield options
+    finally:
+        process.kill()
+        process.wait()
+
+
 def the_whole_way(uri: str, options: dict[str, str]) -> None:
     """A table made, changed, read, travelled and cleaned, by two handles."""
     table = dn.create(uri, {"id": [1, 2, 3], "p": ["a", "b", "a"]}, partition_by="p", storage_options=options,
@@ -92,27 +104,6 @@ def the_whole_way(uri: str, options: dict[str, str]) -> None:
         assert file.read_at(16, 32) == b"0123456789abcdef"
     store.delete_many(["large", "never there"])  # type: ignore[attr-defined]
     assert store.status("large") is None
-
-
-def race(uri: str, options: dict[str, str], times: int) -> None:
-    """Of sixteen puts of one key exactly one wins, however often."""
-    store = ObjectStore(uri, options)
-    store.put_if_absent("first", b"")
-    for number in range(times):
-        gate, won = threading.Barrier(16), []
-
-        def run(who: int, number: int = number, gate: Any = gate, won: Any = won) -> None:
-            gate.wait()
-            if store.put_if_absent(f"race-{number}", b"%d" % who):
-                won.append(who)
-
-        threads = [threading.Thread(target=run, args=(who,)) for who in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(won) == 1
-        assert store.read(f"race-{number}") == b"%d" % won[0]
 
 
 # -- SeaweedFS ----------------------------------------------------------------------------------
@@ -142,12 +133,7 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         ObjectStore("s3://lake", {**options, "max_retries": 0}).put("up", b"1")
         return True
 
-    try:
-        wait_for(process, is_up)
-        yield options
-    finally:
-        process.kill()
-        process.wait()
+    yield from served(process, is_up, options)
 
 
 @pytest.mark.slow
@@ -157,7 +143,7 @@ def test_seaweedfs_from_end_to_end(seaweed: dict[str, str]) -> None:
 
 @pytest.mark.slow
 def test_seaweedfs_lets_one_of_sixteen_puts_win(seaweed: dict[str, str]) -> None:
-    race("s3://lake/races", seaweed, 3)
+    exactly_one_wins(ObjectStore("s3://lake/races", seaweed), 3)
 
 
 # -- Azurite ------------------------------------------------------------------------------------
@@ -199,12 +185,7 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         make_container(endpoint, "lake")
         return True
 
-    try:
-        wait_for(process, is_up)
-        yield options
-    finally:
-        process.kill()
-        process.wait()
+    yield from served(process, is_up, options)
 
 
 @pytest.mark.slow
@@ -216,7 +197,7 @@ def test_azure_from_end_to_end(azurite: dict[str, str]) -> None:
 
 @pytest.mark.slow
 def test_azure_lets_one_of_sixteen_puts_win(azurite: dict[str, str]) -> None:
-    race("az://lake/races", azurite, 3)
+    exactly_one_wins(ObjectStore("az://lake/races", azurite), 3)
 
 
 @pytest.mark.slow
