@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SEED|all",
         help="which file operations tests/faults lets fail: some, chosen by a number, or all of them",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """``-n auto``: a worker for each core, up to four; each has servers and a Spark session of its own."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, 4)
 
 
 def pytest_report_header() -> list[str]:

@@ -78,9 +78,9 @@ def test_the_pictures_show_what_the_first_example_gives(tmp_path: Path) -> None:
 
 def test_the_two_commands_name_extras_and_scripts_that_exist() -> None:
     assert "pip install -e '.[lab]' && deltanb lab" in README
-    assert "pip install -e '.[test]' && pytest" in README
+    assert "pip install -e '.[test]' && pytest -n auto" in README
     script = (ROOT / ".ci" / "run").read_text("utf-8")
-    assert "pip install -q -e '.[test]'\npytest" in script
+    assert "pip install -q -e '.[test]'\npytest -n auto" in script
     settings = (ROOT / "pyproject.toml").read_text("utf-8")
     for expected in ("\nlab = [", "\ntest = [", "\ndeltanb = "):
         assert expected in settings

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from deltanb.errors import MissingDependency
 from deltanb.spark import session as spark_session
+from tests.peers.maven import alone, cache_folder
 
 VERSION = "4.4.0"  # of delta-spark: the newest in Maven Central for Spark 4.2
 FETCH_SECONDS = 240  # 20 MB of jars over a slow line; then the tests skip
@@ -49,11 +50,6 @@ class PeerError(Exception):
         self.message = message
 
 
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "deltanb-tests" / f"delta-spark-{VERSION}"
-
-
 def jars() -> list[str]:
     """The jars of Delta Spark, from the cache or fetched into it.
 
@@ -65,9 +61,10 @@ def jars() -> list[str]:
     except ImportError as error:
         raise Unavailable(f"PySpark is not installed ({error})") from None
     spark = ".".join(pyspark.__version__.split(".")[:2])
-    folder = cache_folder() / f"spark-{spark}"
-    if not (folder / "complete").exists():
-        fetch(folder, f"io.delta:delta-spark_{spark}_2.13:{VERSION}")
+    folder = cache_folder() / f"delta-spark-{VERSION}" / f"spark-{spark}"
+    with alone("delta-spark"):
+        if not (folder / "complete").exists():
+            fetch(folder, f"io.delta:delta-spark_{spark}_2.13:{VERSION}")
     return sorted(str(path) for path in (folder / "jars").glob("*.jar"))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +38,27 @@ def classpath(artifacts: Iterable[str], folder: Path) -> str:
         for group, name, version, *rest in (artifact.split(":") for artifact in artifacts))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pom.xml").write_text(_POM.format(said))
-    found = run(["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath.txt"],
-                cwd=folder, timeout=RESOLVE_SECONDS)
+    with alone("maven"):
+        found = run(["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath.txt"],
+                    cwd=folder, timeout=RESOLVE_SECONDS)
     if found.returncode:
         raise Unavailable(f"Maven cannot resolve the jars: {found.stdout[-500:]}")
     return (folder / "classpath.txt").read_text().strip()
+
+
+def cache_folder() -> Path:
+    """Where the tests keep what they fetch."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "deltanb-tests"
+
+
+@contextmanager
+def alone(what: str) -> Iterator[None]:
+    """Hold a lock over processes: two workers that fetch into one folder at once spoil each other's files."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / f"{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def run(command: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
