@@ -28,6 +28,7 @@ from deltanb.data.constraints import Check, Checker
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.file_writer import Encoders, FileWriter
 from deltanb.data.generated import Filler, Marks
+from deltanb.data.written import Written
 from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable
 from deltanb.log import parquet_options
 from deltanb.log.skipping import partitions
@@ -74,7 +75,8 @@ def write_files(
     Args:
         store: rooted at the table.
         metadata, protocol: the table's, as they will be when the files are committed.
-        data: anything :func:`deltanb.data.inputs.source` takes.
+        data: anything :func:`deltanb.data.inputs.source` takes; files that are there already are taken as
+            they are (:class:`~deltanb.data.written.Written`).
         target_file_size: bytes at which a file is ended; ``delta.targetFileSize`` or
             ``options.target_file_size`` unless given.
         data_change: False for rows that only move, as in a compaction.
@@ -105,6 +107,8 @@ def write_files(
     >>> [(file.partition_values, file.num_records) for file in files]
     [({'p': 'a'}, 1), ({'p': 'b'}, 1)]
     """
+    if isinstance(data, Written):
+        return data.for_table(metadata, protocol, checks, data_change, store.root)
     incoming = inputs.source(data)
     size = target_file_size
     if size is None:

@@ -1,0 +1,184 @@
+"""What executors do with a table's files: rows read from listed files, rows written as files.
+
+What lives here: :func:`read_files` and :func:`write_files`, for tasks that run in another process, on another
+machine. All they are given are values that can be pickled; the store is opened where the task runs.
+What it does not know: the driver, sessions, transactions; which files to read, and what a commit makes of
+those that were written.
+
+The driver plans, and a commit of its own names the files::
+
+    place = Place(table.log.store)                            # or Place(store, storage_options)
+    scan = deltanb.data.data_file.plan(snapshot, columns, where)
+    for part in parts(files_as_dicts(snapshot.files_for_scan(where), scan)):
+        ...read_files(place, scan, part)                      # on an executor: an iterator of Arrow batches
+
+    plan = WritePlan(place, target)                           # target: deltanb.data.written.Target
+    files = write_files(plan, batches)                        # on an executor: a list of AddFile
+    remove_written(plan)                                      # on the driver, where the job has failed
+
+A pickled store has no secrets: on executors they come from the environment there (``AWS_ACCESS_KEY_ID``, …)
+or from the machine's role. ``storage_options`` that are given to a :class:`Place` do travel with it, secrets
+among them, as options of a Spark reader do.
+
+Memory is bounded: a task reads one file at a time (a few of a bucket), batch by batch, and writes as any
+write in the process does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltanb import parallel
+from deltanb.data import read as in_process
+from deltanb.data import write as in_process_write
+from deltanb.data.data_file import Scan, read_data_file
+from deltanb.data.inputs import Source
+from deltanb.schema import column_mapping, properties
+from deltanb.store.base import LogStore, is_remote
+from deltanb.store.open import store_for
+
+if TYPE_CHECKING:
+    from deltanb.actions import AddFile
+    from deltanb.data.written import Target
+
+__all__ = ["Part", "Place", "WritePlan", "files_as_dicts", "parts", "read_files", "remove_written",
+           "write_files"]
+
+PART_BYTES = 128 << 20
+"""Bytes of files that a task reads, as ``spark.sql.files.maxPartitionBytes`` has it where nobody sets it."""
+SMALL_BYTES = 16 << 20
+"""Less than these is not worth a task of its own."""
+OPEN_BYTES = 1 << 20
+"""What opening a file counts for beside its bytes."""
+MIN_PARTS = 8
+"""Tasks that a read is divided into where its files are large enough for them."""
+
+Part = list[tuple[Mapping[str, Any], tuple[int, int]]]
+"""What one task reads: files as a snapshot lists them, each with (number, parts) of its row groups."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a table is, for processes that are to find it: its store, and options that travel with it."""
+
+    store: LogStore
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def opened(self) -> LogStore:
+        """The store, in this process."""
+        return store_for(self.store.root, self.storage_options) if self.storage_options else self.store
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+def files_as_dicts(files: pa.Table, scan: Scan) -> list[dict[str, Any]]:
+    """Rows of a snapshot's files with what a task has to know of each."""
+    needed = (*in_process.NEEDED, "base_row_id", "default_row_commit_version") if scan.tracked \
+        else in_process.NEEDED
+    return files.select([name for name in needed if name in files.schema.names]).to_pylist()
+
+
+def parts(files: Sequence[Mapping[str, Any]], part_bytes: int | None = None) -> list[Part]:
+    """Files divided among tasks in their order; a large one among several, by its row groups.
+
+    >>> sizes = [{"size": 300 << 20}, {"size": 1}, {"size": 1}]
+    >>> [[unit[1] for unit in part] for part in parts(sizes, 128 << 20)]
+    [[(0, 3)], [(1, 3)], [(2, 3), (0, 1), (0, 1)]]
+    """
+    sizes = [file["size"] or 0 for file in files]
+    if part_bytes is None:
+        part_bytes = min(PART_BYTES, max(SMALL_BYTES, sum(sizes) // MIN_PARTS))
+    found: list[Part] = []
+    room = 0
+    for file, size in zip(files, sizes, strict=True):
+        count = max(1, -(-size // part_bytes))
+        for number in range(count):
+            cost = size // count + OPEN_BYTES
+            if cost > room:
+                found.append([])
+                room = part_bytes + OPEN_BYTES
+            found[-1].append((file, (number, count)))
+            room -= cost
+    return found
+
+
+def read_files(place: Place, scan: Scan, part: Part) -> Iterator[pa.RecordBatch]:
+    """The live rows of a task's files that a scan asks for, batch by batch, none of them empty.
+
+    Args:
+        place: the table's.
+        scan: of :func:`deltanb.data.data_file.plan`, made on the driver.
+        part: of :func:`parts`.
+
+    Raises:
+        DataFileNotFound, InvalidTable: a file that is gone or damaged.
+    """
+    scan = replace(scan, store=place.opened())
+    if is_remote(scan.store):  # several requests are waited for at a time
+        batches: Iterator[pa.RecordBatch] = parallel.streamed(
+            lambda one: read_data_file(scan, one[0], part=one[1]), iter(part),
+            min(len(part), parallel.MAX_WAITING), "read")
+    else:
+        batches = (batch for file, of in part for batch in read_data_file(scan, file, part=of))
+    return (batch for batch in batches if batch.num_rows)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class WritePlan:
+    """One write by many tasks: where, for which table, and a name that all its files begin with."""
+
+    place: Place
+    target: Target
+    # Random, not options.new_id(): two drivers that draw their ids from one seed must not meet here.
+    name: str = field(default_factory=lambda: f"part-{uuid.uuid4().hex[:16]}")
+
+
+def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddFile]:
+    """Write a stream of rows as files of the table and describe them; none is a part of it yet.
+
+    The rows pass enforcement, generated columns and constraints, as rows written in the process. After an
+    error of any kind, of the stream, too, the files of this call are gone.
+
+    Raises:
+        SchemaMismatch, ConstraintViolation: rows that do not fit.
+        StorageError: a file cannot be written.
+    """
+    rows = iter(batches)
+    first = next(rows, None)
+    if first is None:
+        return []
+    target = plan.target
+    return in_process_write.write_files(
+        plan.place.opened(), target.metadata, target.protocol,
+        Source(first.schema, lambda: itertools.chain([first], rows)),
+        target_file_size=target.target_file_size, checks=target.checks, clustering=target.clustering,
+        prefix=plan.name)
+
+
+def remove_written(plan: WritePlan) -> None:
+    """Remove all files of a write that will not be committed, those of tasks that were killed, too.
+
+    What cannot be listed or removed now is left for VACUUM.
+    """
+    store = plan.place.opened()
+    with suppress(OSError):
+        found = store.list_all("") if _has_folders(plan.target) else store.list_from(plan.name)
+        in_process_write.delete_files(store, [
+            status.name for status in found if status.name.rpartition("/")[2].startswith(plan.name)])
+
+
+def _has_folders(target: Target) -> bool:
+    """Whether its files lie in folders, so that nobody knows where."""
+    metadata = target.metadata
+    return bool(metadata.partition_columns
+                or column_mapping.mode_of(metadata, target.protocol) != "none"
+                or properties.get(metadata.configuration, "delta.randomizeFilePrefixes"))

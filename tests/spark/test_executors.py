@@ -1,0 +1,112 @@
+"""What tasks do with files, without a session: plans travel, files come back or are gone."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+import deltanb as dn
+from deltanb.data.data_file import plan
+from deltanb.data.written import Target
+from deltanb.errors import ConstraintViolation
+from deltanb.spark.executors import (
+    Place,
+    WritePlan,
+    files_as_dicts,
+    parts,
+    read_files,
+    remove_written,
+    write_files,
+)
+from tests.helpers import tree
+
+ROWS = {"id": [1, 2, 3, 4], "p": ["a", "b", "a", None]}
+
+
+def travelled(value):
+    """As it arrives in another process."""
+    return pickle.loads(pickle.dumps(value))
+
+
+def target_of(table) -> Target:
+    snapshot = table.snapshot
+    return Target(snapshot.version, snapshot.metadata, snapshot.protocol)
+
+
+@pytest.fixture
+def table(tmp_path):
+    return dn.create(tmp_path / "t", ROWS, partition_by="p")
+
+
+@pytest.mark.parametrize("where", [None, "id > 1", "p = 'a'", "p IS NULL AND id < 9"])
+def test_tasks_read_what_the_process_reads(table, where):
+    table.delete("id = 3")
+    snapshot = table.snapshot
+    scan = plan(snapshot, None, where)
+    tasks = parts(files_as_dicts(snapshot.files_for_scan(*([where] if where else [])), scan), 1)
+    found = [row for task in tasks
+             for batch in read_files(travelled(Place(table.log.store)), travelled(scan), travelled(task))
+             for row in batch.to_pylist()]
+    expected = table.to_arrow(where=where).to_pylist()
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert expected
+
+
+def test_a_file_is_divided_by_its_row_groups(tmp_path):
+    table = dn.create(tmp_path / "t", "id long")
+    rows = pa.table({"id": range(3_000_000)})
+    table.append(rows)
+    snapshot = table.snapshot
+    scan = plan(snapshot)
+    (file,) = files_as_dicts(snapshot.files, scan)
+    tasks = parts([file], file["size"] // 3)
+    assert [[unit[1] for unit in task] for task in tasks] == [[(n, 3)] for n in range(3)]
+    found = [batch for task in tasks for batch in read_files(Place(table.log.store), scan, task)]
+    assert pa.Table.from_batches(found).equals(rows)
+
+
+def test_files_of_a_task_are_described_and_named_by_the_write(table):
+    wanted = travelled(WritePlan(Place(table.log.store), target_of(table)))
+    files = write_files(wanted, [pa.record_batch({"id": [7, 8], "p": ["x", "y"]})])
+    assert [(file.partition_values, file.num_records) for file in files] == [({"p": "x"}, 1), ({"p": "y"}, 1)]
+    assert all(wanted.name in file.path for file in files)
+    assert write_files(wanted, []) == []
+
+
+def test_all_files_of_a_write_can_be_removed_and_no_others(table):
+    before = tree(Path(table.path))
+    wanted = WritePlan(Place(table.log.store), target_of(table))
+    other = WritePlan(Place(table.log.store), target_of(table))
+    for number in range(2):
+        write_files(wanted, [pa.record_batch({"id": [number], "p": [str(number)]})])
+    kept = write_files(other, [pa.record_batch({"id": [5], "p": ["0"]})])
+    remove_written(wanted)
+    assert {name for name in tree(Path(table.path)) if name.endswith(".parquet")} - set(before) == {
+        file.path for file in kept}
+
+
+def test_a_task_that_fails_leaves_no_file(table):
+    table.add_constraint("small", "id < 10")
+    before = tree(Path(table.path))
+
+    def broken():
+        yield pa.record_batch({"id": [5], "p": ["x"]})
+        raise OSError("the stream broke off")
+
+    plan_of = WritePlan(Place(table.log.store), target_of(table))
+    with pytest.raises(OSError, match="broke off"):
+        write_files(plan_of, broken())
+    with pytest.raises(ConstraintViolation):
+        write_files(plan_of, [pa.record_batch({"id": [50], "p": ["x"]})])
+    assert tree(Path(table.path)) == before
+
+
+def test_options_travel_and_are_not_shown(tmp_path):
+    place = Place(dn.create(tmp_path / "t", {"a": [1]}).log.store, {"aws_secret_access_key": "hush"})
+    assert "hush" not in repr(place)
+    assert travelled(place).storage_options == {"aws_secret_access_key": "hush"}
