@@ -38,6 +38,8 @@
     ├── MultipleSourceRowsMatched         a merge in which several source rows match one of the table
     ├── MissingChangeData                 a version at which the change data feed was off
     ├── IncompatibleSchemaChange          changes that the columns of a later version cannot show
+    ├── CheckpointMismatch                a stream's checkpoint does not go with the table
+    ├── StreamSourceChanged               what a stream reads was changed in a way it cannot follow
     ├── MaxCommitRetriesExceeded
     ├── CommitOutcomeUnknown              the store cannot say whether the commit landed
     ├── TransactionAbandoned              another table of the same transaction failed
@@ -328,6 +330,14 @@ class IncompatibleSchemaChange(DeltaError):
     """Columns were dropped, renamed or retyped since a version (``.version``, ``.differences``)."""
 
     kind = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
+
+
+class CheckpointMismatch(DeltaError):
+    """A checkpoint is another table's, or two streams write under its id (``.query_id``, ``.batch``)."""
+
+
+class StreamSourceChanged(DeltaError):
+    """Rows or columns that a stream has read are no longer so (``.version``); the message has the ways on."""
 
 
 class MultipleSourceRowsMatched(DeltaError):

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
 from deltanb.log.commits import LOG_FOLDER
-from deltanb.reading import ReadableTable
 from deltanb.safe_text import last_part
 from deltanb.schema.types import StructType
 from deltanb.spellings import Aliases
 from deltanb.sql.conditions import Where
 from deltanb.store.base import LogStore
+from deltanb.streamed import StreamedTable
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -45,7 +45,7 @@ MAX_DIFF_ROWS = 1_000_000
 """Rows that :meth:`DeltaTable.diff` reads at most: what a notebook compares in a few seconds."""
 
 
-class DeltaTable(ReadableTable, Aliases):
+class DeltaTable(StreamedTable, Aliases):
     """A Delta table.
 
     It follows the table: every read sees the newest version. :meth:`as_of` gives one that stands

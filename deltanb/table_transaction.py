@@ -195,7 +195,7 @@ class TableTransaction(StagedTable):
 
 OF_THEIR_OWN = frozenset({
     "vacuum", "optimize", "purge", "restore", "clone", "convert", "generate", "drop_feature", "add_feature",
-    "upgrade_protocol", "sync_identity", "start_transaction", "transaction"})
+    "upgrade_protocol", "sync_identity", "start_transaction", "transaction", "write_stream"})
 """What makes commits of its own, or has to see the table as others see it."""
 
 

@@ -75,7 +75,7 @@ ROOMS = (
     ("engine",),
     ("data", "spark"),
     ("commands",),
-    ("reading", "table", "table_transaction", "entry", "locked_rows", "locked_table"),
+    ("reading", "streamed", "table", "table_transaction", "entry", "locked_rows", "locked_table"),
     ("catalog",),
     ("observe", "query"),
     ("notebook",),

@@ -102,8 +102,8 @@ def write_files(
     size = _target(metadata, target_file_size)
     if frame.isStreaming:
         raise InvalidArgument(
-            "the frame is a stream, which never ends; write its batches: "
-            "frame.writeStream.foreachBatch(lambda batch, number: table.append(batch))")
+            "the frame is a stream, which never ends; write it with "
+            "table.write_stream(frame, checkpoint=…), a commit for each of its batches")
     if store.local_path("") is None:
         return in_process.write_files(
             store, metadata, protocol, frame.toArrow(), target_file_size=size,
@@ -131,6 +131,16 @@ def write_files(
         raise
     finally:
         shutil.rmtree(write.path, ignore_errors=True)
+
+
+def check_columns(frame: DataFrame, metadata: Metadata, protocol: Protocol) -> None:
+    """Refuse a frame, which may be a stream, by its columns alone; no row is looked at.
+
+    Raises:
+        SchemaMismatch: the columns do not fit; every difference is named.
+    """
+    lacks = plan(frame.columns, metadata, protocol)
+    checked(frame, metadata, metadata.partition_columns, lacks.checks, lacks)
 
 
 def _target(metadata: Metadata, target_file_size: int | None) -> int:

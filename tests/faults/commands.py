@@ -8,6 +8,7 @@ What it does not know: what goes wrong meanwhile.
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ import pyarrow.parquet as pq
 import deltanb as dn
 from deltanb.commands.define.row_tracking import backfill
 from deltanb.commands.merge.by_key import apply_changes
+from deltanb.commands.rows.stream import add_batch
+from deltanb.commands.rows.write import Batch
 from deltanb.locks import LockManager
 from deltanb.log.compaction import write_compaction
 
@@ -260,6 +263,12 @@ COMMANDS = [
     Command("update with row ids", "tracked", on(lambda t: t.update({"amount": "0"}, "id = 2"))),
     Command("merge", "flat", on(merge)),
     Command("merge by vector, with feed", "feed and vectors", on(merge)),
+    Command("batch of a stream", "plain",
+            on(lambda t: add_batch(t.log, rows(7, 8), Batch("a query", 3, "append")))),
+    Command("batch of a stream, complete", "plain",
+            on(lambda t: add_batch(t.log, rows(7, 8), Batch("a query", 3, "complete")))),
+    Command("batch of a stream, update", "feed and vectors",
+            on(lambda t: add_batch(t.log, rows(2, 8), Batch("a query", 3, "update"), ["id"]))),
     Command("changes by key", "feed and vectors",
             on(lambda t: apply_changes(t, ["id"], {(2,): None, (3,): {"part": "p1"}, (8,): {"part": "p0"}}))),
     Command("several statements", "plain", on(several)),
@@ -320,7 +329,19 @@ def frame(*ids: int) -> Any:
     return session.createDataFrame(pa.table(rows(*ids))).coalesce(1)
 
 
+def stream(made: Any) -> int:
+    """A stream of one batch, to its end; its files are beside the table's."""
+    with tempfile.TemporaryDirectory() as folder:
+        pq.write_table(pa.table(rows(7, 8)), f"{folder}/rows.parquet")
+        found = dn.spark().readStream.schema("id bigint, part string, text string, amount bigint").parquet(
+            f"file:{folder}").coalesce(1)
+        running = made.write_stream(found, checkpoint=f"{folder}/_checkpoint", trigger="availableNow")
+        assert running.awaitTermination(60)
+        return int(made.version)
+
+
 ON_SPARK = [
+    Command("a stream", "plain", on(stream)),
     Command("append a frame", "plain", on(lambda t: t.append(frame(7, 8)))),
     Command("update on Spark", "feed", on(lambda t: t.update({"amount": "0"}, "id = 2", engine="spark"))),
 ]

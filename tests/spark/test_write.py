@@ -410,7 +410,7 @@ def test_two_writes_at_once_do_not_meet(spark, tmp_path):
 
 def test_a_stream_is_refused(spark, tmp_path):
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(InvalidArgument, match="foreachBatch"):
+    with pytest.raises(InvalidArgument, match="write_stream"):
         spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(id="long")), PLAIN, stream)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb.actions import AddFile
+from deltanb.actions import AddFile, SetTransaction
 from deltanb.commands.begin import begin
 from deltanb.commands.define import evolution
 from deltanb.commands.engine import check_engine, choose_by_size, choose_engine
@@ -42,7 +42,7 @@ from deltanb.commands.merge.on import On, analyze
 from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import FileChanges, mark_deleted, uses_vectors
-from deltanb.commands.rows.write import commit_or_discard
+from deltanb.commands.rows.write import commit_or_discard, is_done
 from deltanb.data import inputs
 from deltanb.data.assignments import texts
 from deltanb.data.enforce import Enforcer, nullable
@@ -165,7 +165,10 @@ class MergeBuilder(Spelt):
         return replace(self, clauses=(*self.clauses, clause))
 
     @active.command_named("merge")
-    def execute(self, engine: str = "auto", user_metadata: str | None = None) -> CommandResult:
+    def execute(
+        self, engine: str = "auto", user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> CommandResult:
         """Run the merge.
 
         Args:
@@ -174,9 +177,11 @@ class MergeBuilder(Spelt):
                 the source, and for data beyond notebook size; ``"arrow"`` and ``"spark"`` force one. Both
                 give the same rows.
             user_metadata: a text kept in the commit.
+            txn: (application id, version): the merge is skipped if the table has that version, or a later one
+                of the application, already. With it a merge that changes no row is committed, too.
 
         Returns:
-            What was done: version (None if no row changed), engine, and Delta's metrics.
+            What was done: version (None if nothing was committed), engine, and Delta's metrics.
 
         Raises:
             MultipleSourceRowsMatched: several rows of the source match one of the target.
@@ -190,7 +195,7 @@ class MergeBuilder(Spelt):
         check_engine(engine)
         if not self.clauses:
             raise InvalidArgument("the merge has no clause; add when_matched_…() or when_not_matched_…()")
-        return _Merge(self, engine, user_metadata).run()
+        return _Merge(self, engine, user_metadata, txn).run()
 
 
 def merge(
@@ -284,8 +289,11 @@ def _rows_in(files: Iterable[AddFile]) -> int:
 class _Merge:
     """One run of a merge."""
 
-    def __init__(self, builder: MergeBuilder, engine: str, user_metadata: str | None) -> None:
+    def __init__(
+        self, builder: MergeBuilder, engine: str, user_metadata: str | None, done: tuple[str, int] | None
+    ) -> None:
         self.builder, self.engine, self.user_metadata = builder, engine, user_metadata
+        self.done = done
         self.watch = Stopwatch()
         kinds = {clause.kind for clause in builder.clauses}
         self.is_insert_only = kinds == {NOT_MATCHED}
@@ -323,6 +331,8 @@ class _Merge:
         from deltanb.progress import progress
 
         txn = self.txn
+        if self.done is not None and is_done(txn, self.done):
+            return CommandResult("MERGE", None, "log")
         work, engine, files = self._begun()
         with progress("MERGE: looking for rows", len(files)) as seen:
             found = work.find(files, seen)
@@ -338,11 +348,13 @@ class _Merge:
         def commit() -> int:
             with progress("MERGE: writing files"):
                 changes = self._write(work, found)
-            if not changes.actions and txn.metadata == txn.snapshot.metadata:
+            marks = [] if self.done is None else [
+                SetTransaction(*self.done, last_updated=options.clock())]
+            if not changes.actions and not marks and txn.metadata == txn.snapshot.metadata:
                 return _NOTHING
             self.watch.lap("rewriteTimeMs")
             metrics.update(self._metrics(changes, found.counts, work.num_source_rows))
-            return txn.commit(changes.actions, self._operation(metrics, changes))
+            return txn.commit([*marks, *changes.actions], self._operation(metrics, changes))
 
         version = commit_or_discard(txn, commit)
         return CommandResult("MERGE", None if version == _NOTHING else version, engine, metrics)

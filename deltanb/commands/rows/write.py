@@ -1,7 +1,8 @@
 """WRITE: append and overwrite, with everything Delta's writer options ask for.
 
 What lives here: :func:`append` and :func:`overwrite`: schema evolution, partial overwrites by a
-condition or by partition, idempotent writes, the operation's record.
+condition or by partition, idempotent writes, the operation's record; and :func:`write_batch`, which is
+either of them for one micro-batch of a stream.
 What it does not know: how rows become files (``data/``, ``spark/``), how a commit goes.
 
 A write that is refused, or loses to another commit, leaves no file behind.
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 T = TypeVar("T")
+
+STREAMING_UPDATE = "STREAMING UPDATE"
+"""The operation of a micro-batch, as Delta Spark names it."""
 
 
 @active.command
@@ -114,6 +118,59 @@ def overwrite(
 
 
 @dataclass(frozen=True)
+class Batch:
+    """A micro-batch of a stream.
+
+    ``number`` is Spark's batch id: a batch that is run again has the same one. ``reads_table`` says that its
+    rows were computed from the table they go into.
+    """
+
+    query_id: str
+    number: int
+    mode: str
+    reads_table: bool = False
+
+
+@active.command_named("write_stream")
+def write_batch(
+    log: DeltaLog,
+    data: Any,
+    batch: Batch,
+    *,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    user_metadata: str | None = None,
+    target_file_size: int | None = None,
+) -> CommandResult:
+    """Write a micro-batch once: appended, or in place of all rows where the mode is ``complete``.
+
+    The commit says (query id, batch id) as an application's version. A batch that the table has already is
+    skipped, and an empty one is committed, so that the table knows how far the stream is.
+
+    Returns:
+        As :func:`append`; there is no version where the table has the batch already.
+
+    Raises:
+        ConcurrentTransactionException: another writer of the query's id has written meanwhile.
+        ConcurrentAppendException, ConcurrentDeleteReadException: the batch read the table, and its rows have
+            changed meanwhile.
+        Others: as :func:`append` and :func:`overwrite`.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("batches", {"id": [1]})
+    >>> batch = Batch("a query", 0, "append")
+    >>> write_batch(table.log, {"id": [2]}, batch)
+    <CommandResult STREAMING UPDATE, ✓ committed v1, in this process>
+    >>> write_batch(table.log, {"id": [2]}, batch).version is None
+    True
+    """
+    mode = "Overwrite" if batch.mode == "complete" else "Append"
+    plan = _Plan(mode, merge_schema, overwrite_schema, txn=(batch.query_id, batch.number),
+                 user_metadata=user_metadata, target_file_size=target_file_size, batch=batch)
+    return _run(log, data, plan)
+
+
+@dataclass(frozen=True)
 class _Plan:
     """The options of one write, as the person gave them."""
 
@@ -126,6 +183,7 @@ class _Plan:
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
     target_file_size: int | None = None
+    batch: Batch | None = None
 
     def __post_init__(self) -> None:
         if self.partition_overwrite not in ("static", "dynamic"):
@@ -157,12 +215,21 @@ class _Plan:
 
 def _run(log: DeltaLog, data: Any, plan: _Plan) -> CommandResult:
     txn = begin(log, None)  # the metadata may change first
-    if plan.txn is not None and txn.txn_version(plan.txn[0]) >= plan.txn[1]:
-        logger.info("Skipping write: application %s has written version %d to %s", *plan.txn, log.path)
-        return CommandResult("WRITE", None, "log")
+    if plan.batch is not None and plan.batch.reads_table:
+        txn.read_whole_table()
+    if plan.txn is not None and is_done(txn, plan.txn):
+        return CommandResult(STREAMING_UPDATE if plan.batch else "WRITE", None, "log")
     if not inputs.is_spark(data):
         data = inputs.source(data)
     return commit_or_discard(txn, lambda: _write(txn, data, plan))
+
+
+def is_done(txn: OptimisticTransaction, done: tuple[str, int]) -> bool:
+    """Whether the table has a version of an application already, or a later one."""
+    if txn.txn_version(done[0]) < done[1]:
+        return False
+    logger.info("Skipping write: application %s has written version %d to %s", *done, txn.log.path)
+    return True
 
 
 def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], T]) -> T:
@@ -302,6 +369,8 @@ def _num_rows(files: Sequence[AddFile]) -> int | None:
 # --- the record -----------------------------------------------------------------------------------
 
 def _operation(txn: OptimisticTransaction, plan: _Plan, change: _Change) -> Operation:
+    if plan.batch is not None:
+        return _streaming_update(plan, plan.batch, change)
     parameters: dict[str, Any] = {
         "mode": plan.mode,
         "partitionBy": list(plan.partition_by or ()),  # what the writer asked for, as Delta Spark has it
@@ -320,6 +389,14 @@ def _operation(txn: OptimisticTransaction, plan: _Plan, change: _Change) -> Oper
     tags = preserved(txn.metadata, txn.protocol, copies=bool(change.copied))
     return Operation("WRITE", parameters, metrics=metrics, user_metadata=plan.user_metadata,
                      tags=tags)
+
+
+def _streaming_update(plan: _Plan, batch: Batch, change: _Change) -> Operation:
+    written = metrics_of(change.added)
+    metrics = {"numAddedFiles": written.pop("numFiles"), "numRemovedFiles": len(change.removed), **written}
+    parameters = {"outputMode": batch.mode.capitalize(), "queryId": batch.query_id,
+                  "epochId": str(batch.number)}
+    return Operation(STREAMING_UPDATE, parameters, metrics=metrics, user_metadata=plan.user_metadata)
 
 
 def metrics_of(added: Sequence[AddFile]) -> dict[str, int]:

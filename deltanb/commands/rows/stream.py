@@ -1,0 +1,255 @@
+"""WRITE STREAM: the micro-batches of a Spark stream, each of them one commit to a table.
+
+What lives here: :func:`write_stream`, and what becomes of a batch in each output mode (:func:`add_batch`).
+What it does not know: Spark's queries and checkpoints (``spark/streaming``), how rows become files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from deltanb.commands.begin import begin, refuse_append_only
+from deltanb.commands.define import evolution
+from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, merge
+from deltanb.commands.result import CommandResult
+from deltanb.commands.rows.write import Batch, write_batch
+from deltanb.data import inputs
+from deltanb.errors import InvalidArgument, MultipleSourceRowsMatched
+from deltanb.formatting import did_you_mean
+from deltanb.schema.protocol import check_writable
+from deltanb.schema.types import backticked
+from deltanb.transaction import active
+
+if TYPE_CHECKING:
+    from deltanb.spark.streaming import TableStream
+    from deltanb.transaction.delta_log import DeltaLog
+
+MODES = ("append", "complete", "update")
+TRIGGERS = ("availableNow", "processingTime", "once")
+"""Spark's keywords; continuous processing has no batches, so there is nothing to commit."""
+
+
+@active.command
+def write_stream(
+    log: DeltaLog,
+    frame: Any,
+    *,
+    checkpoint: str | os.PathLike[str],
+    mode: str = "append",
+    keys: str | Sequence[str] | None = None,
+    trigger: str | Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    user_metadata: str | None = None,
+    target_file_size: int | None = None,
+) -> TableStream:
+    """Start a stream into a table: each of its micro-batches becomes one commit, exactly once.
+
+    A stream that is started again with the same checkpoint goes on where it stopped, however it stopped. The
+    table remembers the last batch of each query (as ``SetTransaction``: the query's id and the batch's), so
+    that a batch that Spark runs again is skipped.
+
+    Args:
+        frame: a Spark DataFrame that is a stream.
+        checkpoint: the folder in which Spark keeps how far the stream is; its own, and of no other stream.
+        mode: ``"append"`` adds the rows of each batch. ``"complete"`` replaces all rows of the table by
+            those of each batch, as aggregations give them. ``"update"`` takes the rows of each batch for the
+            newest state of their ``keys``: they replace the rows that have these keys, or are added. (Delta
+            Spark has no such sink, and asks for a MERGE in ``foreachBatch``; this is that MERGE.)
+        keys: with ``mode="update"``, the columns that the stream groups by: they tell which row is which.
+        trigger: ``"availableNow"``, an interval such as ``"10 seconds"``, or Spark's own keywords as a dict;
+            unless given, one batch follows the other.
+        query_name: the name under which Spark lists the stream.
+        merge_schema: let new columns into the table's schema.
+        overwrite_schema: with ``mode="complete"``, give the table the schema of the stream.
+        user_metadata: a text kept in each commit.
+        target_file_size: bytes at which a data file is ended.
+
+    Returns:
+        The running query. ``awaitTermination()`` raises the error of a batch that could not be written.
+
+    Raises:
+        TableNotFound: there is no table.
+        CheckpointMismatch: the checkpoint belongs to another table, or another stream writes under its id.
+        SchemaMismatch: columns do not fit; the difference is named.
+        AppendOnlyTable: rows would go, and the table has ``delta.appendOnly=true``.
+        InvalidArgument: the frame is no stream; options that are not known or contradict each other; a query
+            that Spark refuses.
+
+    >>> rows = session.readStream.format("rate").load()                       # doctest: +SKIP
+    >>> stream = table.write_stream(rows, checkpoint="lake/rates.checkpoint")  # doctest: +SKIP
+    """
+    options = _Options(
+        mode, _listed(keys), merge_schema, overwrite_schema, user_metadata, target_file_size)
+    _check_stream(frame)
+    chosen = _trigger(trigger)
+    _check_table(log, frame, options)
+    from deltanb.spark.stream_checkpoint import Checkpoint
+    from deltanb.spark.stream_sink import Sink, reads
+    from deltanb.spark.streaming import start
+
+    sink = Sink(log, Checkpoint(checkpoint), partial(_add, log, options), reads(frame, log))
+    return start(frame, sink, mode=mode, trigger=chosen, query_name=query_name)
+
+
+def add_batch(
+    log: DeltaLog, rows: Any, batch: Batch, keys: Sequence[str] = (), **more: Any
+) -> CommandResult:
+    """Write a batch as its mode says: :func:`~deltanb.commands.rows.write.write_batch`, or a MERGE by keys.
+
+    Args:
+        rows: as :func:`~deltanb.commands.rows.write.append` takes them.
+        keys: with the mode ``update``, the columns that tell which row is which; NULL is equal to NULL.
+        more: ``merge_schema``, ``overwrite_schema``, ``user_metadata``, ``target_file_size``.
+
+    Raises:
+        MultipleSourceRowsMatched: a key twice in a batch of the mode ``update``.
+        Others: as of an append, an overwrite or a MERGE.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("counts", {"name": ["Donald"], "seen": [1]})
+    >>> batch = Batch("a query", 0, "update")
+    >>> result = add_batch(table.log, {"name": ["Donald", "Daisy"], "seen": [2, 1]}, batch, ["name"])
+    >>> table.to_arrow().sort_by("seen").to_pylist()
+    [{'name': 'Daisy', 'seen': 1}, {'name': 'Donald', 'seen': 2}]
+    """
+    if batch.mode == "update":
+        return _merge(log, rows, batch, keys, more)
+    return write_batch(log, rows, batch, **more)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What a person wants of a stream."""
+
+    mode: str
+    keys: tuple[str, ...]
+    merge_schema: bool
+    overwrite_schema: bool
+    user_metadata: str | None
+    target_file_size: int | None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            hint, _ = did_you_mean(str(self.mode), MODES)
+            raise InvalidArgument(f"mode={self.mode!r} is no output mode of a stream; {hint}")
+        if self.mode == "update" and not self.keys:
+            raise InvalidArgument(
+                "mode='update' needs keys=[…], the columns that the stream groups by: its rows replace those "
+                "of the table with these values. Give them, or use mode='append' or 'complete'")
+        if self.keys and self.mode != "update":
+            raise InvalidArgument(f"keys go with mode='update'; mode={self.mode!r} looks for no rows")
+        if self.overwrite_schema and self.mode != "complete":
+            raise InvalidArgument("overwrite_schema goes with mode='complete', which replaces all rows")
+        if self.overwrite_schema and self.merge_schema:
+            raise InvalidArgument("merge_schema=True and overwrite_schema=True contradict each other; give "
+                                  "one of them")
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """Those of a single write."""
+        return {"merge_schema": self.merge_schema, "overwrite_schema": self.overwrite_schema,
+                "user_metadata": self.user_metadata, "target_file_size": self.target_file_size}
+
+
+def _add(
+    log: DeltaLog, options: _Options, rows: Any, query_id: str, number: int, reads_table: bool
+) -> int | None:
+    batch = Batch(query_id, number, options.mode, reads_table)
+    return add_batch(log, rows, batch, options.keys, **options.more).version
+
+
+# --- before the stream begins ---------------------------------------------------------------------
+
+def _listed(keys: Any) -> tuple[str, ...]:
+    names = (keys,) if isinstance(keys, str) else () if keys is None else tuple(keys)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(f"keys={keys!r:.80} must be names of columns")
+    return names
+
+
+def _check_stream(frame: Any) -> None:
+    if not inputs.is_spark(frame):
+        raise InvalidArgument(
+            f"write_stream takes a Spark DataFrame that is a stream, found {type(frame).__name__}; "
+            "write other rows with append(rows)")
+    if not getattr(frame, "isStreaming", False):
+        raise InvalidArgument(
+            "the frame is no stream: it has an end; write it with append(frame), or read it with "
+            "spark.readStream")
+
+
+def _trigger(given: Any) -> dict[str, Any] | None:
+    """Spark's keywords for what a person gave."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return {given: True} if given in ("availableNow", "once") else {"processingTime": given}
+    if not isinstance(given, Mapping) or len(given) != 1 or next(iter(given)) not in TRIGGERS:
+        raise InvalidArgument(
+            f"trigger={given!r:.80} is none of a table's streams; give 'availableNow', an interval such as "
+            "'10 seconds', or one of Spark's keywords with its value: {'processingTime': '10 seconds'}")
+    return dict(given)
+
+
+def _check_table(log: DeltaLog, frame: Any, options: _Options) -> None:
+    """Refuse now what every batch would be refused for."""
+    txn = begin(log, None)
+    if options.mode == "complete":
+        refuse_append_only(txn, "mode='complete'")
+    for key in options.keys:
+        for columns, where in ((txn.snapshot.schema.names, "the table"), (frame.columns, "the stream")):
+            if key.lower() not in (name.lower() for name in columns):
+                raise InvalidArgument(
+                    f"keys: {where} has no column {key!r}; {did_you_mean(key, columns)[0]}", column=key)
+    if options.merge_schema or options.overwrite_schema or options.mode == "update":
+        evolution.schema_of(frame)
+        return
+    check_writable(txn.protocol, txn.metadata, txn.table)
+    from deltanb.spark.write import check_columns
+
+    check_columns(frame, txn.metadata, txn.protocol)
+
+
+# --- update -----------------------------------------------------------------------------------------
+
+def _merge(
+    log: DeltaLog, rows: Any, batch: Batch, keys: Sequence[str], more: Mapping[str, Any]
+) -> CommandResult:
+    """Rows by their keys. They are computed once, and looked at twice."""
+    if not inputs.is_spark(rows):
+        return _upsert(log, rows, batch, keys, more)
+    rows.persist()
+    try:
+        _refuse_twice(rows, batch, keys)
+        return _upsert(log, rows, batch, keys, more)
+    finally:
+        rows.unpersist()
+
+
+def _upsert(
+    log: DeltaLog, rows: Any, batch: Batch, keys: Sequence[str], more: Mapping[str, Any]
+) -> CommandResult:
+    names = [backticked(key) for key in keys]
+    on = " AND ".join(f"{TARGET_ALIAS}.{name} <=> {SOURCE_ALIAS}.{name}" for name in names)
+    builder = merge(log, rows, on).when_matched_update_all().when_not_matched_insert_all()
+    if more.get("merge_schema"):
+        builder = builder.with_schema_evolution()
+    return builder.execute(user_metadata=more.get("user_metadata"), txn=(batch.query_id, batch.number))
+
+
+def _refuse_twice(rows: Any, batch: Batch, keys: Sequence[str]) -> None:
+    """A key twice has no newest state; the merge would notice only where the table has the key, too."""
+    names = [backticked(key) for key in keys]
+    found = rows.groupBy(*names).count().where("count > 1").limit(1).collect()
+    if found:
+        said = ", ".join(f"{key}={found[0][place]!r}" for place, key in enumerate(keys))
+        raise MultipleSourceRowsMatched(
+            f"batch {batch.number} has {found[0]['count']} rows with {said}, so what the row becomes is "
+            "ambiguous. Group the stream by its keys, or name all columns that tell rows apart; nothing was "
+            "written")

@@ -1,0 +1,116 @@
+"""The checkpoint folder of a Spark stream: whose it is, and how far it says the stream has come.
+
+What lives here: :class:`Checkpoint`, which reads the files that Spark keeps there: ``metadata`` with the
+query's id, ``offsets`` with a file for each batch that was begun, ``commits`` with one for each that is done.
+What it does not know: tables. It writes nothing; the folder is Spark's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from deltanb.errors import InvalidArgument, InvalidTable, StorageError
+from deltanb.spark.paths import spark_path
+from deltanb.spark.refusals import reason
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NONE = -1
+"""In place of a batch id: no batch yet."""
+
+
+class Checkpoint:
+    """The folder at a location: a local path, or a URI that Spark understands.
+
+    A local one is read by this process, any other by Spark.
+    """
+
+    def __init__(self, location: str | os.PathLike[str]) -> None:
+        if not isinstance(location, str | os.PathLike) or not os.fspath(location):
+            raise InvalidArgument(
+                f"checkpoint={location!r} is no folder; give one that only this stream uses")
+        text = os.fspath(location)
+        self.folder: str | None = None
+        """Where it is on this machine; None where it is elsewhere."""
+        if text.startswith("file:"):
+            self.folder = unquote(text.removeprefix("file:").removeprefix("//"))
+        elif "://" not in text:
+            self.folder = os.path.abspath(os.path.expanduser(text))
+        self.location = text if self.folder is None else spark_path(self.folder)
+        """As Spark is given it."""
+
+    def query_id(self, session: SparkSession) -> str | None:
+        """The id of the query whose folder it is; None where no query has begun here.
+
+        Raises:
+            InvalidTable: the file that says it is damaged.
+        """
+        text = self._metadata(session)
+        if text is None:
+            return None
+        try:
+            found = json.loads(text)["id"]
+        except (ValueError, TypeError, KeyError):
+            found = None
+        if not isinstance(found, str):
+            raise InvalidTable(
+                f"{self.location}/metadata does not say which query the checkpoint belongs to; it is not "
+                "Spark's, or damaged. Start the stream with a new checkpoint", path=self.location)
+        return found
+
+    def last_begun(self, session: SparkSession) -> int:
+        """The newest batch that Spark has planned, or :data:`NONE`."""
+        return self._newest(session, "offsets")
+
+    def last_done(self, session: SparkSession) -> int:
+        """The newest batch that Spark has noted as finished, or :data:`NONE`."""
+        return self._newest(session, "commits")
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def _metadata(self, session: SparkSession) -> str | None:
+        if self.folder is None:
+            rows = self._asked(
+                lambda: session.read.text(f"{self.location}/metadata", wholetext=True).collect())
+            return rows[0][0] if rows else None
+        try:
+            with open(os.path.join(self.folder, "metadata"), encoding="utf-8") as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise StorageError.of(error, "read", f"{self.folder}/metadata") from error
+
+    def _newest(self, session: SparkSession, kind: str) -> int:
+        if self.folder is None:
+            rows = self._asked(lambda: session.read.format("binaryFile").load(
+                f"{self.location}/{kind}").select("path").collect())
+            return _highest(os.path.basename(row[0]) for row in rows)
+        try:
+            return _highest(os.listdir(os.path.join(self.folder, kind)))
+        except (FileNotFoundError, NotADirectoryError):
+            return NONE
+        except OSError as error:
+            raise StorageError.of(error, "listed", f"{self.folder}/{kind}") from error
+
+    def _asked(self, ask: Any) -> list[Any]:
+        """What Spark finds; nothing where there is no such path."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            found: list[Any] = ask()
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                return []
+            raise InvalidArgument(
+                f"Spark cannot read the checkpoint at {self.location}: {reason(error)}") from None
+        return found
+
+
+def _highest(names: Iterable[str]) -> int:
+    return max((int(name) for name in names if name.isdecimal()), default=NONE)

@@ -1,0 +1,147 @@
+"""A stream into a table: each micro-batch is handed to the table's own transaction, once.
+
+What lives here: :class:`Sink`, the function that Spark calls with each batch, and :func:`check_checkpoint`,
+which holds a checkpoint against the table before the stream begins.
+What it does not know: how a batch is written and committed; it is given that as a function.
+
+Exactly once. Spark plans a batch (``offsets``), runs it, and notes that it is done (``commits``). Wherever it
+dies between these, it runs the same batch again with the same id. The table's log says which batch of a query
+it has, in the commit with the rows, so that a batch that comes again is skipped. At most one batch is between
+"planned" and "done", and only that one may be in the table already when a stream begins again. Where the
+table has more than that, somebody else writes under the query's id; where it has less, the checkpoint has not
+been this table's. Both are refused: to go on would lose rows.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from contextvars import Context, copy_context
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TextIO
+
+from deltanb.errors import CheckpointMismatch
+from deltanb.spark.paths import spark_path
+from deltanb.spark.stream_checkpoint import NONE, Checkpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltanb.transaction.delta_log import DeltaLog
+
+Write = Callable[["DataFrame", str, int, bool], "int | None"]
+"""Writes a batch of a query (by its id and its number) that has, or has not, read the table; the version, or
+None where the table has the batch already."""
+
+
+class Sink:
+    """The function that Spark calls with each batch of a stream, one after the other."""
+
+    def __init__(self, log: DeltaLog, checkpoint: Checkpoint, write: Write, reads_table: bool) -> None:
+        self.log, self.checkpoint, self.write = log, checkpoint, write
+        self.reads_table = reads_table
+        self.query_id: str | None = None
+        self.replayed = NONE
+        """The batch that may be in the table already."""
+        self.failure: BaseException | None = None
+        """Why the stream has stopped, if a batch was the reason."""
+        self._context: Context | None = copy_context()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On Spark Connect it goes to the server's process, which has a context of its own."""
+        return {**vars(self), "_context": None, "failure": None}
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Write a batch."""
+        try:
+            if self._context is None:
+                self._write(frame, number)
+            else:  # the thread is Spark's, and options are those of whoever began the stream
+                self._context.run(self._write, frame, number)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _write(self, frame: DataFrame, number: int) -> None:
+        query = self._query(frame.sparkSession)
+        version = self.write(frame, query, number, self.reads_table)
+        if version is None and number != self.replayed:
+            raise CheckpointMismatch(
+                f"table {self.log.path} has batch {number} of query {query} already, and this stream has not "
+                f"written it: another stream writes under the same id, from a copy of the checkpoint "
+                f"{self.checkpoint.location}. The batch was not written. Give each stream a checkpoint of "
+                "its own", query_id=query, batch=number, path=self.checkpoint.location)
+        self.replayed = NONE
+
+    def _query(self, session: SparkSession) -> str:
+        if self.query_id is None:
+            self.query_id = self.checkpoint.query_id(session)
+        if self.query_id is None:
+            raise CheckpointMismatch(
+                f"there is no query in the checkpoint {self.checkpoint.location}: it was removed while the "
+                "stream ran, or lies where this process cannot see it", path=self.checkpoint.location)
+        return self.query_id
+
+
+def check_checkpoint(sink: Sink, session: SparkSession) -> None:
+    """Refuse a checkpoint that does not go with the table; note the batch that may have to be skipped.
+
+    Raises:
+        CheckpointMismatch: the table lacks batches that are done by the checkpoint, or has others.
+    """
+    checkpoint = sink.checkpoint
+    query = checkpoint.query_id(session)
+    if query is None:
+        return
+    begun, done = checkpoint.last_begun(session), checkpoint.last_done(session)
+    there = sink.log.update().set_transactions.get(query, NONE)
+    facts = {"query_id": query, "batch": there, "path": checkpoint.location}
+    if there < done:
+        has = "none of its batches" if there == NONE else f"its batches up to {there}"
+        raise CheckpointMismatch(
+            f"the checkpoint {checkpoint.location} says that query {query} has finished batch {done}, but "
+            f"table {sink.log.path} has {has}: the checkpoint belongs to another table, or the table forgot "
+            "the query (delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give "
+            "the stream a new checkpoint, or write to the table it belongs to", **facts)
+    if there > begun:
+        raise CheckpointMismatch(
+            f"table {sink.log.path} has batch {there} of query {query}, and the checkpoint "
+            f"{checkpoint.location} knows batches up to {begun}: another stream writes under the same id, "
+            "from a copy of the checkpoint, or the checkpoint was put back to an earlier state. Nothing was "
+            "written. Give the stream a new checkpoint", **facts)
+    sink.replayed = begun if begun > done else NONE
+
+
+def reads(frame: DataFrame, log: DeltaLog) -> bool:
+    """Whether a stream is computed from rows of a table in a folder, too: joined with them, for example.
+
+    A batch no longer knows, and a stream tells of its files only in its plan.
+    """
+    folder = log.store.local_path("")
+    if folder is None:
+        return False
+    place = re.escape(spark_path(folder.rstrip(os.sep)))
+    return re.search(rf"Location: [^\[\n]*\[{place}[/,\]]", _plan(frame)) is not None
+
+
+def _plan(frame: DataFrame) -> str:
+    """What PySpark prints as the plan, formatted: there the first path of a scan is whole."""
+    printed = _Printed(sys.stdout)
+    with redirect_stdout(printed):
+        frame.explain("formatted")
+    return printed.getvalue()
+
+
+class _Printed(io.StringIO):
+    """What this thread prints; what others print goes where it would have gone."""
+
+    def __init__(self, others: TextIO) -> None:
+        super().__init__()
+        self._others, self._thread = others, get_ident()
+
+    def write(self, text: str) -> int:
+        return super().write(text) if get_ident() == self._thread else self._others.write(text)
