@@ -192,6 +192,16 @@ class Assigner:
         self._assigned = _parsed(rows or schema, schema, tree)
         self._generated = _parsed(schema, schema, generated(schema, tree))
 
+    @property
+    def changed(self) -> frozenset[str]:
+        """The columns of the table that get new values."""
+        return frozenset((*self._assigned, *self._generated))
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The columns that these values are made of."""
+        return frozenset((*_inputs(self._assigned), *_inputs(self._generated)))
+
     def apply(self, rows: pa.Table) -> pa.Table:
         """The rows with their new values; rows that are not to be changed must not be among them."""
         changed = _with(rows, self.schema, self._assigned)
@@ -248,6 +258,14 @@ def _parsed(rows: StructType, fields: StructType, tree: Tree) -> dict[str, Any]:
             assert isinstance(wanted, StructType)
             found[name] = _parsed(rows, wanted, assigned)
     return found
+
+
+def _inputs(assigned: dict[str, Any]) -> Iterator[str]:
+    for value in assigned.values():
+        if isinstance(value, dict):
+            yield from _inputs(value)
+        else:
+            yield from (path[0] for path in value.column_paths)
 
 
 def _with(rows: pa.Table, schema: StructType, assigned: dict[str, Any]) -> pa.Table:

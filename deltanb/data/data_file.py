@@ -13,7 +13,7 @@ columns, filter, the columns that the filter did without, projection.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -169,12 +169,14 @@ def plan_for(
 def read_data_file(
     scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False,
     only: BitMap64 | None = None, batch_rows: int = BATCH_ROWS, part: tuple[int, int] = (0, 1),
+    parquet: SafeFile | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """The live rows of one file that the scan asks for, in batches of at most ``batch_rows``.
 
     ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
     ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
     ``only``: of the live rows, those at these positions. ``part``: (number, parts), of the row groups.
+    ``parquet``: the file, where it is open already.
 
     Raises:
         DataFileNotFound: the file, or its deletion vector, is gone.
@@ -186,7 +188,8 @@ def read_data_file(
     if row.get("deletion_vector") is not None:
         deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
     few = batch_rows < BATCH_ROWS
-    with opened(scan.store, path, scan.table, scan.version, few) as parquet:
+    opening = opened(scan.store, path, scan.table, scan.version, few)
+    with opening if parquet is None else nullcontext(parquet) as parquet:
         if deleted and deleted.max() >= parquet.metadata.num_rows:
             raise InvalidTable(
                 f"the deletion vector of {path!r} removes row {deleted.max()}, and the file has "

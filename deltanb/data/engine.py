@@ -6,7 +6,7 @@ What it does not know: Spark, which keeps the same one; commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,17 +17,21 @@ from deltanb.actions import AddFile
 from deltanb.data import inputs, zorder
 from deltanb.data.assignments import Assigner
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.data.patched import Patcher
 from deltanb.data.read import iter_batches
 from deltanb.data.rewriter import Rewriter
 from deltanb.data.row_ids import columns_of, renewed, tracked_in
-from deltanb.data.touched import bitmap, live_count, marked_rows, rows_of
+from deltanb.data.touched import ahead, bitmap, live_count, live_rows, marked_rows
 from deltanb.engine import TouchedFile
 from deltanb.store.base import at_a_time
 
 if TYPE_CHECKING:
     from deltanb.engine import Assignments, Condition, Curve
+    from deltanb.log.checkpoint.parquet_file import SafeFile
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
+
+NOTHING = BitMap64()
 
 ORDERED_SLACK = 2
 """A stretch of a curve has the target's size by a sample. A file may be so many times as large before
@@ -74,8 +78,23 @@ class ProcessEngine:
     def survivors(
         self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition
     ) -> list[AddFile]:
-        """They are read by their positions: the condition is not evaluated again."""
-        return self._write_again(txn, lambda: rows_of(txn, touched, "others", row_ids=True))
+        """They are read by their positions: the condition is not evaluated again. Row groups that hold no
+        touched row are copied."""
+        scan = plan(txn.snapshot, row_ids=True)
+        found = [one for one in touched if one.others]
+        patcher = Patcher(txn, [one.file for one in found])
+
+        def read(one: TouchedFile) -> Generator[Any, None, None]:
+            def others() -> BitMap64:
+                return live_rows(txn, one.file) - one.rows
+
+            def decode(parquet: SafeFile | None, only: BitMap64 | None) -> Iterator[pa.RecordBatch]:
+                return read_data_file(
+                    scan, one.file, only=others() if only is None else only, parquet=parquet)
+
+            return patcher.pieces(one.file, others, NOTHING, decode)
+
+        return self._write_again(txn, patcher, found, read)
 
     def changed(
         self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition,
@@ -83,20 +102,21 @@ class ProcessEngine:
     ) -> list[AddFile]:
         """In the order of the rows in their files."""
         assigner = Assigner(txn.snapshot.schema, assignments)
-        tracked = columns_of(txn.metadata, txn.protocol)
+        scan, tracked = plan(txn.snapshot, row_ids=True), columns_of(txn.metadata, txn.protocol)
+        patcher = Patcher(txn, [one.file for one in touched], assigner)
 
-        def changed(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
-            return renewed(assigner.apply_where(batch, mask), tracked, mask)
+        def read(one: TouchedFile) -> Generator[Any, None, None]:
+            def wanted() -> BitMap64:
+                return live_rows(txn, one.file) if others else one.rows
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            if others:
-                yield from marked_rows(txn, touched, changed)
-                return
-            for batch in rows_of(txn, touched, "touched", row_ids=True):
-                for made in assigner.apply(pa.Table.from_batches([batch])).to_batches():
-                    yield renewed(made, tracked)
+            def decode(parquet: SafeFile | None, only: BitMap64 | None) -> Iterator[pa.RecordBatch]:
+                only = one.rows if only is None and not others else only
+                for batch, mask in marked_rows(scan, one, only, parquet):
+                    yield renewed(assigner.apply_where(batch, mask), tracked, mask)
 
-        return self._write_again(txn, batches)
+            return patcher.pieces(one.file, wanted, one.rows, decode)
+
+        return self._write_again(txn, patcher, touched, read)
 
     def moved(
         self, txn: OptimisticTransaction, files: pa.Table, curve: Curve | None, target_size: int,
@@ -115,9 +135,12 @@ class ProcessEngine:
         return txn.write_files(rows, hidden=tracked_in(rows.schema.names, txn.metadata, txn.protocol))
 
     def _write_again(
-        self, txn: OptimisticTransaction, batches: Callable[[], Iterator[pa.RecordBatch]]
+        self, txn: OptimisticTransaction, patcher: Patcher, touched: Sequence[TouchedFile],
+        read: Callable[[TouchedFile], Generator[Any, None, None]],
     ) -> list[AddFile]:
-        return self.write(txn, inputs.Source(plan(txn.snapshot, row_ids=True).schema, batches))
+        return self.write(txn, inputs.Source(
+            plan(txn.snapshot, row_ids=True).schema, lambda: ahead(read, touched, txn.log.store),
+            mixes=patcher.copies))
 
 
 PROCESS = ProcessEngine()

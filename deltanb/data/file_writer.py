@@ -6,20 +6,23 @@ What it does not know: tables and partitions, which rows go into a file, the set
 Arrow encodes a file in one thread. Where there are more, a row group is divided by its columns: each thread
 writes some of them as a file in memory, and the bytes of these are put together as one row group. The file is
 the one that Arrow would have written. One row group is in flight while the rows of the next one are gathered.
+Row groups that are encoded already (:class:`Encoded`) stand between those.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltanb import parallel
+from deltanb.actions import AddFile
 from deltanb.data import statistics
 from deltanb.data.encodings import with_bounds, with_dictionary
 from deltanb.errors import StorageError
@@ -39,6 +42,24 @@ PARALLEL_BYTES = 4 << 20
 """Arrow bytes of a first row group from which on threads encode: below, they cost more than they spare."""
 MOST_GROWTH = 3
 """A row group and half of the next one are, encoded, surely no more than so many times its Arrow bytes."""
+
+
+Part = tuple[splice.RowGroup, Any]
+"""Neighbouring columns of a row group: what a footer says of them, and their bytes."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A row group that goes into a new file as it is.
+
+    ``file`` is the one that its rows are from, and so of their partition; ``parts`` are its columns, in their
+    order, one or several neighbours together with their bytes; ``states`` are the statistics of its rows.
+    """
+
+    file: AddFile
+    num_rows: int
+    parts: tuple[Part, ...]
+    states: Mapping[tuple[str, ...], statistics.State]
 
 
 class Encoders:
@@ -96,15 +117,17 @@ class FileWriter:
 
     def __init__(
         self, name: str, store: LogStore, first: pa.Table, form: ParquetOptions,
-        collector: statistics.Collector, encoders: Encoders,
+        collector: statistics.Collector, encoders: Encoders, *, mixes: bool = False,
     ) -> None:
+        """``mixes``: row groups that are encoded already may be among those that it is given."""
         self.name, self.store, self.collector = name, store, collector
         settings = {**_settings(first.schema, form), "use_dictionary": with_dictionary(first)}
+        self._is_judged = False
         with on_disk(self.store, self.name):
             self.sink = store.open_output(name)
             try:
                 self._content: _Whole | _Divided = (
-                    _Divided(self.sink, first, settings, encoders) if encoders.are_worth(first)
+                    _Divided(self.sink, first, settings, encoders) if mixes or encoders.are_worth(first)
                     else _Whole(self.sink, first.schema, settings))
             except BaseException:
                 with suppress(Exception):
@@ -116,10 +139,18 @@ class FileWriter:
         by more than half of it."""
         with on_disk(self.store, self.name):
             is_full = self._content.write(rows, target)
-        if not self.collector.rows and rows.num_rows >= FOOTER_ROWS:
+        if not self._is_judged and rows.num_rows >= FOOTER_ROWS:
             self.collector.leave(rows)
+        self._is_judged = True
         self.collector.update(rows)
         return is_full
+
+    def take(self, group: Encoded, target: int) -> bool:
+        """As :meth:`write`, for a row group that is encoded already."""
+        assert isinstance(self._content, _Divided)
+        self.collector.add(group.num_rows, group.states)
+        with on_disk(self.store, self.name):
+            return self._content.take(group, target)
 
     def close(self) -> int:
         """End the file and return its size in bytes."""
@@ -179,8 +210,8 @@ class _Divided:
     def __init__(
         self, sink: Any, first: pa.Table, settings: Mapping[str, Any], encoders: Encoders
     ) -> None:
-        self._sink, self._settings, self._encoders = sink, settings, encoders
-        self._parts = _divided([column.nbytes for column in first.columns], encoders.count * 2)
+        self._sink, self._settings, self._encoders = sink, dict(settings), encoders
+        self._parts = self._divided(first)
         self._template = splice.footer_of(_encoded(first.schema.empty_table(), settings))
         self._groups: list[bytes] = []
         self._rows = 0
@@ -188,9 +219,16 @@ class _Divided:
         sink.write(splice.MAGIC)
         self._size = len(splice.MAGIC)
 
+    def _divided(self, rows: pa.Table) -> list[range]:
+        self._rows_are_known = rows.num_rows > 0
+        return _divided([column.nbytes for column in rows.columns], self._encoders.count * 2)
+
     def write(self, rows: pa.Table, target: int) -> bool:
         """See :meth:`FileWriter.write`; the encoded rows are waited for where they may decide."""
         before = self.settle()
+        if not self._rows_are_known:
+            self._settings["use_dictionary"] = with_dictionary(rows)
+            self._parts = self._divided(rows)
         for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
             piece = rows.slice(start, ROW_GROUP_ROWS)
             works = [_Work(piece.select(part), self._settings) for part in self._parts]
@@ -204,17 +242,23 @@ class _Divided:
         """Write what is in flight, and return the size of the file."""
         waiting, self._waiting = self._waiting, []
         for rows, futures in waiting:
-            groups = []
-            for future in futures:
-                data = future.result()
-                (group,) = splice.row_groups(splice.footer_of(data))
-                assert group is not None  # Arrow's own
-                groups.append(splice.moved(group, self._size - group.start, len(self._groups)))
-                self._sink.write(memoryview(data)[group.start:group.start + group.length])
-                self._size += group.length
-            self._groups.append(splice.side_by_side(groups))
-            self._rows += rows
+            self._append(rows, (part_of(future.result()) for future in futures))
         return self._size
+
+    def take(self, group: Encoded, target: int) -> bool:
+        """See :meth:`FileWriter.take`."""
+        before = self.settle()
+        self._append(group.num_rows, group.parts)
+        return self._size + (self._size - before) // 2 >= target
+
+    def _append(self, rows: int, parts: Iterable[Part]) -> None:
+        groups = []
+        for part, content in parts:
+            groups.append(splice.moved(part, self._size - part.start, len(self._groups)))
+            self._sink.write(content)
+            self._size += part.length
+        self._groups.append(splice.side_by_side(groups))
+        self._rows += rows
 
     def close(self) -> pq.FileMetaData:
         """Write the footer, and return it."""
@@ -240,13 +284,25 @@ class _Work:
         return _encoded(rows, self._settings)
 
 
+def encoded(rows: pa.Table, form: ParquetOptions) -> Part:
+    """Some columns of a row group, as they would be in a file with these columns alone."""
+    return part_of(_encoded(rows, {**_settings(rows.schema, form), "use_dictionary": with_dictionary(rows)}))
+
+
 def _encoded(rows: pa.Table, settings: Mapping[str, Any]) -> pa.Buffer:
-    """The rows as a Parquet file."""
+    """The rows as a Parquet file with at most one row group."""
     sink = pa.BufferOutputStream(pool())
     with _writer(sink, rows.schema, settings) as writer:
         if rows.num_rows:
-            writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+            writer.write_table(rows, row_group_size=rows.num_rows)
     return sink.getvalue()
+
+
+def part_of(data: pa.Buffer) -> Part:
+    """The only row group of a file."""
+    (group,) = splice.row_groups(splice.footer_of(data))
+    assert group is not None  # Arrow's own
+    return group, memoryview(data)[group.start:group.start + group.length]
 
 
 def _divided(sizes: Sequence[int], most: int) -> list[range]:

@@ -34,9 +34,12 @@ class Source:
     """Data to write: its Arrow schema, and its batches once."""
 
     schema: pa.Schema
-    batches: Callable[[], Iterator[pa.RecordBatch]]
+    batches: Callable[[], Iterator[Any]]
     num_rows: int | None = None
     """Known beforehand for data in memory."""
+    mixes: bool = False
+    """Whether there may be row groups among the batches that are encoded already
+    (:class:`~deltanb.data.file_writer.Encoded`)."""
 
 
 def is_spark(data: Any) -> bool:

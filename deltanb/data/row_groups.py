@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deltanb.sql.expressions import Expression
     from deltanb.sql.predicates import Predicate
 
-__all__ = ["MIN_ROWS", "Condition", "Judge", "coded", "matching"]
+__all__ = ["MIN_ROWS", "Condition", "Judge", "coded", "leaf_count", "matching"]
 
 MIN_ROWS = 10_000  # smaller files are decoded in the time that judging their statistics takes
 
@@ -111,7 +111,7 @@ def coded(file: SafeFile, stored: Sequence[pa.Field], names: Collection[str]) ->
     for field in stored:
         if field.name in names and t.is_string(field.type):
             leaves.append(place)
-        place += _leaf_count(field.type)
+        place += leaf_count(field.type)
     chunks = place * footer.num_row_groups
     if not leaves or not chunks or footer.num_rows < CODED_ROWS * chunks:
         return []
@@ -170,7 +170,7 @@ class _Leaf:
             found = find_field(stored, field, mode, Place(""))
             if found is None:
                 return None
-            index += sum(_leaf_count(other.type) for other in stored[:found])
+            index += sum(leaf_count(other.type) for other in stored[:found])
             kind = stored[found].type
             stored = list(kind) if t.is_struct(kind) else []
             fields = field.type.fields if isinstance(field.type, StructType) else ()
@@ -211,14 +211,14 @@ def _type_at(path: tuple[str, ...], fields: Sequence[StructField]) -> DataType:
     return found
 
 
-def _leaf_count(kind: pa.DataType) -> int:
+def leaf_count(kind: pa.DataType) -> int:
     """How many columns of a Parquet file an Arrow type takes."""
     if isinstance(kind, pa.BaseExtensionType):
-        return _leaf_count(kind.storage_type)
+        return leaf_count(kind.storage_type)
     if t.is_struct(kind):
-        return sum(_leaf_count(field.type) for field in kind)
+        return sum(leaf_count(field.type) for field in kind)
     if t.is_map(kind):
-        return _leaf_count(kind.key_type) + _leaf_count(kind.item_type)
+        return leaf_count(kind.key_type) + leaf_count(kind.item_type)
     if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
-        return _leaf_count(kind.value_type)
+        return leaf_count(kind.value_type)
     return 1

@@ -190,7 +190,7 @@ def _column_path(text: str) -> tuple[str, ...]:
 # --- bounds from data -----------------------------------------------------------------------------
 
 @dataclass
-class _State:
+class State:
     """What is known of one column: ordinals for numbers, days and microseconds; text; decimals."""
 
     nulls: int = 0
@@ -200,12 +200,13 @@ class _State:
     known: bool = True
 
     def widen(self, low: Any, high: Any) -> None:
+        """Take in bounds; None is no bound."""
         if low is not None:
             self.low = low if self.low is None else min(self.low, low)
         if high is not None:
             self.high = high if self.high is None else max(self.high, high)
 
-    def add(self, other: _State) -> None:
+    def add(self, other: State) -> None:
         """Take in what is known of the same column in other rows."""
         self.nulls += other.nulls
         self.nan |= other.nan
@@ -226,7 +227,7 @@ class Collector:
         self.leaves = list(leaves)
         self.tight_bounds = tight_bounds
         self.rows = 0
-        self.states = {leaf.path: _State() for leaf in leaves}
+        self.states = {leaf.path: State() for leaf in leaves}
         self.left: tuple[Leaf, ...] = ()
         """What is not measured here, but asked of the footer."""
 
@@ -245,7 +246,7 @@ class Collector:
             state = facts.state(leaf)
             if state is None:
                 unknown.append(leaf)
-                state = _State(known=False)
+                state = State(known=False)
             self.states[leaf.path] = state
         self.left = ()
         if unknown and read is not None:
@@ -267,6 +268,12 @@ class Collector:
             self.states[leaf.path].add(state)
         self.rows += footer.num_rows
         return True
+
+    def add(self, rows: int, states: Mapping[tuple[str, ...], State]) -> None:
+        """Take in rows of which all is known, as :func:`of_group` says it."""
+        self.rows += rows
+        for path, state in states.items():
+            self.states[path].add(state)
 
     def update(self, table: pa.Table | pa.RecordBatch) -> None:
         """Take in more rows (physical column names)."""
@@ -309,6 +316,35 @@ class Collector:
         return _dump({key: value for key, value in whole.items() if value})
 
 
+def of_group(
+    leaves: Sequence[Leaf], footer: pq.FileMetaData, number: int, logged: Mapping[str, Any],
+    read: Callable[[list[str]], pa.Table],
+) -> dict[tuple[str, ...], State]:
+    """What is known of the columns in one row group of a file.
+
+    Args:
+        logged: the statistics that the log has of the whole file.
+        read: given top-level physical column names, the rows of the row group. It is called at most once, for
+            what neither footer nor log say.
+    """
+    group = footer.row_group(number)
+    facts, found, unknown = _Footer(footer, [group]), {}, []
+    for leaf in leaves:
+        state = None
+        if footer.num_row_groups == 1 and (leaf.kind in FLOATS or not leaf.bounds):
+            state = _logged(leaf, logged, group.num_rows)
+        state = facts.state(leaf) if state is None else state
+        if state is None:
+            unknown.append(leaf)
+        else:
+            found[leaf.path] = state
+    if unknown:
+        rest = Collector(unknown)
+        rest.update(read(list(dict.fromkeys(leaf.path[0] for leaf in unknown))))
+        found.update(rest.states)
+    return found
+
+
 def _is_in_footer(leaf: Leaf, table: pa.Table) -> bool:
     if not leaf.bounds or leaf.kind in FLOATS or leaf.path[0] not in table.schema.names:
         return False  # to count nulls costs nothing
@@ -320,7 +356,7 @@ def _is_in_footer(leaf: Leaf, table: pa.Table) -> bool:
     return bool(len(leaf.path) == 1 and column.nbytes <= SHORT_TEXT * table.num_rows)
 
 
-def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: _State) -> None:
+def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: State) -> None:
     kind = leaf.kind
     if kind in FLOATS:
         total = pc.sum(column).as_py()
@@ -351,10 +387,9 @@ def _rescale(value: Any, leaf: Leaf) -> Decimal | None:
 class _Footer:
     """Answers per leaf from the row groups of a footer, or ``None`` where it cannot be sure."""
 
-    def __init__(self, footer: pq.FileMetaData) -> None:
-        self.footer = footer
+    def __init__(self, footer: pq.FileMetaData, groups: Sequence[pq.RowGroupMetaData] = ()) -> None:
         self.writer = footer.created_by or ""
-        self.groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+        self.groups = groups or [footer.row_group(i) for i in range(footer.num_row_groups)]
         names = footer.schema.to_arrow_schema().names
         self.ambiguous = any("." in name for name in names)  # paths are joined by dots below
         self.paths: dict[str, int] = {}
@@ -363,17 +398,17 @@ class _Footer:
             self.ambiguous |= path in self.paths
             self.paths[path] = i
 
-    def state(self, leaf: Leaf) -> _State | None:
+    def state(self, leaf: Leaf) -> State | None:
         if self.ambiguous or any("." in part for part in leaf.path):
             return None
         path = ".".join(leaf.path)
         below = [i for p, i in self.paths.items() if p == path or p.startswith(path + ".")]
         if not below:
-            return _State(nulls=self.footer.num_rows)
+            return State(nulls=sum(group.num_rows for group in self.groups))
         if leaf.kind == "variant":
             below = [self.paths[path + ".metadata"]] if path + ".metadata" in self.paths else below
         chunks = [(group.num_rows, group.column(below[0])) for group in self.groups]
-        state = _State()
+        state = State()
         for rows, chunk in chunks:
             found = chunk.statistics
             if found is None or not found.has_null_count:
@@ -387,7 +422,7 @@ class _Footer:
                 return None
         return state
 
-    def _widen(self, state: _State, found: Any, leaf: Leaf) -> bool:
+    def _widen(self, state: State, found: Any, leaf: Leaf) -> bool:
         """Take one chunk's bounds; false where they are absent or not to be trusted."""
         if not found.has_min_max:
             return False
@@ -428,7 +463,7 @@ def _microseconds(found: Any, leaf: Leaf) -> float | int | None:
 
 # --- bounds from the log --------------------------------------------------------------------------
 
-def _logged(leaf: Leaf, statistics: Mapping[str, Any], rows: int) -> _State | None:
+def _logged(leaf: Leaf, statistics: Mapping[str, Any], rows: int) -> State | None:
     """What the log says of a float, or of a column without bounds; None where it does not say all.
 
     Without a maximum a float's file has a NaN or an infinity, and neither have those that it is merged into.
@@ -436,7 +471,7 @@ def _logged(leaf: Leaf, statistics: Mapping[str, Any], rows: int) -> _State | No
     nulls = _at(statistics.get("nullCount"), leaf.path)
     if type(nulls) is not int or not 0 <= nulls <= rows:
         return None
-    state = _State(nulls)
+    state = State(nulls)
     if leaf.bounds and nulls < rows:
         low, high = (_at(statistics.get(key), leaf.path) for key in ("minValues", "maxValues"))
         state.nan = high is None

@@ -19,12 +19,13 @@ from pyroaring import BitMap64
 from deltanb import parallel
 from deltanb.actions import AddFile, decode_path
 from deltanb.data import deletion_vectors
-from deltanb.data.data_file import opened, plan, read_data_file
+from deltanb.data.data_file import Scan, opened, plan, read_data_file
 from deltanb.log.replay import files_table
 from deltanb.store.base import LogStore, is_remote
 
 if TYPE_CHECKING:
     from deltanb.engine import TouchedFile
+    from deltanb.log.checkpoint.parquet_file import SafeFile
     from deltanb.transaction.transaction import OptimisticTransaction
 
 _Batch = TypeVar("_Batch")
@@ -145,25 +146,19 @@ def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterat
 
 
 def marked_rows(
-    txn: OptimisticTransaction, touched: Iterable[TouchedFile],
-    change: Callable[[pa.RecordBatch, pa.Array], pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """All live rows of the touched files in their order, each batch as ``change`` makes it.
+    scan: Scan, found: TouchedFile, only: BitMap64 | None = None, parquet: SafeFile | None = None
+) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    """The live rows of a touched file in their order, each batch with a mask of those that are meant.
 
-    That is given the rows, with their ids and commit versions where the table tracks rows, and a mask of
-    those meant; several threads may call it.
+    Arguments are those of :func:`~deltanb.data.data_file.read_data_file`.
     """
-    scan = plan(txn.snapshot, row_ids=True)
-
-    def read(found: TouchedFile) -> Generator[pa.RecordBatch, None, None]:
-        for batch in read_data_file(scan, found.file, positions=True):
-            place = batch.num_columns - 1
-            yield change(batch.select(range(place)), _mask(batch.column(place), found.rows))
-
-    return ahead(read, touched, txn.log.store)
+    for batch in read_data_file(scan, found.file, positions=True, only=only, parquet=parquet):
+        place = batch.num_columns - 1
+        yield batch.select(range(place)), mask_of(batch.column(place), found.rows)
 
 
-def _mask(positions: pa.Array, rows: BitMap64) -> pa.Array:
+def mask_of(positions: pa.Array, rows: BitMap64) -> pa.Array:
+    """Of ascending positions, at least one, those that are among the rows: an array of booleans."""
     first, last = positions[0].as_py(), positions[-1].as_py()
     hits = rows.range_cardinality(first, last + 1)
     if hits in (0, len(positions)) and (not hits or last - first + 1 == len(positions)):

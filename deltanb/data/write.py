@@ -26,7 +26,7 @@ from deltanb.actions import AddFile, Metadata, Protocol, encode_path
 from deltanb.data import file_writer, inputs, statistics
 from deltanb.data.constraints import Check, Checker
 from deltanb.data.enforce import Enforcer, nullable
-from deltanb.data.file_writer import Encoders, FileWriter
+from deltanb.data.file_writer import Encoded, Encoders, FileWriter
 from deltanb.data.generated import Filler, Marks
 from deltanb.data.written import Written
 from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable
@@ -120,10 +120,13 @@ def write_files(
         return []
     writer = TableWriter(
         store, metadata, protocol, incoming.schema, size, checks, clustering, marks, hidden)
-    writer.root, writer.prefix = folder, prefix
+    writer.root, writer.prefix, writer.mixes = folder, prefix, incoming.mixes
     try:
         for batch in incoming.batches():
-            writer.write(batch)
+            if isinstance(batch, Encoded):
+                writer.take(batch)
+            else:
+                writer.write(batch)
         return writer.finish(data_change)
     except BaseException:
         writer.abort()
@@ -167,7 +170,7 @@ class TableWriter:
         self.checker = Checker(schema, metadata, [*checks, *lacks.checks])
         self.collector: Callable[[], statistics.Collector] = (
             lambda: statistics.collector_for(schema, metadata, protocol, clustering))
-        self.root, self.prefix = "", "part"
+        self.root, self.prefix, self.mixes = "", "part", False
         self.rows = 0
         self.number = 0
         self.begun: list[str] = []
@@ -179,12 +182,32 @@ class TableWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Check the rows and put them into their partitions' buffers."""
         for start in range(0, batch.num_rows, inputs.BATCH_ROWS):
-            rows = self.enforcer.apply(batch.slice(start, inputs.BATCH_ROWS), self.rows)
-            rows = self._without_blank_partitions(self.filler.fill(rows))
-            self.checker.check(rows.select(self.visible) if self.visible else rows, self.rows)
+            rows = self.checked(batch.slice(start, inputs.BATCH_ROWS), self.rows)
             self.rows += rows.num_rows
             for key, part in self._split(rows):
-                self._buffer(key, part.select(self.kept.names))
+                self._buffer(key, self.physical(part))
+
+    def checked(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """The rows as the table takes them; the number of the first one, from 0, is for errors."""
+        rows = self.enforcer.apply(batch, first_row)
+        rows = self._without_blank_partitions(self.filler.fill(rows))
+        self.checker.check(rows.select(self.visible) if self.visible else rows, first_row)
+        return rows
+
+    def physical(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that are in files, as they are called there."""
+        return column_mapping.to_physical(rows.select(self.kept.names), self.kept, self.mode)
+
+    def take(self, group: Encoded) -> None:
+        """Put a row group behind the rows of its partition. They are not checked: what is there stays."""
+        key = self.key_of(group.file)
+        if key in self.buffers and self.buffers[key].rows:
+            self._flush(key)
+        buffer = self.buffers[key] = self.buffers.pop(key) if key in self.buffers else _Buffer()
+        self.rows += group.num_rows
+        if buffer.file is None:
+            buffer.file = self._open(key, self.file_schema.empty_table())
+        self._written(key, buffer.file.take(group, self.target))
 
     def _without_blank_partitions(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """An empty string is NULL as a partition value (PROTOCOL.md, "Partition Value Serialization")."""
@@ -223,7 +246,7 @@ class TableWriter:
     def _buffer(self, key: _Key, part: pa.RecordBatch) -> None:
         buffer = self.buffers.pop(key, None) or _Buffer()
         self.buffers[key] = buffer  # the last one touched stands last
-        self.buffered += buffer.add(column_mapping.to_physical(part, self.kept, self.mode))
+        self.buffered += buffer.add(part)
         if buffer.bytes >= min(ROW_GROUP_BYTES, self.target) or buffer.rows >= file_writer.ROW_GROUP_ROWS:
             self._flush(key)
         elif self.buffered > MAX_BUFFERED_BYTES:
@@ -236,7 +259,11 @@ class TableWriter:
         rows = buffer.take(self.file_schema)
         if buffer.file is None:
             buffer.file = self._open(key, rows)
-        if buffer.file.write(rows, self.target):
+        self._written(key, buffer.file.write(rows, self.target))
+
+    def _written(self, key: _Key, is_full: bool) -> None:
+        """End the file of a partition, or another one where too many are open."""
+        if is_full:
             self._end(key)
             return
         open_keys = [k for k, b in self.buffers.items() if b.file is not None]
@@ -244,7 +271,8 @@ class TableWriter:
             self._end(open_keys[0])
 
     def _open(self, key: _Key, first: pa.Table) -> FileWriter:
-        return FileWriter(self.begin(key), self.store, first, self.form, self.collector(), self.encoders)
+        return FileWriter(self.begin(key), self.store, first, self.form, self.collector(), self.encoders,
+                          mixes=self.mixes)
 
     @property
     def holds_partitions(self) -> bool:

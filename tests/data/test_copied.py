@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import io
 import math
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,78 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import deltanb as dn
-from deltanb.actions import AddFile
-from deltanb.data import copied, file_writer
+from deltanb.data import copyable
 from deltanb.errors import InvalidTable, StorageError
-from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
-from tests.helpers import last_commit
+from tests.data.copies import ENCODE, NESTED, OTHERS, SETTINGS, UTC, added, foreign, rows, table_of
 
-ROWS = 600
-ENCODE = 1 << 40
-NESTED = 11  # the column whose fields have other names where columns are mapped
-UTC = dt.timezone.utc
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row groups of a few hundred rows are large."""
-    monkeypatch.setattr(copied, "LEAST_ROWS", 1)
-    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", 250)
-
-
-def rows(start: int, count: int = ROWS) -> pa.Table:
-    """Columns of all kinds of types."""
-    numbers = range(start, start + count)
-    day = dt.date(1969, 12, 1)
-    return pa.table({
-        "id": pa.array(numbers, pa.int64()), "small": pa.array([n % 100 for n in numbers], pa.int8()),
-        "x": [n * 0.1 - 30 for n in numbers], "f": pa.array([n / 7 for n in numbers], pa.float32()),
-        "name": [f"name {n:05} " + "ä" * (n % 50) if n % 3 else None for n in numbers],
-        "day": [day + dt.timedelta(n) for n in numbers], "even": [n % 2 == 0 for n in numbers],
-        "at": [dt.datetime(1969, 12, 31, tzinfo=UTC) + dt.timedelta(seconds=n * 77.7) for n in numbers],
-        "price": pa.array([Decimal(n - 300) / 100 for n in numbers], pa.decimal128(12, 2)),
-        "raw": [b"\x00" * (n % 5) for n in numbers], "nothing": pa.nulls(count, pa.int32()),
-        "inside": pa.array([{"a": n, "f": n * 0.5} if n % 5 else None for n in numbers]),
-        "list": pa.array([[n, None] if n % 4 else None for n in numbers]),
-        "part": pa.array([n % 2 for n in numbers], pa.int32())})
-
-
-def table_of(where: Any, *parts: pa.Table, **settings: Any) -> DeltaTable:
-    table = dn.create(where, parts[0].schema, **settings)
-    for part in parts:
-        table.append(part)
-    return table
-
-
-def added(table: DeltaTable) -> list[tuple[dict[str, str | None], Any]]:
-    return [(file.partition_values, file.stats) for file in last_commit(table, AddFile)]
-
-
-@pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list that grows by the rows of each batch of a data file that is decoded."""
-    found: list[int] = []
-    batches = pq.ParquetFile.iter_batches
-
-    def noted(*args: Any, **options: Any) -> Iterator[pa.RecordBatch]:
-        for batch in batches(*args, **options):
-            found.append(batch.num_rows)
-            yield batch
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
-    return found
-
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "plain": {}, "partitioned": {"partition_by": ["part"]}, "mapped": {"properties": {
-        "delta.columnMapping.mode": "name"}},
-    "vectors": {"properties": {"delta.enableDeletionVectors": "true"}},
-    "pages of version 2": {"properties": {"delta.parquet.format.version": "2.12.0"}},
-    "snappy": {"properties": {"delta.parquet.compression.codec": "snappy"}},
-    "not compressed": {"properties": {"delta.parquet.compression.codec": "none"}},
-    "gzip": {"properties": {"delta.parquet.compression.codec": "gzip"}}}
+pytestmark = pytest.mark.usefixtures("small")
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
@@ -102,7 +35,7 @@ def test_a_copy_has_the_rows_and_the_statistics_of_files_that_are_encoded_anew(
     copy, seen = added(table), table.to_arrow()
     table.restore(len(parts))
     decoded.clear()
-    monkeypatch.setattr(copied, "LEAST_ROWS", ENCODE)
+    monkeypatch.setattr(copyable, "LEAST_ROWS", ENCODE)
     table.optimize()
     assert sum(decoded) == 1501
     assert added(table) == copy and table.to_arrow().equals(seen)
@@ -133,7 +66,7 @@ def test_partition_values_are_those_of_files_encoded_anew(monkeypatch: pytest.Mo
     part = pa.table({"id": [1, 2], **values})
     one, two = (table_of(MemoryStore(), part, part, partition_by=list(values)) for _ in range(2))
     one.optimize()
-    monkeypatch.setattr(copied, "LEAST_ROWS", ENCODE)
+    monkeypatch.setattr(copyable, "LEAST_ROWS", ENCODE)
     two.optimize()
     assert added(one) == added(two) and len(added(one)) == 2
     assert one.to_arrow().equals(two.to_arrow())
@@ -178,34 +111,12 @@ def test_bounds_of_floats_are_those_of_files_encoded_anew(
     other = pa.table({"x": pa.array([-1 / 3, 0.1, None], kind)})
     one, two = (table_of(MemoryStore(), special, other) for _ in range(2))
     one.optimize()
-    monkeypatch.setattr(copied, "LEAST_ROWS", ENCODE)
+    monkeypatch.setattr(copyable, "LEAST_ROWS", ENCODE)
     two.optimize()
     assert added(one) == added(two)
 
 
 # --- what is not copied ---------------------------------------------------------------------------
-
-def foreign(table: DeltaTable, start: int, **options: Any) -> None:
-    """Add a file that pyarrow writes, with our settings or others."""
-    given = {"store_schema": False, "compression": "zstd", "write_page_checksum": True,
-             "write_statistics": ["id", "name"], **options}
-    name, sink = f"foreign-{start}.parquet", io.BytesIO()
-    pq.write_table(rows(start).select(["id", "x", "name"]), sink, **given)
-    with table.log.store.open_output(name) as file:
-        file.write(sink.getvalue())
-    stats = table.snapshot.files["stats"][0].as_py()
-    table.start_transaction().commit(
-        [AddFile(path=name, partition_values={}, size=len(sink.getvalue()), modification_time=0,
-                 data_change=True, stats=stats)], "WRITE")
-
-
-OTHERS: dict[str, dict[str, Any]] = {
-    "page index": {"write_page_index": True}, "no checksums": {"write_page_checksum": False},
-    "another codec": {"compression": "snappy"}, "bounds of floats": {"write_statistics": True},
-    "other pages": {"data_page_version": "2.0"}, "Arrow's schema": {"store_schema": True},
-    "another version": {"version": "1.0"},
-    "bloom filters": {"bloom_filter_options": {"id": {"ndv": 100, "fpp": 0.01}}}}
-
 
 @pytest.mark.parametrize("options", [*OTHERS.values(), {}], ids=[*OTHERS, "as ours"])
 def test_files_of_another_form_are_encoded_anew(
@@ -221,7 +132,7 @@ def test_files_of_another_form_are_encoded_anew(
 
 
 def test_small_row_groups_grow(monkeypatch: pytest.MonkeyPatch, decoded: list[int]) -> None:
-    monkeypatch.setattr(copied, "LEAST_ROWS", 201)
+    monkeypatch.setattr(copyable, "LEAST_ROWS", 201)
     table = table_of(MemoryStore(), rows(0), rows(600))  # 250, 250 and 100 rows: 200 on average
     table.optimize()
     assert sum(decoded) == 1200

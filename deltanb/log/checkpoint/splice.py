@@ -32,8 +32,9 @@ _GROUP_CHUNKS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED, _GRO
 _GROUP_KNOWN = frozenset({_GROUP_BYTES, 4, _GROUP_COMPRESSED})
 """What else a row group's metadata may have: sizes, and by what its rows are sorted."""
 _CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
-_COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
-_METADATA_KNOWN = frozenset({1, 2, 3, 4, 5, 6, _COMPRESSED, 8, _DATA_PAGE, _DICTIONARY_PAGE, 12, 13, 16})
+_UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 6, 7, 9, 11
+_METADATA_KNOWN = frozenset({1, 2, 3, 4, 5, _UNCOMPRESSED, _COMPRESSED, 8, _DATA_PAGE, _DICTIONARY_PAGE,
+                             12, 13, 16})
 """What a column's metadata may have: all but the places of indexes and filters, which would stay behind."""
 
 
@@ -152,7 +153,7 @@ class _Walk:
         self.begin = begin
         self.places: list[tuple[int, int, int | None]] = []
         self.extents: list[tuple[int, int]] = []
-        self.num_rows = 0
+        self.num_rows = self.uncompressed = 0
         self.is_movable = True
 
     def offset(self, data: bytes, position: int) -> tuple[int, int]:
@@ -219,6 +220,8 @@ def _metadata(data: bytes, position: int, walk: _Walk) -> int:
             values[number], position = walk.offset(data, position)
         elif number == _COMPRESSED:
             values[number], position = thrift_integer(data, position)
+        elif number == _UNCOMPRESSED:
+            walk.uncompressed, position = thrift_integer(data, position)
         else:
             walk.is_movable &= number in _METADATA_KNOWN
             position = thrift_skip(data, position, kind)
@@ -275,6 +278,29 @@ def side_by_side(groups: Sequence[bytes]) -> bytes:
            **{number: _integer(size) for number, size in sizes.items()}}
     return _replaced(groups[0], [(position, end, new[number])
                                  for number, _, position, end in _fields(groups[0]) if number in new])
+
+
+def cut(group: RowGroup, leaves: range) -> RowGroup:
+    """A row group with some neighbouring columns of one, as they lie in its file."""
+    chunks = []
+    for number, _, position, _ in _fields(group.metadata):
+        if number == _GROUP_CHUNKS:
+            count, begin = thrift_structs(group.metadata, position)
+            for _ in range(count):
+                walk = _Walk(begin)
+                end = _chunk(group.metadata, begin, walk)
+                chunks.append((group.metadata[begin:end], walk))
+                begin = end
+    kept = [chunks[leaf] for leaf in leaves]
+    new = {_GROUP_CHUNKS: _list_head(len(kept)) + b"".join(content for content, _ in kept),
+           _GROUP_BYTES: _integer(sum(walk.uncompressed for _, walk in kept)),
+           _GROUP_COMPRESSED: _integer(sum(walk.extents[0][1] for _, walk in kept)),
+           _GROUP_OFFSET: _integer(kept[0][1].extents[0][0])}
+    changes = [(position, end, new[number])
+               for number, _, position, end in _fields(group.metadata) if number in new]
+    found, _ = _group(_replaced(group.metadata, changes), 0)
+    assert found is not None  # a part of what was movable
+    return found
 
 
 def moved(group: RowGroup, by: int, ordinal: int) -> bytes:

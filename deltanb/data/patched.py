@@ -1,0 +1,228 @@
+"""Files written again with as little encoding as it takes: what stays as it is is copied.
+
+What lives here: :class:`Patcher`, which takes the files that a command changes apart: row groups of which all
+rows stay are copied, of those in which only some columns change (:class:`Assigned`) the others are, and only
+the rest is decoded.
+What it does not know: which rows change and what becomes of them (the commands), how files are named and
+where they end (``write``).
+
+Small row groups are decoded: that they grow is worth more. Rows that are copied are as they were; they are
+not checked again, as they would be if they were new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from deltanb.actions import AddFile, Metadata, decode_path
+from deltanb.data import data_file
+from deltanb.data.assignments import Assigner
+from deltanb.data.constraints import Check
+from deltanb.data.copyable import Original, can_be_copied, is_much, logged
+from deltanb.data.data_file import Scan, naming, plan, read_data_file
+from deltanb.data.file_writer import Encoded, Part, empty_footer, encoded
+from deltanb.data.row_groups import leaf_count
+from deltanb.data.row_ids import columns_of
+from deltanb.data.statistics import Collector, State, of_group
+from deltanb.data.touched import mask_of
+from deltanb.data.write import TableWriter
+from deltanb.log.checkpoint import splice
+from deltanb.log.checkpoint.parquet_file import SafeFile
+from deltanb.schema.types import StructType
+from deltanb.transaction.writing import clustering_columns
+
+if TYPE_CHECKING:
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+Decode = Callable[[SafeFile | None, BitMap64 | None], Iterator[pa.RecordBatch]]
+"""The rows that take the place of those at some positions of a file (None: of all that the command writes
+again); given the file, where it is open already."""
+
+
+class Patcher:
+    """Takes files of a transaction's snapshot apart.
+
+    Args:
+        files: those that are taken apart.
+        assigner: how the rows that are given as changed change; without it they are decoded.
+
+    ``copies`` is whether some of the files may have row groups that are copied, as far as the log says.
+    """
+
+    def __init__(
+        self, txn: OptimisticTransaction, files: Iterable[AddFile], assigner: Assigner | None = None
+    ) -> None:
+        self.copies = any(map(_may_be_copied, files)) and not columns_of(txn.metadata, txn.protocol)
+        if not self.copies:
+            return
+        writer = _writer(txn, txn.metadata)
+        self.form = writer.form
+        self.copies = can_be_copied(self.form) and not writer.holds_partitions
+        if self.copies:
+            self._scan = plan(txn.snapshot, [])
+            self._leaves = writer.collector().leaves
+            self._template = empty_footer(writer.file_schema, self.form)
+            self._assigned = Assigned.of(txn, assigner, writer) if assigner is not None else None
+
+    def pieces(
+        self, file: AddFile, wanted: Callable[[], BitMap64], changed: BitMap64, decode: Decode
+    ) -> Generator[Any, None, None]:
+        """What takes the place of a file, in the order of its rows: batches, and row groups as they are.
+
+        Args:
+            wanted: the positions of the rows that are written again, with changes or without.
+            changed: of the rows that change.
+            decode: as its type says; rows that change are as they will be.
+        """
+        if not self.copies or not _may_be_copied(file):
+            yield from decode(None, None)
+            return
+        scan, path = self._scan, decode_path(file.path)
+        with data_file.opened(scan.store, path, scan.table, scan.version) as parquet:
+            with naming(path):
+                original = Original.of(path, parquet, self._template, self.form)
+            if original is None:
+                yield from decode(parquet, None)
+            else:
+                yield from self._taken_apart(file, original, parquet, wanted(), changed, decode)
+
+    def _taken_apart(
+        self, file: AddFile, original: Original, parquet: SafeFile, wanted: BitMap64, changed: BitMap64,
+        decode: Decode,
+    ) -> Iterator[Any]:
+        rest, stop = BitMap64(), 0
+        for number, group in enumerate(original.groups):
+            start, stop = stop, stop + group.num_rows
+            taken, stays = None, wanted.range_cardinality(start, stop) == group.num_rows
+            if stays and is_much(group.num_rows, group.length):
+                if not changed.range_cardinality(start, stop):
+                    taken = self._copied(file, original, parquet, number)
+                elif self._assigned is not None:
+                    taken = self._assigned.to_group(file, original, parquet, number, start, changed, self)
+            if taken is None:
+                rows = BitMap64()
+                rows.add_range(start, stop)
+                rest |= wanted & rows
+                continue
+            if rest:
+                yield from decode(parquet, rest)
+                rest = BitMap64()
+            yield taken
+        if rest:
+            yield from decode(parquet, rest)
+
+    def _copied(self, file: AddFile, original: Original, parquet: SafeFile, number: int) -> Encoded | None:
+        with naming(original.path):
+            content = original.content(parquet, number)
+        if content is None:
+            return None
+        group = original.groups[number]
+        return Encoded(file, group.num_rows, ((group, content),),
+                       self.states(file, original, parquet, number, frozenset()))
+
+    def states(
+        self, file: AddFile, original: Original, parquet: SafeFile, number: int, but: frozenset[str]
+    ) -> dict[tuple[str, ...], State]:
+        """The statistics of a row group, but for columns by their physical names."""
+
+        def read(names: list[str]) -> pa.Table:
+            with naming(original.path):
+                return parquet.read_row_group(number, columns=names)
+
+        said = {} if file.deletion_vector is not None else logged(file)
+        leaves = [leaf for leaf in self._leaves if leaf.path[0] not in but]
+        return of_group(leaves, original.metadata, number, said, read)
+
+    def measured(self, rows: pa.Table) -> dict[tuple[str, ...], State]:
+        """The statistics of the columns of rows, under their physical names."""
+        collector = Collector([leaf for leaf in self._leaves if leaf.path[0] in rows.schema.names])
+        collector.update(rows)
+        return collector.states
+
+
+def _may_be_copied(file: AddFile) -> bool:
+    return is_much(file.num_records or 0, file.size)
+
+
+class Assigned:
+    """Columns that an assignment changes, made anew beside the others of a row group."""
+
+    def __init__(self, assigner: Assigner, scan: Scan, writer: TableWriter, runs: list[Run]) -> None:
+        self._assigner, self._scan, self._writer, self._runs = assigner, scan, writer, runs
+
+    @classmethod
+    def of(cls, txn: OptimisticTransaction, assigner: Assigner, whole: TableWriter) -> Assigned | None:
+        """None where rows move to another partition, or where a condition on several columns is to be
+        checked."""
+        changed = assigner.changed
+        if not changed <= set(whole.kept.names) or any(
+                isinstance(one, Check) for one in whole.checker.constraints):
+            return None
+        fields = [field for field in txn.metadata.schema.fields if field.name in changed]
+        narrow = txn.metadata.replace(schema_string=StructType(fields).to_json(), partition_columns=())
+        scan = plan(txn.snapshot, [field.name for field in txn.metadata.schema.fields
+                                   if field.name in changed | assigner.inputs])
+        return cls(assigner, scan, _writer(txn, narrow), _runs(whole, changed))
+
+    def to_group(
+        self, file: AddFile, original: Original, parquet: SafeFile, number: int, start: int,
+        changed: BitMap64, patcher: Patcher,
+    ) -> Encoded | None:
+        """The row group with new values; None where a page that is copied is not right."""
+        group, copies = original.groups[number], []
+        for leaves, name in self._runs:
+            if name is None:
+                with naming(original.path):
+                    copies.append(original.content(parquet, number, leaves))
+        if any(content is None for content in copies):
+            return None
+        rows = self._rows(file, parquet, range(start, start + group.num_rows), changed)
+        kept, parts = iter(copies), list[Part]()
+        for leaves, name in self._runs:
+            parts.append(encoded(rows.select([name]), patcher.form) if name is not None
+                         else (splice.cut(group, leaves), next(kept)))
+        made = frozenset(rows.schema.names)
+        return Encoded(file, group.num_rows, tuple(parts), {
+            **patcher.states(file, original, parquet, number, made), **patcher.measured(rows)})
+
+    def _rows(self, file: AddFile, parquet: SafeFile, places: range, changed: BitMap64) -> pa.Table:
+        """The columns that change, of all rows of a row group, as they go into the file."""
+        only = BitMap64(places)
+        batches = []
+        for batch in read_data_file(self._scan, file.replace(deletion_vector=None), positions=True, only=only,
+                                    parquet=parquet):
+            place = batch.num_columns - 1
+            positions = batch.column(place)
+            new = self._assigner.apply_where(batch.select(range(place)), mask_of(positions, changed))
+            rows = self._writer.checked(new.select(self._writer.kept.names), positions[0].as_py())
+            batches.append(self._writer.physical(rows))
+        return pa.Table.from_batches(batches, self._writer.file_schema)
+
+
+Run = tuple[range, str | None]
+"""Neighbouring leaves of a file, and the name of the column in it that they are, where it is made anew."""
+
+
+def _runs(writer: TableWriter, changed: frozenset[str]) -> list[Run]:
+    runs: list[Run] = []
+    place = 0
+    for field, stored in zip(writer.kept.fields, writer.file_schema, strict=True):
+        stop = place + leaf_count(stored.type)
+        if field.name in changed:
+            runs.append((range(place, stop), stored.name))
+        elif runs and runs[-1][1] is None:
+            runs[-1] = range(runs[-1][0].start, stop), None
+        else:
+            runs.append((range(place, stop), None))
+        place = stop
+    return runs
+
+
+def _writer(txn: OptimisticTransaction, metadata: Metadata) -> TableWriter:
+    """How rows of some columns would be written."""
+    return TableWriter(txn.log.store, metadata, txn.protocol, metadata.schema.to_arrow(), 1, (),
+                       clustering_columns(txn.snapshot), None)
