@@ -36,6 +36,7 @@
     ├── InvalidSchema                     a schema the table may not have
     ├── ConstraintViolation               which constraint, which row
     ├── MultipleSourceRowsMatched         a merge in which several source rows match one of the table
+    ├── SourceRowsLost                    a merge whose source Spark's executors held, and they are gone
     ├── MissingChangeData                 a version at which the change data feed was off
     ├── IncompatibleSchemaChange          changes that the columns of a later version cannot show
     ├── CheckpointMismatch                a stream's checkpoint does not go with the table
@@ -340,6 +341,10 @@ class StreamSourceChanged(DeltaError):
     """Rows or columns that a stream has read are no longer so (``.version``); the message has the ways on."""
 
 
+class SourceRowsLost(DeltaError):
+    """Spark's executors that held the rows of a merge's source are gone; nothing was written."""
+
+
 class MultipleSourceRowsMatched(DeltaError):
     """Several source rows of a merge match one row of the table: what it becomes is ambiguous."""
 
@@ -349,10 +354,7 @@ class MultipleSourceRowsMatched(DeltaError):
 
 class CommitFailed(DeltaError):
     """A table of a catalog is no longer what a request took it for; nothing was changed.
-
-    ``.failed_requirements`` has every requirement that is not met, ``{"requirement": …, "actual": …}`` each;
-    it is empty where no requirement was stated and the request is stale all the same.
-    """
+    ``.failed_requirements`` has each that is not met, ``{"requirement": …, "actual": …}``; none if stale."""
 
 
 class CommitTimedOut(DeltaError):

@@ -34,6 +34,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SEED|all",
         help="which file operations tests/faults lets fail: some, chosen by a number, or all of them",
     )
+    parser.addoption(
+        "--connect",
+        action="store_true",
+        help="run the tests of Spark against a Spark Connect server on loopback",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a Connect server, tests that need the JVM in this process skip and say why."""
+    if config.getoption("--connect"):
+        for item in items:
+            for mark in item.iter_markers("classic"):
+                item.add_marker(pytest.mark.skip(reason=f"not on Spark Connect: {mark.args[0]}"))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -62,12 +75,13 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """One quiet local Spark session for all tests of a worker."""
+def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """One quiet local Spark session for all tests of a worker; with ``--connect`` that of a server."""
     pytest.importorskip("pyspark")
     import deltanb
+    from tests.spark.connect import connect_session
 
-    session = deltanb.spark()
+    session = connect_session() if request.config.getoption("--connect") else deltanb.spark()
     yield session
     session.stop()
 

@@ -26,6 +26,7 @@ from deltanb.schema.types import (
     StructType,
     arrow_type,
     backticked,
+    from_arrow,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def arrow_frame(session: SparkSession, rows: pa.Table, schema: T.StructType | No
     a filtered table has such batches.
     """
     whole = pa.Table.from_batches([b for b in rows.to_batches() if b.num_rows], rows.schema)
+    if schema is None and not whole.num_rows:  # a server cannot tell types without rows
+        schema = spark_schema(from_arrow(rows.schema))
     return session.createDataFrame(whole, schema)  # type: ignore[arg-type]
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from deltanb.progress import Line, progress
+from deltanb.spark.session import is_remote
 
 _GROUP = "spark.jobGroup.id"
 _numbers = itertools.count(1)
@@ -28,10 +29,8 @@ def followed(session: Any, what: str = "Spark") -> Iterator[None]:
         session: that runs it.
         what: what is said of it.
     """
-    with progress(what) as line:
-        is_remote = type(session).__module__.startswith("pyspark.sql.connect")
-        with _told(session, line) if is_remote else _asked(session, line):
-            yield
+    with progress(what) as line, _told(session, line) if is_remote(session) else _asked(session, line):
+        yield
 
 
 # -- Spark Connect -------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import types as T
 
 from deltanb.spark.columns import arrow_frame
+from deltanb.spark.session import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,7 +105,7 @@ def frame(
 
 def _index_class(session: SparkSession) -> Any:
     """The compiled class, or None where there is no way to it."""
-    if type(session).__module__.startswith("pyspark.sql.connect"):
+    if is_remote(session):
         return None
     gateway = session.sparkContext._gateway
     if gateway not in _classes:

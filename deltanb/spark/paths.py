@@ -30,6 +30,15 @@ def spark_path(local: str) -> str:
     return "file:" + local
 
 
+def literal_pattern(local: str) -> str:
+    """A pattern that stands for one local path alone.
+
+    >>> literal_pattern("/lake/a[1]*.parquet")
+    'file:/lake/a\\\\[1\\\\]\\\\*.parquet'
+    """
+    return spark_path("".join(f"\\{c}" if c in GLOB else c for c in local))
+
+
 def file_path(local: str) -> str:
     """``_metadata.file_path`` of a local file: a URI by Java's rules of what must be escaped.
 

@@ -50,9 +50,9 @@ from deltanb.schema.types import StructField, StructType
 from deltanb.spark import kept, listed
 from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
 from deltanb.spark.columns import arrow_frame, column, described, renamed, spark_schema, spark_type
-from deltanb.spark.paths import GLOB, SIMPLE, file_path, is_overlooked, spark_path
+from deltanb.spark.paths import GLOB, SIMPLE, file_path, is_overlooked, literal_pattern, spark_path
 from deltanb.spark.refusals import refusals
-from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
+from deltanb.spark.session import MANY_PATHS, is_remote, read_by_field_id, settings
 from deltanb.spark.session import spark as start_session
 from deltanb.sql import predicates
 from deltanb.store.paths import place_of
@@ -453,7 +453,9 @@ class _Reader:
         self, group: list[_File], schema: T.StructType, more: Mapping[str, str]
     ) -> DataFrame:
         reader = self.session.read.schema(schema).options(**_OPTIONS, **more)
-        return reader.parquet(*(spark_path(file.local) for file in group))
+        # A server passes the option on in lower case, in which Spark does not know it.
+        spelled = literal_pattern if is_remote(self.session) else spark_path
+        return reader.parquet(*(spelled(file.local) for file in group))
 
     def _read_places(self, group: list[_File]) -> DataFrame:
         """The stored columns beside the file's path and the row's position in it."""

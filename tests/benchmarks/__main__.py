@@ -20,6 +20,7 @@ SUITES = (
     "commands",
     "scans",
     "growth",
+    "scale",
     "spark",
 )
 """Modules of this folder with ``figures(quick, rounds, only)``, in the order in which they run."""

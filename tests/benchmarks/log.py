@@ -97,8 +97,13 @@ def make_commits(table: Path, commits: int, checkpoint_each: int = 0) -> None:
             log.checkpoint(version)
 
 
-def make_checkpoint(table: Path, files: int, parsed: bool = False, sidecars: int = 0) -> None:
-    """A log that begins with a checkpoint of many files, and TAIL commits that add and remove."""
+def make_checkpoint(
+    table: Path, files: int, parsed: bool = False, sidecars: int = 0, adds: Any = None
+) -> None:
+    """A log that begins with a checkpoint of many files, and TAIL commits that add and remove.
+
+    ``adds`` makes the rows of some files in place of :func:`adds_table`.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -108,7 +113,7 @@ def make_checkpoint(table: Path, files: int, parsed: bool = False, sidecars: int
     name = f"{10:020}.checkpoint"
     batches = [range(at, min(files, at + 100_000)) for at in range(0, files, 100_000)]
     if sidecars:
-        make_v2(folder, schema, files, sidecars)
+        make_v2(folder, schema, files, sidecars, adds or adds_table)
     else:
         with pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="snappy") as writer:
             writer.write_table(pa.Table.from_pylist([plain_row(row) for row in start()], schema))
@@ -126,7 +131,7 @@ def tail_commit(version: int, files: int) -> list[dict[str, Any]]:
     return [commit_info(), {"add": add(files + version)}, {"remove": gone}]
 
 
-def make_v2(folder: Path, schema: Any, files: int, sidecars: int) -> None:
+def make_v2(folder: Path, schema: Any, files: int, sidecars: int, adds: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -143,7 +148,7 @@ def make_v2(folder: Path, schema: Any, files: int, sidecars: int) -> None:
         with pq.ParquetWriter(folder / "_sidecars" / name, only) as writer:
             for at in range(number * share, min(files, (number + 1) * share), 100_000):
                 stop = min(files, (number + 1) * share, at + 100_000)
-                writer.write_table(adds_table(range(at, stop), only))
+                writer.write_table(adds(range(at, stop), only))
         size = (folder / "_sidecars" / name).stat().st_size
         lines.append({"sidecar": {"path": name, "sizeInBytes": size, "modificationTime": 1}})
     text = "\n".join(json.dumps(line) for line in lines)

@@ -29,7 +29,7 @@ from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.store.local import LocalStore
 from deltanb.spark import read, session as sessions, write
 
-starter = SparkSession.builder.remote("local[2]")
+starter = SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.address", "127.0.0.1")
 with sessions._environment(JAVA_HOME=str(sessions.java_home())):
     for key, value in sessions.local_settings().items():
         if key != "spark.master":

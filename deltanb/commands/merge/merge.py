@@ -13,6 +13,7 @@ commit side by side. A merge that only inserts rewrites nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ from deltanb.errors import (
     IllegalStateError,
     InvalidArgument,
     MultipleSourceRowsMatched,
+    SourceRowsLost,
     UnsupportedPredicate,
 )
 from deltanb.log.replay import files_table
@@ -74,6 +76,7 @@ Narrow = Callable[[Snapshot, FileScan], FileScan]
 """Of the files that may hold rows which match those that do, where somebody knows better than statistics."""
 
 TARGET_ALIAS, SOURCE_ALIAS = "target", "source"
+MAX_ATTEMPTS = 3  # where Spark loses executors that hold the source
 _NOTHING = -1  # in place of a version: no row changed
 
 
@@ -190,11 +193,15 @@ class MergeBuilder(Spelt):
             SchemaMismatch, ConstraintViolation: a row does not fit; nothing was written.
             AppendOnlyTable: the table has ``delta.appendOnly=true``, and rows would go.
             InvalidArgument: no clause, or an unknown engine.
+            SourceRowsLost: a cluster has lost the executors that held the source, time and again.
             DeltaConcurrentModificationException: another commit changed what was read.
         """
         check_engine(engine)
         if not self.clauses:
             raise InvalidArgument("the merge has no clause; add when_matched_…() or when_not_matched_…()")
+        for _ in range(MAX_ATTEMPTS - 1):
+            with suppress(SourceRowsLost):
+                return _Merge(self, engine, user_metadata, txn).run()
         return _Merge(self, engine, user_metadata, txn).run()
 
 

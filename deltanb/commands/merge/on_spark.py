@@ -4,14 +4,16 @@ What lives here: :class:`SparkMerge`, which finds the rows that clauses change, 
 ones; the contract is :class:`deltanb.engine.MergeEngine`.
 What it does not know: the transaction's commit, metrics, deletion vectors (``merge``).
 
-The source is numbered and held still first: it is read twice, and must be the same both times. What
-comes back of the first join is one bitmap of positions for each file, clause and Spark partition; the
-second join is over the files with a match alone, and is written by Spark.
+The source is numbered and held still first: it is read twice, and must be the same both times. Executors
+hold it; where one of a cluster's is lost and rows with it, the merge has to begin again. What comes back of
+the first join is one bitmap of positions for each file, clause and Spark partition; the second join is over
+the files with a match alone, and is written by Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -36,7 +38,7 @@ from deltanb.commands.merge.on import MAX_LISTED_PARTITIONS, MAX_LISTED_VALUES, 
 from deltanb.data.enforce import differences, mismatch, nullable, refuse_lacking
 from deltanb.data.row_ids import columns_of
 from deltanb.engine import Found
-from deltanb.errors import InvalidTable
+from deltanb.errors import InvalidTable, SourceRowsLost
 from deltanb.log.replay import files_table
 from deltanb.schema.columns import KEYS
 from deltanb.schema.types import StructField, StructType, to_arrow
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 
 _NUMBER, _CLAUSE, _MATCHES = (f"__deltanb_{name}" for name in ("source_row", "clause", "matches"))
 _COPY, _DROP = -1, -2  # in place of a clause: the row stays as it is, or is of no table
+_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _FOLDED = "path string, clause int, count long, several boolean, matched boolean, rows binary"
 
 
@@ -112,14 +115,15 @@ class SparkMerge:
     @cached_property
     def num_source_rows(self) -> int:
         """How many rows the source has."""
-        return int(self.source.count())
+        with _while_held():
+            return int(self.source.count())
 
     # -- finding -------------------------------------------------------------------------------------
 
     def key_values(self) -> list[Any]:
         """For each key of the condition the values of the source: distinct ones where they are few, else
         their bounds; None where nothing is known."""
-        with rules(self.session):
+        with rules(self.session), _while_held():
             return [self._values_of(key) for key in self.on.keys]
 
     def _values_of(self, key: Key) -> Any:
@@ -147,7 +151,7 @@ class SparkMerge:
         if kinds == {NOT_MATCHED}:
             self.with_matches = list(files)
         elif len(files):
-            with rules(self.session):
+            with rules(self.session), _while_held():
                 self._find(files, NOT_MATCHED_BY_SOURCE in kinds, found)
         return found
 
@@ -186,7 +190,8 @@ class SparkMerge:
         without: Collection[str] = (),
     ) -> list[AddFile]:
         """By a second join, over the files with a match alone."""
-        return SPARK.write(self.txn, self._rows(changed, groups, inserts, without))
+        with _while_held():
+            return SPARK.write(self.txn, self._rows(changed, groups, inserts, without))
 
     def _rows(
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None,
@@ -321,6 +326,24 @@ class SparkMerge:
         """Spark's refusal of SQL as an error of this library."""
         with refusals(f"evaluate the merge on {self.on.sql!r}", self.on.sql):
             return work()
+
+
+@contextmanager
+def _while_held() -> Iterator[None]:
+    """A block that reads the source.
+
+    Raises:
+        SourceRowsLost: an executor that held some of it is gone.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _LOST in str(error):
+            raise SourceRowsLost(
+                "the executors of Spark that held the rows of the merge's source are gone, and nothing was "
+                "written; run the merge again, or write the source to a table first and merge that"
+            ) from error
+        raise
 
 
 def _new(
