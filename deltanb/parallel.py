@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
@@ -135,6 +135,30 @@ def begin(work: Callable[[], _A], name: str = "work") -> Callable[[], _A]:
     future: Future[_A] = pool.submit(work)
     pool.shutdown(wait=False)
     return future.result
+
+
+def beside(
+    work: Callable[[], _A], meanwhile: Callable[[], object], at_once: bool, name: str = "work"
+) -> _A:
+    """The result of ``work``, which another thread does while this one does the rest; both are done then.
+
+    An error of the rest goes before one of the work. Unless ``at_once``, this thread does both.
+
+    >>> beside(lambda: 6 * 7, lambda: None, at_once=True)
+    42
+    """
+    if not at_once:
+        result = work()
+        meanwhile()
+        return result
+    waited_for = begin(work, name)
+    try:
+        meanwhile()
+    except BaseException:
+        with suppress(Exception):
+            waited_for()
+        raise
+    return waited_for()
 
 
 def _fill(lane: _Lane[_B], start: Callable[[_A], Generator[_B, None, None]], item: _A) -> None:

@@ -141,6 +141,10 @@ def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterat
     """The rows of files that the transaction wrote, in its logical schema."""
     fields = txn.metadata.schema.fields
     scan = replace(plan(txn.snapshot), columns=fields, fields=fields)
+    if is_remote(txn.log.store):
+        yield from parallel.streamed(
+            lambda file: read_data_file(scan, file), files, parallel.MAX_WAITING, "read")
+        return
     for file in files:
         yield from read_data_file(scan, file)
 

@@ -20,6 +20,9 @@ __all__ = ["BucketCommits", "Begun"]
 
 _BEHIND_NUMBERS = f"{LOG_FOLDER}/:"
 """Behind the names that begin with a version: a listing ends there, before the sidecars."""
+WINDOW = 250
+"""Versions that are listed first in search of a checkpoint: with a commit, a checksum and two more files of
+each, a page of a listing has them all."""
 
 
 class BucketCommits(FolderCommits):
@@ -48,6 +51,22 @@ class BucketCommits(FolderCommits):
         listed = {s.name: s.tag for s in self._store.list_from(name, until=_BEHIND_NUMBERS)}
         after = {v: found for v, found in commits_among(listed).items() if v > version}
         return listed.get(name), {v: after[v] for v in sorted(after)}
+
+
+    def names_before(self, version: int) -> Iterator[list[str]]:
+        """Names of the log up to a version: the newest of them, then more each time, until all are there.
+
+        A past version rests on the checkpoint before it, which is nearer than the first commit; nothing after
+        the version is listed.
+        """
+        names: list[str] = []
+        end, width = version + 1, WINDOW
+        while end > 0:
+            begin = max(0, end - width)
+            listed = self._store.list_from(f"{LOG_FOLDER}/{begin:020}.", until=f"{LOG_FOLDER}/{end:020}")
+            names = [*(status.name for status in listed), *names]
+            yield names
+            end, width = begin, width * 3
 
 
 class Begun:

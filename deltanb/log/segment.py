@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from deltanb.errors import InvalidTable, VersionNotFound
+from deltanb.log.bucket_commits import BucketCommits
 from deltanb.log.checkpoint.names import CheckpointFiles, complete_checkpoints, parse_name
 from deltanb.log.commits import LOG_FOLDER, Commits, commit_name, commits_among
 from deltanb.store.base import LogStore
@@ -70,8 +71,9 @@ def find(
     """The segment of a version (the latest one by default), or None where there is no log.
 
     ``hint`` is the version of ``_last_checkpoint``: the listing then starts there. A wrong hint
-    costs a second listing and nothing else. Checkpoints with a file in ``skip`` are left out. ``commits`` are
-    those of the table; the files of the folder by default.
+    costs a second listing and nothing else. In a bucket a version before it is looked for backwards.
+    Checkpoints with a file in ``skip`` are left out. ``commits`` are those of the table; the files of the
+    folder by default.
 
     Raises:
         VersionNotFound: the version is beyond the log, or was cleaned up.
@@ -82,7 +84,19 @@ def find(
         if any(found.version == hint for found in _checkpoints(listed)):
             with suppress(VersionNotFound, InvalidTable):
                 return choose(listed, version, store.root, skip, commits)
+    if version is not None and isinstance(commits, BucketCommits):
+        with suppress(VersionNotFound, InvalidTable):  # all names say what is wrong
+            return _before(version, store, skip, commits)
     return choose(store.list_names(_LOG_START), version, store.root, skip, commits)
+
+
+def _before(version: int, store: LogStore, skip: frozenset[str], commits: BucketCommits) -> LogSegment | None:
+    """The segment of a version among as few names before it as have a checkpoint, or among all of them."""
+    names: list[str] = []
+    for names in commits.names_before(version):
+        if _checkpoints(name for name in names if name not in skip):
+            break
+    return choose(names, version, store.root, skip, commits)
 
 
 def choose(

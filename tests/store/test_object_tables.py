@@ -24,6 +24,7 @@ from deltanb.errors import (
     ConcurrentDeleteReadException,
     DeltaError,
     StorageError,
+    VersionNotFound,
 )
 from deltanb.log.commits import commit_name
 from deltanb.observe.schedule import Writer
@@ -406,6 +407,7 @@ def long(s3_server: S3Server) -> str:
         stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": low + 9}}
         name = f"part-00000-{uuid.UUID(int=draw.getrandbits(128))}-c000.snappy.parquet"
         source.commit(add(name, size=draw.randrange(10**9), stats=json.dumps(stats)), version=number + 1)
+    source.log.checkpoint(4_990)
     source.log.checkpoint(9_980)
     store = ObjectStore(uri, s3_server.options)
     store.put_if_absent("probe", b"")
@@ -424,6 +426,45 @@ def test_a_long_log_is_opened_in_few_round_trips(s3_server: S3Server, long: str,
         assert dn.open(long, version, storage_options=s3_server.options).version == 9_980 + tail
 
     assert fewest(s3_server, work, most, dn.DeltaLog.clear_cache) <= most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version, listings", [(5_010, 1), (4_990, 1), (5_500, 2), (5_230, 1)])
+def test_a_past_version_is_opened_from_the_checkpoint_before_it(
+    s3_server: S3Server, long: str, version: int, listings: int
+) -> None:
+    found: list[int] = []
+
+    def work() -> None:
+        with s3_server.counted() as seen:
+            log = dn.DeltaLog.for_table(ObjectStore(long, s3_server.options))
+            assert log.snapshot_at(version).num_files == version
+        asked = [request for request in seen if "list-type" in request.query]
+        assert len(asked) == listings
+        found.append(len(seen))
+
+    dn.DeltaLog.clear_cache()
+    work()
+    assert found[0] <= 8 + listings + version - 4_990  # the hint, the checkpoint, and each commit since
+
+
+def test_versions_before_the_first_checkpoint_and_beyond_the_log_are_told_as_ever(
+    s3_server: S3Server, bucket: str
+) -> None:
+    builder = TableBuilder(ObjectStore(f"{bucket}/t", s3_server.options)).create("id long")
+    for number in range(9):
+        builder.commit(add(f"f-{number}"))
+    table = dn.DeltaTable(builder.log)
+    table.log.checkpoint(7)
+    for version in (0, 3, 6, 7, 9):
+        assert opened_anew(table, s3_server).log.snapshot_at(version).num_files == version
+    for version in (10, 99_999):
+        with pytest.raises(VersionNotFound, match="versions 0 to 9"):
+            opened_anew(table, s3_server).as_of(version)
+    for version in range(5):
+        table.log.store.delete(commit_name(version))
+    with pytest.raises(VersionNotFound, match="versions 7 to 9"):
+        opened_anew(table, s3_server).as_of(6)
 
 
 def test_an_append_takes_four_round_trips_and_its_upload(s3_server: S3Server, bucket: str) -> None:
@@ -457,6 +498,35 @@ def test_many_files_are_written_at_a_time(s3_server: S3Server, bucket: str) -> N
     most = 4 + 2 + 1  # the commit, 32 files by 16 at a time, and one more for those that were late
     assert fewest(s3_server, lambda: table.append(data), most) <= most
     assert set(ids(table)) == set(range(32))
+
+
+def test_vectors_and_change_files_of_an_update_are_written_at_a_time(
+    s3_server: S3Server, bucket: str
+) -> None:
+    table = dn.create(f"{bucket}/t", {"id": list(range(64)), "p": [n // 2 for n in range(64)]},
+                      partition_by="p", storage_options=s3_server.options, properties={
+                          "delta.enableChangeDataFeed": True, "delta.enableDeletionVectors": True})
+    # The log; 32 files by 16 at a time: looked through, read and written again, then the change data from
+    # the new ones, with the rows before beside them, and written; the commit's two. The vectors' file is
+    # written beside the others. Three more for those that were late.
+    most = 1 + 2 + (2 + 2) + (2 + 2) + 2 + 3
+    assert fewest(s3_server, lambda: table.update({"id": "id + 100"}, where="id % 2 = 0"), most,
+                  lambda: table.restore(0)) <= most
+    assert sorted(ids(table)) == sorted(n + 100 if n % 2 == 0 else n for n in range(64))
+    changes = table.changes(table.version).to_arrow()
+    assert changes.num_rows == 64
+
+
+def test_an_update_that_fails_beside_its_vectors_leaves_none(s3_server: S3Server, bucket: str) -> None:
+    table = dn.create(f"{bucket}/t", {"id": [1, 2]}, storage_options=s3_server.options, properties={
+        "delta.enableDeletionVectors": True})
+    before = files_of(table)
+    for part in (".parquet", "deletion_vector"):
+        with s3_server.failing(lambda r, part=part: "403" if r.method == "PUT" and part in r.key else None), \
+                pytest.raises(DeltaError, match="403"):
+            table.update({"id": 7}, where="id = 1")
+        assert files_of(table) == before
+    assert table.version == 0
 
 
 def test_many_files_are_read_at_a_time(s3_server: S3Server, bucket: str) -> None:

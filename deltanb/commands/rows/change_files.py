@@ -7,23 +7,26 @@ What it does not know: which rows change, and reading the feed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from deltanb import parallel
 from deltanb.actions import AddCDCFile, Metadata
 from deltanb.data import inputs
 from deltanb.data.write import write_files
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import KEYS
 from deltanb.schema.types import STRING, StructType
+from deltanb.store.base import is_remote
 
 if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 FOLDER = "_change_data"
 CHANGE_TYPE = "_change_type"
+KINDS = 2  # that are read at a time from a bucket: rows before and after
 
 
 def wants_changes(txn: OptimisticTransaction) -> bool:
@@ -46,11 +49,16 @@ def write_changes(
     metadata = _without_rules(txn.metadata)
     schema = metadata.schema.to_arrow().append(pa.field(CHANGE_TYPE, pa.string()))
 
+    def labelled(change: tuple[str, Iterable[pa.RecordBatch]]) -> Generator[pa.RecordBatch, None, None]:
+        kind, batches = change
+        for batch in batches:
+            labels = pa.repeat(pa.scalar(kind), batch.num_rows)
+            yield batch.append_column(CHANGE_TYPE, labels)
+
     def rows() -> Iterator[pa.RecordBatch]:
-        for kind, batches in changes:
-            for batch in batches:
-                labels = pa.repeat(pa.scalar(kind), batch.num_rows)
-                yield batch.append_column(CHANGE_TYPE, labels)
+        if is_remote(txn.log.store):  # each kind waits for files of its own
+            return parallel.streamed(labelled, changes, KINDS, "changes")
+        return (batch for change in changes for batch in labelled(change))
 
     written = write_files(txn.log.store, metadata, txn.protocol, inputs.Source(schema, rows),
                           data_change=False, folder=FOLDER, prefix="cdc",

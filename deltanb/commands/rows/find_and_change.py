@@ -12,14 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deltanb.actions import AddCDCFile, AddFile, RemoveFile, encode_path
+from deltanb import parallel
+from deltanb.actions import AddCDCFile, AddFile, DeletionVector, RemoveFile, encode_path
 from deltanb.data import deletion_vectors
 from deltanb.data.row_ids import preserved
 from deltanb.data.touched import deleted_rows, live_rows, physical_count
 from deltanb.engine import Condition, TouchedFile
 from deltanb.errors import UnsupportedPredicate
+from deltanb.options import options
 from deltanb.schema import properties
 from deltanb.sql import predicates
+from deltanb.store.base import is_remote
 
 if TYPE_CHECKING:
     from deltanb.engine import Engine
@@ -139,24 +142,32 @@ def take_out(
 # --- deletion vectors -----------------------------------------------------------------------------
 
 def mark_deleted(
-    txn: OptimisticTransaction, touched: Sequence[TouchedFile], changes: FileChanges
+    txn: OptimisticTransaction, touched: Sequence[TouchedFile], changes: FileChanges,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
     """Take the touched rows out of their files, and put what that needs into ``changes``.
 
     A file without other rows is removed. Every other one gets a vector of its deleted rows, old and
-    new; all of them are written into one file, which goes when the transaction is discarded.
+    new; all of them are written into one file, which goes when the transaction is discarded. ``meanwhile``
+    is what else the command writes: where files go into a bucket, nobody waits for the vectors first.
     """
     kept = [found for found in touched if not found.is_whole]
     changes.removed += [found.file.remove() for found in touched if found.is_whole]
     if not kept:
+        meanwhile()
         return
     unions = []
     for found in kept:
         deleted = deleted_rows(txn, found.file)
         unions.append(found.rows if deleted is None else found.rows | deleted)
-    vectors = deletion_vectors.write_file(
-        txn.log.store, unions,
-        begins=lambda name, size: txn.written.append(AddFile(encode_path(name), {}, size, 0)))
+    number = options.new_id()  # drawn here: two threads would draw in any order
+
+    def write() -> list[DeletionVector]:
+        return deletion_vectors.write_file(
+            txn.log.store, unions, new_id=lambda: number,
+            begins=lambda name, size: txn.written.append(AddFile(encode_path(name), {}, size, 0)))
+
+    vectors = parallel.beside(write, meanwhile, is_remote(txn.log.store), "vectors")
     for found, vector in zip(kept, vectors, strict=True):
         marked = found.file.with_deletion_vector(vector, physical_count(txn, found.file))
         changes.vectors.append((marked.replace(data_change=True), found.file.remove()))

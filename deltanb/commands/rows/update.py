@@ -122,8 +122,9 @@ def _changed(
     changes = FileChanges()
     feed = wants_changes(txn)
     if uses_vectors(txn):
-        mark_deleted(txn, touched, changes)
-        new = changes.written = engine.changed(txn, touched, condition, tree, others=False)
+        mark_deleted(txn, touched, changes, lambda: changes.written.extend(
+            engine.changed(txn, touched, condition, tree, others=False)))
+        new = changes.written
     else:
         changes.removed = [found.file.remove() for found in touched]
         changes.copied = sum(found.others for found in touched)
