@@ -8,7 +8,8 @@ that of the command. They take turns, since a machine is never alone: the ratios
 Spark, where its jars are, has one session for all turns. Bare Parquet is what no command can do without that
 writes files again: pyarrow decodes those that the command touches and encodes their rows as one file.
 
-"merge, few rows" puts 1,000 rows, half of them new, into 8 M rows, with a key in every file.
+"delete, neighbours" takes a hundred rows out of one row group. "merge, few rows" puts 1,000 rows, half of
+them new, into 8 M rows, with a key in every file.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ SIZES, QUICK = (2_000_000, 10_000_000), (200_000,)
 FILES = 16
 MEMORY = "4g"  # of the JVM
 FEW = "merge, few rows"
-GOALS = {"append": 1.5, "delete": 1.2, "delete, vectors": None, "update": 1.2, "merge": 1.5, "optimize": 1.2,
-         FEW: 1.0}
+GOALS = {"append": 1.5, "delete": 1.2, "delete, neighbours": 1.2, "delete, vectors": None, "update": 1.2,
+         "merge": 1.5, "optimize": 1.2, FEW: 1.0}
 """How many times deltalake's speed is wanted of each command."""
 GOAL_OF_SPARK = 3.0
 TIMES_FLOOR = 1.25  # of what bare Parquet takes
@@ -73,6 +74,13 @@ def source_of(rows: int, few: bool = False) -> pa.Table:
                              rows_of(rows, rows + rows // 400)])
 
 
+def deleted(command: str, rows: int) -> str:
+    """One row in a hundred of the first quarter; as neighbours 100 rows in the middle of a file."""
+    middle = rows // FILES // 2
+    return (f"id BETWEEN {middle} AND {middle + 99}" if "neighbours" in command
+            else f"id % 100 = 7 AND id < {rows // 4}")
+
+
 # -- one measurement, in a process of its own ---------------------------------------------------
 
 
@@ -84,7 +92,7 @@ def ours(path: str, command: str, source: pa.Table, rows: int) -> Callable[[], o
         case "append":
             return lambda: table.append(source)
         case "delete":
-            return lambda: table.delete(f"id % 100 = 7 AND id < {rows // 4}")
+            return lambda: table.delete(deleted(command, rows))
         case "update":
             return lambda: table.update({"value": "value + 1"}, f"id < {rows // 8}")
         case "merge":
@@ -101,7 +109,7 @@ def theirs(path: str, command: str, source: pa.Table, rows: int) -> Callable[[],
         case "append":
             return lambda: deltalake.write_deltalake(table, source, mode="append")
         case "delete":
-            return lambda: table.delete(f"id % 100 = 7 AND id < {rows // 4}")
+            return lambda: table.delete(deleted(command, rows))
         case "update":
             return lambda: table.update(updates={"value": "value + 1"}, predicate=f"id < {rows // 8}")
         case "merge":
@@ -153,7 +161,7 @@ def of_spark(peer: Any, path: Path, command: str, source: Path, rows: int) -> di
     name = f"delta.`{path}`"
     text = {
         "append": f"INSERT INTO {name} SELECT * FROM parquet.`{source}`",
-        "delete": f"DELETE FROM {name} WHERE id % 100 = 7 AND id < {rows // 4}",
+        "delete": f"DELETE FROM {name} WHERE {deleted(command, rows)}",
         "update": f"UPDATE {name} SET value = value + 1 WHERE id < {rows // 8}",
         "merge": f"MERGE INTO {name} t USING parquet.`{source}` s ON t.id = s.id "
                  "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",

@@ -28,6 +28,13 @@ from tests.helpers import last_commit
 pytestmark = pytest.mark.usefixtures("small")
 Command = Callable[[DeltaTable], Any]
 
+def merge(table: DeltaTable, ids: list[int]) -> Any:
+    every = rows(0, max(ids) + 1).take(pa.array(ids))
+    source = every.set_column(4, "name", pa.array(["new"] * len(ids)))
+    return table.merge(source.select(table.schema.names), "target.id = source.id").when_matched_update_all(
+        ).when_not_matched_insert_all().execute()
+
+
 COMMANDS: dict[str, Command] = {
     "delete a few": lambda table: table.delete("id BETWEEN 300 AND 310 OR id = 1799"),
     "delete row groups": lambda table: table.delete("id >= 250 AND id < 501"),
@@ -37,6 +44,12 @@ COMMANDS: dict[str, Command] = {
     "update all": lambda table: table.update({"even": "NOT even", "nothing": 7}),
     "update a field": lambda table: table.update({"inside.f": "x"}, "small < 50"),
     "update a list": lambda table: table.update({"list": None}, "day > DATE'1970-06-01'"),
+    "merge": lambda table: merge(table, [310, 305, 300, 1750, 5000]),
+    "merge and delete": lambda table: table.merge(
+        rows(280, 30).select(["id", "name"]), "target.id = source.id").when_matched_delete(
+            "source.name IS NULL").when_matched_update(set={"name": "'new'"}).execute(),
+    "merge by source": lambda table: table.merge({"id": list(range(320, 5000))}, "target.id = source.id"
+        ).when_not_matched_by_source_update("target.id > 300", set={"x": "0"}).execute(),
     "move": lambda table: table.update({"part": 1, "f": 0.5}, "id < 300"),
 }
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -68,7 +81,8 @@ def test_rows_and_statistics_are_those_of_files_that_are_encoded_anew(
 def content_after(command: Command, table: DeltaTable) -> list[Any]:
     """What the log and the files say after a command: metrics, statistics, rows and changes."""
     result = command(table)
-    metrics = {key: found for key, found in result.metrics.items() if not key.endswith(("TimeMs", "Bytes"))}
+    metrics = {key: found for key, found in result.metrics.items()
+               if "Time" not in key and "Bytes" not in key}
     files = sorted(added(table), key=lambda file: (file[0].get("part") or "", file[1]))
     seen = [metrics, files, table.to_arrow().sort_by("id").to_pylist()]
     if table.properties.get("delta.enableChangeDataFeed") == "true":
@@ -125,6 +139,15 @@ def test_a_delete_decodes_only_row_groups_with_a_row_that_goes(work: Counter[str
     assert work == {"id": 3 + 1, "name": 1, "day": 1, "x": 1 + 2}
     groups = pq.ParquetFile(io.BytesIO(table.log.store.read(added_path(table)))).metadata
     assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [250, 239, 100]
+
+
+def test_a_merge_decodes_only_row_groups_with_a_row_that_changes(work: Counter[str]) -> None:
+    table = plain()
+    merge(table, [310, 5000])
+    # of the file that may hold 310 all keys are searched, and floats that stay measured for the statistics
+    assert work == {"id": 3 + 1, "name": 1, "day": 1, "x": 1 + 2}
+    assert table.to_arrow(where="id IN (310, 5000)")["name"].to_pylist() == ["new", "new"]
+    assert table.count() == 1201
 
 
 def added_path(table: DeltaTable) -> str:
@@ -222,7 +245,7 @@ def test_files_end_at_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what others see ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(
-    "command", ["delete a few", "update a number", "update two columns", "update a field"])
+    "command", ["delete a few", "update a number", "update two columns", "update a field", "merge"])
 def test_every_reader_reads_what_was_put_together(tmp_path: Path, command: str) -> None:
     table = table_with({}, tmp_path)
     COMMANDS[command](table)

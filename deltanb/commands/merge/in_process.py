@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from deltanb.actions import AddFile
 from deltanb.commands.merge.clauses import (
@@ -41,9 +42,10 @@ from deltanb.data import inputs
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
 from deltanb.data.engine import PROCESS
+from deltanb.data.patched import Patcher
 from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.data.row_ids import renewed
-from deltanb.data.touched import ahead
+from deltanb.data.touched import ahead, live_rows
 from deltanb.engine import Found
 from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import give_back, pool
@@ -54,6 +56,7 @@ from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
     from deltanb.commands.merge.on import On
+    from deltanb.log.checkpoint.parquet_file import SafeFile
     from deltanb.transaction.transaction import OptimisticTransaction
 
 
@@ -166,29 +169,37 @@ class ArrowMerge:
         scan = plan(self.txn.snapshot, row_ids=set(groups) != {INSERT})
         tracked = [scan.schema.field(field.name) for field in scan.tracked]
         written = pa.schema([*(schema.field(name) for name in kept), *tracked])
+        patcher = Patcher(self.txn, [one.file for one in changed] if "copy" in groups else [])
 
-        def batches() -> Iterator[pa.RecordBatch]:
+        def batches() -> Iterator[Any]:
             if UPDATE in groups or "copy" in groups:
-                yield from ahead(lambda one: self._of_file(scan, one, groups), changed, scan.store)
+                yield from ahead(lambda one: self._of_file(scan, one, groups, patcher), changed, scan.store)
             if INSERT in groups:
                 for batch in self._inserts(inserts):
                     new = [pa.nulls(batch.num_rows, field.type) for field in tracked]
                     yield pa.RecordBatch.from_arrays(
                         [*batch.select(kept).columns, *new], schema=written)
 
-        return inputs.Source(written, batches)
+        return inputs.Source(written, batches, mixes=patcher.copies)
 
     def _of_file(
-        self, scan: Scan, one: Changed, groups: Sequence[str]
+        self, scan: Scan, one: Changed, groups: Sequence[str], patcher: Patcher
+    ) -> Generator[Any, None, None]:
+        """What takes the place of a file; its row groups in which no row changes stay as they are."""
+        if "copy" not in groups:
+            only = one.of([i for i, clause in enumerate(self.clauses) if clause.action == UPDATE])
+            return self._decoded(scan, one, groups, only) if only else _nothing()
+        return patcher.pieces(
+            one.file, lambda: live_rows(self.txn, one.file), BitMap64(one.positions.astype(np.uint64)),
+            lambda parquet, only: self._decoded(scan, one, groups, only, parquet))
+
+    def _decoded(
+        self, scan: Scan, one: Changed, groups: Sequence[str], only: BitMap64 | None,
+        parquet: SafeFile | None = None,
     ) -> Generator[pa.RecordBatch, None, None]:
         names = self.txn.snapshot.schema.names
         widen = Enforcer(pa.schema([scan.schema.field(name) for name in names]), self.schema)
-        only = None
-        if "copy" not in groups:
-            only = one.of([i for i, clause in enumerate(self.clauses) if clause.action == UPDATE])
-            if not only:
-                return
-        for batch in read_data_file(scan, one.file, positions=True, only=only):
+        for batch in read_data_file(scan, one.file, positions=True, only=only, parquet=parquet):
             positions = numbers(batch.column(ROW_POSITION))
             old, ids = batch.select(names), batch.select([field.name for field in scan.tracked])
             places = np.minimum(np.searchsorted(one.positions, positions), len(one.positions) - 1)
@@ -218,6 +229,10 @@ class ArrowMerge:
             for start in range(0, len(rows), BATCH_ROWS):
                 taken = self.source.take(array_of(rows[start:start + BATCH_ROWS]))
                 yield outcome.apply(sided(self.names, source=taken), None)
+
+
+def _nothing() -> Generator[Any, None, None]:
+    yield from ()
 
 
 def _beside(rows: pa.RecordBatch, ids: pa.RecordBatch) -> pa.RecordBatch:
