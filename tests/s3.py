@@ -128,7 +128,11 @@ class S3Server:
     # -- serving --------------------------------------------------------------------------------
 
     def _serve(self, environ: Environ, start: Any) -> Iterable[bytes]:
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        # Some clients send parts of which each says its own length, and do not say that of the whole.
+        is_chunked = environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked"
+        body = environ["wsgi.input"].read(-1 if is_chunked else int(environ.get("CONTENT_LENGTH") or 0))
+        if is_chunked:
+            environ["CONTENT_LENGTH"] = str(len(body))
         environ["wsgi.input"] = io.BytesIO(body)
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
         headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items()

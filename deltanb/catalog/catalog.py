@@ -59,8 +59,10 @@ class Catalog(Displayable):
     Args:
         url: the database: ``sqlite:///FILE``, or ``postgresql://user@host/database``. PyIceberg's SqlCatalog
             and Java's JdbcCatalog can share it; they see its Iceberg tables.
-        warehouse: the folder below which its tables lie.
+        warehouse: the folder below which its tables lie: a path, or a URI in a bucket.
         name: of the catalog in the database, which can hold several.
+        storage_options: how to get to a warehouse in a bucket, as for :func:`deltanb.open`. The database
+            keeps none of them; PyIceberg is given the same ones for rows of Iceberg tables.
 
     Raises:
         InvalidArgument: another kind of URL.
@@ -78,9 +80,10 @@ class Catalog(Displayable):
     """
 
     def __init__(
-        self, url: str, warehouse: str | os.PathLike[str], name: str = "default",
+        self, url: str, warehouse: str | os.PathLike[str], name: str = "default", *,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        store, place = CatalogStore(url, name), Warehouse(warehouse)
+        store, place = CatalogStore(url, name), Warehouse(warehouse, storage_options)
         self._set(store, place, IcebergTables(store, place))
 
     @classmethod

@@ -37,7 +37,6 @@ from deltanb.errors import (
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
-from deltanb.store.open import store_for
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class DeltaTables:
         with self._lock:
             log = self._logs.get(key)
             if log is None:
-                store = store_for(row.delta.location)
+                store = self.warehouse.store_at(row.delta.location)
                 log = self._logs[key] = DeltaLog(
                     store, CatalogCommits(store, self.catalog, row.table_id),
                     partial(ManagedCommitter, self.catalog, row.name, row.table_id), str(row.name))
@@ -103,8 +102,9 @@ class DeltaTables:
         """
         from deltanb.commands.define.create import create
 
-        store = store_for(self.warehouse.new_location(name, options.new_id()) if location is None
-                          else self.warehouse.table_location(_whole(location), "location"))
+        store = self.warehouse.store_at(
+            self.warehouse.new_location(name, options.new_id()) if location is None
+            else self.warehouse.table_location(_whole(location), "location"))
         place = store.root
         table_id = options.new_id()
         settings["properties"] = {
@@ -163,7 +163,7 @@ class DeltaTables:
         """Delete the files of a table that was dropped and noted as garbage."""
         assert row.delta is not None
         try:
-            self._take_away(store_for(row.delta.location), row.delta.location, deletes=True)
+            self._take_away(self.warehouse.store_at(row.delta.location), row.delta.location, deletes=True)
         except BaseException as error:
             add_note(error, f"table {row.name} was dropped despite the interruption; what is left of its "
                             "files is noted as garbage")
@@ -178,7 +178,7 @@ class DeltaTables:
         """
         from deltanb.commands.define.alter_properties import set_properties
 
-        store = store_for(self.warehouse.table_location(_whole(location), "location"))
+        store = self.warehouse.store_at(self.warehouse.table_location(_whole(location), "location"))
         place = store.root
         log = DeltaLog(store, UnregisteredCommits(store))
         if not log.exists:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog import pyiceberg_client
+from deltanb.catalog.file_io import file_io_properties
 from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.iceberg.metadata import apply
 from deltanb.catalog.iceberg.requirements import check, commit_failed
@@ -101,7 +102,8 @@ class IcebergTable(Displayable):
         Raises:
             MissingDependency: PyIceberg is not installed.
         """
-        return pyiceberg_client.table(self.full_name, self._read, self._commit)
+        return pyiceberg_client.table(
+            self.full_name, self._read, self._commit, file_io_properties(self.tables.warehouse.store))
 
     def _read(self) -> Loaded:
         return self.loaded()
@@ -157,7 +159,8 @@ class IcebergTable(Displayable):
             return done
 
         with pyiceberg_client.errors(self.name):
-            work(pyiceberg_client.table(self.full_name, self._read, commit))
+            work(pyiceberg_client.table(
+                self.full_name, self._read, commit, file_io_properties(self.tables.warehouse.store)))
         newest = int(made[-1]["snapshot-id"]) if made else None
         return CommandResult(operation, newest, "pyiceberg", _counted(made))
 
@@ -275,5 +278,6 @@ class StagedIcebergTable(IcebergTable):
     def delete_written(self) -> None:
         """Delete the files that PyIceberg wrote for changes that were given up."""
         if self.updates:
-            pyiceberg_client.delete_new_files(self.base, self.now)
+            pyiceberg_client.delete_new_files(
+                self.base, self.now, file_io_properties(self.tables.warehouse.store))
 

@@ -140,7 +140,8 @@ class ManagedCommitter(FolderCommitter):
         file_name = f"{version:020}.{options.new_id()}.json"
         name, store = staged_name(file_name), self.log.store
         try:
-            if not store.put_if_absent(name, body):
+            # A put whose answer was lost is sent again, and meets what the first one wrote.
+            if not store.put_if_absent(name, body) and (store.is_final or store.read(name) != body):
                 raise StorageError(
                     f"{store.root}/{name} is there already; a staged commit has a name of its own", path=name)
         except BaseException as error:

@@ -11,15 +11,22 @@ PyIceberg has no public call for a commit of several tables. A transaction keeps
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.names import TableName
 from deltanb.catalog.warehouse.commit import Change, IcebergTable
-from deltanb.errors import CommitFailed, DeltaError, InvalidArgument, MissingDependency, SchemaMismatch
-from deltanb.safe_text import shown
+from deltanb.errors import (
+    CommitFailed,
+    DeltaError,
+    InvalidArgument,
+    MissingDependency,
+    SchemaMismatch,
+    StorageError,
+)
+from deltanb.safe_text import redacted, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,11 +48,12 @@ def _pyiceberg() -> Any:
 
 def table(
     name: TableName, read: Callable[[], IcebergTable],
-    commit: Callable[[list[Json], list[Json]], IcebergTable],
+    commit: Callable[[list[Json], list[Json]], IcebergTable], io: Mapping[str, str],
 ) -> Any:
     """A PyIceberg ``Table`` that is read and committed to by functions.
 
-    ``commit`` gets requirements and updates as the REST catalog's JSON.
+    ``commit`` gets requirements and updates as the REST catalog's JSON; ``io`` are the properties by which
+    PyIceberg gets to the files.
     """
     pyiceberg = _pyiceberg()
     from pyiceberg.exceptions import CommitFailedException
@@ -62,7 +70,7 @@ def table(
             return pyiceberg.table.Table(
                 identifier=(*name.namespace, name.name), metadata=parsed(found),
                 metadata_location=found.metadata_location or "", catalog=self,
-                io=pyiceberg.io.load_file_io({}, found.metadata["location"]))
+                io=pyiceberg.io.load_file_io(dict(io), found.metadata["location"]))
 
         def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
             try:
@@ -101,6 +109,11 @@ def errors(name: str) -> Iterator[None]:
             raise InvalidArgument(
                 f"PyIceberg cannot parse the condition {shown(getattr(error, 'pstr', ''))} for {name}; "
                 "write it like \"id = 1 and what != 'click'\"") from error
+        if isinstance(error, OSError):
+            raise StorageError(
+                f"PyIceberg cannot reach files of {name}: {redacted(str(error)):.600}. Its credentials are "
+                "the storage_options of the warehouse, or those of the environment (AWS_ACCESS_KEY_ID, ...)",
+                errno=error.errno) from None
         theirs = type(error).__module__.startswith("pyiceberg.")
         if not theirs and not isinstance(error, ValueError | TypeError | NotImplementedError):
             raise
@@ -170,13 +183,13 @@ def finish(transactions: Sequence[Any]) -> None:
             given._table.refresh()
 
 
-def delete_new_files(before: IcebergTable, after: IcebergTable) -> None:
+def delete_new_files(before: IcebergTable, after: IcebergTable, properties: Mapping[str, str]) -> None:
     """Delete the files of the snapshots that ``after`` has and ``before`` has not; nobody else knows them."""
     from pyiceberg.table.metadata import TableMetadataUtil
 
     known = {snapshot["snapshot-id"] for snapshot in before.metadata.get("snapshots", [])}
     metadata = TableMetadataUtil.parse_raw(json.dumps(after.metadata))
-    io = _pyiceberg().io.load_file_io({}, after.metadata["location"])
+    io = _pyiceberg().io.load_file_io(dict(properties), after.metadata["location"])
     new = [s for s in metadata.snapshots if s.snapshot_id not in known]
     ids = {s.snapshot_id for s in new}
     gone: list[str] = []

@@ -6,6 +6,9 @@ What it does not know: anything else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from deltanb.catalog.catalog import Catalog
 from deltanb.catalog.remote.connection import TIMEOUT
 from deltanb.catalog.remote.iceberg import RemoteIcebergTables
@@ -16,7 +19,10 @@ from deltanb.errors import Unauthorized
 __all__ = ["connect"]
 
 
-def connect(url: str, token: str | None = None, timeout: float = TIMEOUT) -> Catalog:
+def connect(
+    url: str, token: str | None = None, timeout: float = TIMEOUT, *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Catalog:
     """A catalog that a server serves (``deltanb serve``), with the interface of :class:`deltanb.Catalog`.
 
     Names and commits go through the server; the tables' files are read and written where they lie, so their
@@ -50,5 +56,5 @@ def connect(url: str, token: str | None = None, timeout: float = TIMEOUT) -> Cat
         wanted = "a token" if token is None else "another token than the one given"
         raise Unauthorized(
             f"the catalog at {url} wants {wanted}: deltanb.connect(url, token=...)") from None
-    warehouse = Warehouse(store.warehouse)
+    warehouse = Warehouse(store.warehouse, storage_options)
     return Catalog.over(store, warehouse, RemoteIcebergTables(store, warehouse))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from deltanb.catalog.iceberg.fields import refuse
 from deltanb.catalog.names import TableName
@@ -16,7 +18,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
 from deltanb.store.guard import guarded
-from deltanb.store.open import store_for
+from deltanb.store.open import beside, store_for
 from deltanb.store.paths import place_of
 
 __all__ = ["Warehouse"]
@@ -42,8 +44,10 @@ class Warehouse:
         InvalidArgument: no store serves it, or it is the root of the file system.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | LogStore) -> None:
-        self.store = guarded(store_for(root))
+    def __init__(
+        self, root: str | os.PathLike[str] | LogStore, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self.store = guarded(store_for(root, storage_options))
         path = self.store.local_path("")
         text = self.store.root if path is None else f"file://{self.store.root}"
         self.uri = text.rstrip("/")
@@ -83,6 +87,10 @@ class Warehouse:
         if begin is None or set(location[begin.end():].split("/")) & {"", ".", ".."}:
             refuse(field, f"is no plain path, it is relative or has empty parts or dots: {shown(location)}")
         return name
+
+    def store_at(self, location: str) -> LogStore:
+        """The store of a place below the warehouse, in a bucket with the warehouse's access."""
+        return store_for(beside(self.store, location))
 
     def table_location(self, location: str, field: str) -> str:
         """A location that a table may have, without slashes at its end.

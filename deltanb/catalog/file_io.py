@@ -1,0 +1,63 @@
+"""How PyIceberg reaches the files of a warehouse: the properties of its FileIO, from how we reach them.
+
+What lives here: the names that PyIceberg has for what a store was given.
+What it does not know: tables, commits, and what PyIceberg does with them.
+
+Properties hold secrets: they are made when PyIceberg is asked, and kept nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltanb.errors import InvalidArgument
+from deltanb.store.base import LogStore
+
+__all__ = ["file_io_properties"]
+
+_NAMES = {
+    "s3": {"endpoint": "s3.endpoint", "region": "s3.region", "default_region": "s3.region",
+           "access_key_id": "s3.access-key-id", "secret_access_key": "s3.secret-access-key",
+           "session_token": "s3.session-token", "token": "s3.session-token", "role_arn": "s3.role-arn",
+           "role_session_name": "s3.role-session-name", "skip_signature": "s3.anonymous",
+           "virtual_hosted_style_request": "s3.force-virtual-addressing", "proxy_url": "s3.proxy-uri"},
+    "gs": {"bearer_token": "gcs.oauth2.token", "base_url": "gcs.service.host"},
+    "az": {"account_name": "adls.account-name", "account_key": "adls.account-key",
+           "access_key": "adls.account-key", "master_key": "adls.account-key", "sas_token": "adls.sas-token",
+           "sas_key": "adls.sas-token", "tenant_id": "adls.tenant-id", "client_id": "adls.client-id",
+           "client_secret": "adls.client-secret"},
+}
+_OF_REQUESTS = ("allow_http", "connect_timeout", "timeout", "read_timeout", "max_retries", "retry_timeout",
+                "user_agent", "pool_idle_timeout", "pool_max_idle_per_host", "http1_only", "http2_only",
+                "backoff_config.init_backoff", "backoff_config.max_backoff", "backoff_config.base",
+                "disable_tagging", "disable_bulk_delete", "imdsv1_fallback", "unsigned_payload")
+"""How requests are made; PyIceberg has its own ways, and reaches the same objects."""
+
+
+def file_io_properties(store: LogStore) -> dict[str, str]:
+    """PyIceberg's properties for the place of a store; none for folders, which need none.
+
+    What was not given is left to PyIceberg, which looks into the environment as we do.
+
+    Raises:
+        InvalidArgument: the store was given an option, or is at a place, that PyIceberg has no name for.
+    """
+    access: Any = getattr(store, "access", None)
+    place: Any = getattr(store, "place", None)
+    if access is None or place is None:
+        return {}
+    if place.kind == "az" and not store.root.startswith("abfs"):
+        raise InvalidArgument(
+            f"Iceberg tables cannot be in {store.root}: PyIceberg knows no az://. Give the warehouse as "
+            f"abfss://{place.bucket}@ACCOUNT.dfs.core.windows.net/...", path=store.root)
+    given = {**dict(access.public), **access.secrets}
+    if place.kind == "s3" and "endpoint" not in given and access.get("endpoint"):
+        given["endpoint"] = access.get("endpoint")
+    names = _NAMES[place.kind]
+    unknown = sorted(name for name in given if name not in names and name not in _OF_REQUESTS)
+    if unknown:
+        raise InvalidArgument(
+            f"Iceberg tables in {store.root} are read and written by PyIceberg, which has no property for "
+            f"the storage option {unknown[0]!r}. Leave it out, or set what it says in the environment; Delta "
+            "tables of the catalog are not concerned", path=store.root)
+    return {names[name]: value for name, value in given.items() if name in names}
