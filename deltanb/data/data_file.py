@@ -25,7 +25,7 @@ from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, decode_path
 from deltanb.damage import reading
-from deltanb.data import deletion_vectors, row_groups
+from deltanb.data import deletion_vectors, page_bounds, row_groups
 from deltanb.data.conform import (
     Conversion,
     Place,
@@ -33,7 +33,8 @@ from deltanb.data.conform import (
     compile_conversion,
     find_field,
 )
-from deltanb.data.file_rows import FileRows, positions_of
+from deltanb.data.file_rows import FileRows, Rows, positions_of
+from deltanb.data.pages import Pages
 from deltanb.data.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
 from deltanb.formatting import did_you_mean
@@ -57,6 +58,8 @@ _WAY_OUT = "Restore it from a copy, or remove it from the table with a commit"
 # INT96 in nanoseconds would wrap years such as 9999 around.
 _OPTIONS: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
 _FEW = {**_OPTIONS, "pre_buffer": False, "buffer_size": 1 << 16}
+PAGED_ROWS = 1 << 15
+"""Rows of a row group from which on its pages are looked at; fewer are decoded in the time that takes."""
 ROW_POSITION = "__row_position"  # the column that positions=True adds; int64, from zero
 
 
@@ -196,10 +199,10 @@ def read_data_file(
                 f"{parquet.metadata.num_rows}. {_WAY_OUT}.", file=path)
         with naming(path):
             parquet, columns = _understood(scan, parquet, path, row, few)
-            groups = _groups(scan, parquet, columns, only, part)
-        rows = FileRows(parquet, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
+            groups, pages = _groups(scan, parquet, columns, only, part), Pages(parquet)
+        rows = FileRows(parquet, pages, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
                         scan.predicate, batch_rows)
-        for start, places, found in rows.of(groups):
+        for start, places, found in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
             if positions or scan.tracked:
                 numbers = positions_of(start, found.num_rows, places)
             if scan.tracked:
@@ -364,6 +367,22 @@ def _groups(
         if group in wanted and group in mine and (only is None or only.range_cardinality(start, stop)):
             found.append((group, start))
     return found
+
+
+def _of_groups(
+    scan: Scan, parquet: SafeFile, columns: _Columns, pages: Pages, groups: Sequence[tuple[int, int]]
+) -> Iterator[Rows]:
+    """The rows of row groups that may be wanted; some of them, where these are at most half."""
+    for group, start in groups:
+        count = parquet.metadata.row_group(group).num_rows
+        ranges = None
+        if scan.condition is not None and scan.condition.wanted and count >= PAGED_ROWS and parquet.is_sound:
+            ranges = page_bounds.wanted(
+                parquet, pages, group, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
+                mode=scan.mode, constants=columns.constants)
+        if ranges is not None and 2 * sum(stop - begin for begin, stop in ranges) > count:
+            ranges = None
+        yield Rows(group, start, ranges)
 
 
 def naming(path: str) -> AbstractContextManager[None]:

@@ -1,20 +1,22 @@
 """The wanted rows of one data file, found with as little decoding as they take.
 
 What lives here: deleted rows left out, the condition asked of its own columns, the other columns decoded only
-where it holds; where in the file each row is.
-What it does not know: which row groups may have wanted rows, how columns are found and converted.
+where it holds, and of some rows of a row group the pages that have them; where in the file each row is.
+What it does not know: which rows may be wanted, how columns are found and converted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from deltanb.data.pages import Pages, Range
+from deltanb.data.row_groups import leaf_places
 from deltanb.memory import pool
 from deltanb.sql.coercion import arrow_scalar
 
@@ -25,6 +27,16 @@ if TYPE_CHECKING:
 _Found = tuple[int, pa.Array | None, pa.RecordBatch]
 """Rows of a batch that are wanted: where the batch begins in the file, where they are in it (None: it is all
 of them), and they themselves."""
+_Decoded = Iterator[tuple[int, pa.RecordBatch]]
+"""Batches as they are stored, each with the place of its first row."""
+
+
+class Rows(NamedTuple):
+    """Rows that may be wanted: all of a row group, which begins at ``start`` in the file, or some ranges."""
+
+    group: int
+    start: int
+    ranges: list[Range] | None = None
 
 
 class Columns(Protocol):
@@ -46,37 +58,38 @@ class FileRows:
     Args:
         columns: those that are decoded first, all that the condition looks at among them; and those that
             follow for row groups in which a row fulfils it, up to the last such row (None: there are none).
+        pages: those of the file.
         naming: names the file in errors of its content.
         deleted, only: positions of rows that are left out, and of those that are wanted (None: all).
         condition: on the rows, of which those are wanted that fulfil it.
     """
 
     def __init__(
-        self, parquet: SafeFile, columns: tuple[Columns, Columns | None],
+        self, parquet: SafeFile, pages: Pages, columns: tuple[Columns, Columns | None],
         naming: Callable[[], AbstractContextManager[None]], deleted: BitMap64 | None,
         only: BitMap64 | None, condition: Predicate | None, batch_rows: int,
     ) -> None:
         self.first, self.rest = columns
         self._parquet, self._naming, self._batch_rows = parquet, naming, batch_rows
+        self._pages = pages
         self._deleted, self._only, self._condition = deleted, only, condition
 
-    def of(self, groups: Sequence[tuple[int, int]]) -> Iterator[_Found]:
-        """Those of (row group, position of its first row)."""
-        for group, start in groups:
-            late = None if self.rest is None else _Late(self.rest, self._decoded(group, self.rest), start)
-            for batch in self._decoded(group, self.first):
+    def of(self, rows: Iterable[Rows]) -> Iterator[_Found]:
+        """Those among the rows."""
+        for some in rows:
+            late = None if self.rest is None else _Cursor(self._decoded(some, self.rest))
+            for start, batch in self._decoded(some, self.first):
                 places = _kept(self._deleted, self._only, start, batch.num_rows)
                 with self._naming():
-                    rows = self.first.convert(_taken(batch, places))
+                    found = self.first.convert(_taken(batch, places))
                 if self._condition is not None:
-                    places, rows = _filtered(rows, places, self._condition)
-                if late is not None and rows.num_rows:
+                    places, found = _filtered(found, places, self._condition)
+                if late is not None and self.rest is not None and found.num_rows:
                     with self._naming():
                         stored = late.rows(start, batch.num_rows)
-                    yield from self._completed(start, places, rows, stored, late.columns)
-                elif rows.num_rows:
-                    yield start, places, rows
-                start += batch.num_rows
+                    yield from self._completed(start, places, found, stored, self.rest)
+                elif found.num_rows:
+                    yield start, places, found
 
     def _completed(
         self, start: int, places: pa.Array | None, rows: pa.RecordBatch, stored: pa.Table, rest: Columns
@@ -95,24 +108,74 @@ class FileRows:
                 yield start, places.slice(at, batch.num_rows), whole
             at += batch.num_rows
 
-    def _decoded(self, group: int, columns: Columns) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, rows: Rows, columns: Columns) -> _Decoded:
         with self._naming():
-            batches = self._parquet.iter_batches(
-                self._batch_rows, row_groups=[group], columns=columns.stored_names)
+            found = self._of_group(rows, columns.stored_names) if rows.ranges is None else self._of_pages(
+                rows, rows.ranges, columns.stored_names)
         while True:
             with self._naming():
-                batch = next(batches, None)
+                batch = next(found, None)
             if batch is None:
                 break
             yield batch
 
+    def _of_group(self, rows: Rows, names: list[str]) -> _Decoded:
+        start = rows.start
+        for batch in self._parquet.iter_batches(self._batch_rows, row_groups=[rows.group], columns=names):
+            yield start, batch
+            start += batch.num_rows
 
-class _Late:
-    """Columns of a row group that nobody decodes before they are asked for."""
+    def _of_pages(self, rows: Rows, ranges: list[Range], names: list[str]) -> _Decoded:
+        """The columns of some rows of a row group, from a small file for all that have the same pages."""
+        cursors = [
+            _Cursor(self._of_group(rows, some) if covered is None else self._of_file(rows, covered, some))
+            for covered, some in self._alike(rows.group, ranges, names)]
+        for begin, end in ranges:
+            for at in range(rows.start + begin, rows.start + end, self._batch_rows):
+                count = min(self._batch_rows, rows.start + end - at)
+                tables = [cursor.rows(at, count) for cursor in cursors]
+                whole = tables[0] if len(tables) == 1 else pa.table(
+                    {name: table.column(name) for table in tables for name in table.column_names})
+                for batch in whole.to_batches():
+                    yield at, batch
+                    at += batch.num_rows
 
-    def __init__(self, columns: Columns, batches: Iterator[pa.RecordBatch], start: int) -> None:
-        self.columns, self._batches = columns, batches
-        self._begin = self._end = start
+    def _alike(
+        self, group: int, ranges: list[Range], names: list[str]
+    ) -> list[tuple[list[Range] | None, list[str]]]:
+        """The columns by the rows that their pages with rows of these ranges have; None: not known."""
+        found: list[tuple[list[Range] | None, list[str]]] = []
+        for name, leaves in leaf_places(list(self._parquet.schema_arrow), names).items():
+            covered = self._pages.covering(group, leaves, ranges)
+            same = next((some for known, some in found if known == covered), None)
+            if same is None:
+                found.append((covered, [name]))
+            else:
+                same.append(name)
+        return found
+
+    def _of_file(self, rows: Rows, covered: list[Range], names: list[str]) -> _Decoded:
+        places = leaf_places(list(self._parquet.schema_arrow), names)
+        leaves = [leaf for found in places.values() for leaf in found]
+        file = self._parquet.like(self._pages.file_of(rows.group, leaves, covered))
+        ranges = iter(covered)
+        at, end = next(ranges)
+        for batch in file.iter_batches(self._batch_rows, row_groups=[0], columns=names):
+            while batch.num_rows:
+                if at == end:
+                    at, end = next(ranges)
+                part = batch.slice(0, end - at)
+                yield rows.start + at, part
+                at += part.num_rows
+                batch = batch.slice(part.num_rows)
+
+
+class _Cursor:
+    """Columns of some rows, of which nobody decodes more than are asked for."""
+
+    def __init__(self, batches: _Decoded) -> None:
+        self._batches = batches
+        self._begin = self._end = -1
         self._batch: pa.RecordBatch
 
     def rows(self, start: int, count: int) -> pa.Table:
@@ -124,10 +187,12 @@ class _Late:
         stop, pieces = start + count, []
         while start < stop:
             while self._end <= start:
-                batch = next(self._batches, None)
-                if batch is None:
+                self._begin, self._batch = next(self._batches, (self._end, None))
+                if self._batch is None:
                     raise ValueError(f"columns end at row {self._end}, others after row {start}")
-                self._batch, self._begin, self._end = batch, self._end, self._end + batch.num_rows
+                self._end = self._begin + self._batch.num_rows
+            if start < self._begin:
+                raise ValueError(f"columns begin at row {self._begin}, others at row {start}")
             pieces.append(self._batch.slice(start - self._begin, stop - start))
             start += pieces[-1].num_rows
         return pa.Table.from_batches(pieces)

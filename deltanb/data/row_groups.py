@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from deltanb.sql.expressions import Expression
     from deltanb.sql.predicates import Predicate
 
-__all__ = ["MIN_ROWS", "Condition", "Judge", "coded", "leaf_count", "matching"]
+__all__ = [
+    "MIN_ROWS", "Condition", "Judge", "Leaf", "coded", "leaf_count", "leaf_places", "matching", "type_at"]
 
 MIN_ROWS = 10_000  # smaller files are decoded in the time that judging their statistics takes
 
@@ -140,8 +141,8 @@ def _statistic(
     rows = [group.num_rows for group in groups]
     if stat.kind == "num_records":
         return arrow_array(rows, pa.int64())
-    wanted = _type_at(stat.path, fields)
-    leaf = _Leaf.at(stat.path, stored, fields, mode)
+    wanted = type_at(stat.path, fields)
+    leaf = Leaf.at(stat.path, stored, fields, mode)
     if stat.kind == "null_count":
         counts = rows if leaf is None else leaf.null_counts(groups)
         is_single = isinstance(wanted, PrimitiveType) and wanted.name != "variant"
@@ -151,18 +152,18 @@ def _statistic(
     return leaf.bounds(stat.kind, groups, wanted)
 
 
-class _Leaf:
+class Leaf:
     """A single column of a file: its index among the leaves of the Parquet schema, its type."""
 
     def __init__(self, index: int, stored: pa.DataType) -> None:
-        self._index = index
-        self._stored = stored
+        self.index = index
+        self.stored = stored
 
     @classmethod
     def at(
         cls, path: tuple[str, ...], stored: Sequence[pa.Field], fields: Sequence[StructField],
         mode: str,
-    ) -> _Leaf | None:
+    ) -> Leaf | None:
         """Where a column of the table is; None where the file lacks it."""
         index, kind = 0, pa.null()
         for name in path:
@@ -178,7 +179,7 @@ class _Leaf:
 
     def null_counts(self, groups: Sequence[pq.RowGroupMetaData]) -> list[int | None]:
         """NULLs in each row group."""
-        found = [group.column(self._index).statistics for group in groups]
+        found = [group.column(self.index).statistics for group in groups]
         return [s.null_count if s is not None and s.has_null_count else None for s in found]
 
     def bounds(
@@ -187,9 +188,9 @@ class _Leaf:
         """The minimum or maximum of each row group, as a value of the table's column."""
         target = arrow_type(wanted)
         try:
-            convert = compile_conversion(self._stored, wanted, "none", Place(""))
-            stored = self._stored.value_type if t.is_dictionary(self._stored) else self._stored
-            values = arrow_array([_bound(kind, group.column(self._index)) for group in groups], stored)
+            convert = compile_conversion(self.stored, wanted, "none", Place(""))
+            stored = self.stored.value_type if t.is_dictionary(self.stored) else self.stored
+            values = arrow_array([_bound(kind, group.column(self.index)) for group in groups], stored)
             return values if convert is None else convert(values)
         except (DeltaError, pa.ArrowException, ValueError, TypeError, OverflowError):
             return pa.nulls(len(groups), target)
@@ -203,11 +204,23 @@ def _bound(kind: str, chunk: pq.ColumnChunkMetaData) -> Any:
     return None if isinstance(value, float) and value != value else value  # NaN bounds nothing
 
 
-def _type_at(path: tuple[str, ...], fields: Sequence[StructField]) -> DataType:
+def type_at(path: tuple[str, ...], fields: Sequence[StructField]) -> DataType:
+    """The type of a column of the table, by its path."""
     found: DataType = StructType(fields)
     for name in path:
         assert isinstance(found, StructType)
         found = found.field(name).type
+    return found
+
+
+def leaf_places(stored: Sequence[pa.Field], names: Collection[str]) -> dict[str, range]:
+    """The places, among all leaves of a file, of those of its columns of these names."""
+    found, place = {}, 0
+    for field in stored:
+        count = leaf_count(field.type)
+        if field.name in names:
+            found[field.name] = range(place, place + count)
+        place += count
     return found
 
 

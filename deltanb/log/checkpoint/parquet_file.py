@@ -124,6 +124,7 @@ class SafeFile(pq.ParquetFile):
 
     _handle: Any
     _raw: bytes | None
+    _options: dict[str, Any]
 
     @property
     def reader(self) -> Any:
@@ -155,10 +156,24 @@ class SafeFile(pq.ParquetFile):
 
     def with_codes(self, leaves: list[int], **options: Any) -> SafeFile:
         """The same file, whose columns at these places among all of its leaves are read as dictionaries."""
-        found = SafeFile(self._handle, metadata=self.metadata, read_dictionary=leaves, **options)
-        found._handle, found._raw = self._handle, self._raw
+        options["read_dictionary"] = leaves
+        found = SafeFile(self._handle, metadata=self.metadata, **options)
+        found._handle, found._raw, found._options = self._handle, self._raw, options
         found.__dict__.update({name: self.__dict__[name] for name in _KNOWN if name in self.__dict__})
         return found
+
+    def like(self, content: pa.Buffer) -> SafeFile:
+        """A file in memory, whose columns are decoded as those of this one.
+
+        Raises:
+            Exception: of many kinds; it is not a Parquet file.
+        """
+        return open_parquet(pa.BufferReader(content), **{**self._options, "pre_buffer": False})
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a few bytes of it are read in no time, and need not be asked for together."""
+        return isinstance(self._handle, pa.OSFile | pa.MemoryMappedFile | pa.BufferReader)
 
     @property
     def footer_bytes(self) -> bytes:
@@ -186,13 +201,13 @@ def open_parquet(source: Any, **options: Any) -> SafeFile:
     Raises:
         Exception: of many kinds; it is not a Parquet file.
     """
-    raw = None
+    raw, asked = None, dict(options)
     if not isinstance(source, pa.OSFile | pa.BufferReader):  # its end is asked for once, not twice
         raw = _raw_footer(source)
         end = struct.pack("<I4s", len(raw), _MAGIC)
         options["metadata"] = pq.ParquetFile(pa.BufferReader(raw + end)).metadata
     file = SafeFile(source, **options)
-    file._handle, file._raw = source, raw
+    file._handle, file._raw, file._options = source, raw, asked
     return file
 
 

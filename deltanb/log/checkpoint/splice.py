@@ -137,9 +137,9 @@ def _walked(footer: bytes) -> _Found:
     return found
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+def thrift_fields(data: bytes, position: int = 0) -> Iterator[tuple[int, int, int, int]]:
     """The fields of a structure: (number, type, where the value begins, and ends)."""
-    position = number = 0
+    number = 0
     while head := data[position]:
         number, begin = thrift_field(data, position + 1, head, number)
         position = thrift_skip(data, begin, head & 15)
@@ -260,14 +260,14 @@ def _footer(footer: bytes, own: _Found, added: Sequence[bytes], more_rows: int, 
     kept, count = (footer[first:end], len(own.groups)) if keeps else (b"", 0)
     groups = _list_head(count + len(added)) + kept + b"".join(added)
     at, behind, rows = own.rows_at
-    return _replaced(footer, sorted([(begin, end, groups), (at, behind, _integer(rows + more_rows))]))
+    return replaced(footer, sorted([(begin, end, groups), (at, behind, thrift_of(rows + more_rows))]))
 
 
 def side_by_side(groups: Sequence[bytes]) -> bytes:
     """The metadata of one row group with the columns of several, which have the same rows."""
     count, chunks, sizes = 0, [], Counter[int]()
     for group in groups:
-        for number, _, position, end in _fields(group):
+        for number, _, position, end in thrift_fields(group):
             if number == _GROUP_CHUNKS:
                 more, first = thrift_structs(group, position)
                 count += more
@@ -275,15 +275,15 @@ def side_by_side(groups: Sequence[bytes]) -> bytes:
             elif number in (_GROUP_BYTES, _GROUP_COMPRESSED):
                 sizes[number] += thrift_integer(group, position)[0]
     new = {_GROUP_CHUNKS: _list_head(count) + b"".join(chunks),
-           **{number: _integer(size) for number, size in sizes.items()}}
-    return _replaced(groups[0], [(position, end, new[number])
-                                 for number, _, position, end in _fields(groups[0]) if number in new])
+           **{number: thrift_of(size) for number, size in sizes.items()}}
+    return replaced(groups[0], [(position, end, new[number])
+                                 for number, _, position, end in thrift_fields(groups[0]) if number in new])
 
 
 def cut(group: RowGroup, leaves: range) -> RowGroup:
     """A row group with some neighbouring columns of one, as they lie in its file."""
     chunks = []
-    for number, _, position, _ in _fields(group.metadata):
+    for number, _, position, _ in thrift_fields(group.metadata):
         if number == _GROUP_CHUNKS:
             count, begin = thrift_structs(group.metadata, position)
             for _ in range(count):
@@ -293,12 +293,12 @@ def cut(group: RowGroup, leaves: range) -> RowGroup:
                 begin = end
     kept = [chunks[leaf] for leaf in leaves]
     new = {_GROUP_CHUNKS: _list_head(len(kept)) + b"".join(content for content, _ in kept),
-           _GROUP_BYTES: _integer(sum(walk.uncompressed for _, walk in kept)),
-           _GROUP_COMPRESSED: _integer(sum(walk.extents[0][1] for _, walk in kept)),
-           _GROUP_OFFSET: _integer(kept[0][1].extents[0][0])}
+           _GROUP_BYTES: thrift_of(sum(walk.uncompressed for _, walk in kept)),
+           _GROUP_COMPRESSED: thrift_of(sum(walk.extents[0][1] for _, walk in kept)),
+           _GROUP_OFFSET: thrift_of(kept[0][1].extents[0][0])}
     changes = [(position, end, new[number])
-               for number, _, position, end in _fields(group.metadata) if number in new]
-    found, _ = _group(_replaced(group.metadata, changes), 0)
+               for number, _, position, end in thrift_fields(group.metadata) if number in new]
+    found, _ = _group(replaced(group.metadata, changes), 0)
     assert found is not None  # a part of what was movable
     return found
 
@@ -306,12 +306,12 @@ def cut(group: RowGroup, leaves: range) -> RowGroup:
 def moved(group: RowGroup, by: int, ordinal: int) -> bytes:
     """The metadata of a row group whose bytes lie so many bytes further on, in a file that has ``ordinal``
     before it."""
-    return _replaced(group.metadata, [
-        (begin, end, _integer(ordinal if offset is None else offset + by))
+    return replaced(group.metadata, [
+        (begin, end, thrift_of(ordinal if offset is None else offset + by))
         for begin, end, offset in group.places])
 
 
-def _replaced(data: bytes, changes: Sequence[tuple[int, int, bytes]]) -> bytes:
+def replaced(data: bytes, changes: Sequence[tuple[int, int, bytes]]) -> bytes:
     """Bytes with others in some places, in ascending order.
 
     The first bytes of Thrift's fields stay, since no field comes or goes.
@@ -323,7 +323,8 @@ def _replaced(data: bytes, changes: Sequence[tuple[int, int, bytes]]) -> bytes:
     return b"".join((*pieces, data[done:]))
 
 
-def _integer(value: int) -> bytes:
+def thrift_of(value: int) -> bytes:
+    """An integer as a field's value."""
     return _varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 

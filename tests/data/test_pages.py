@@ -1,0 +1,249 @@
+"""Scans that read some pages of a row group: which ones, and that they give the rows of a filter."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deltanb as dn
+from deltanb.data import data_file, file_writer, pages, row_groups
+from deltanb.errors import InvalidTable
+from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+
+ROWS, PAGE = 600, 20
+Row = dict[str, Any]
+DAY = dt.date(2026, 3, 1)
+NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files are read as large ones are."""
+    monkeypatch.setattr(row_groups, "MIN_ROWS", 0)
+    monkeypatch.setattr(row_groups, "CODED_ROWS", 0)
+    monkeypatch.setattr(data_file, "PAGED_ROWS", 0)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[pages.Range], int]]:
+    """(rows, columns) of all small files that are put together."""
+    found: list[tuple[list[pages.Range], int]] = []
+    real = pages.Pages.file_of
+
+    def file_of(self: pages.Pages, group: int, leaves: list[int], ranges: list[pages.Range]) -> pa.Buffer:
+        found.append((ranges, len(leaves)))
+        return real(self, group, leaves, ranges)
+
+    monkeypatch.setattr(pages.Pages, "file_of", file_of)
+    return found
+
+
+def rows(seed: int = 0) -> pa.Table:
+    """Ids ascend and so, roughly, do the others, each with some NULLs; ``gap`` is NULL for long."""
+    generator = random.Random(seed)
+
+    def some(value: Callable[[int], Any]) -> list[Any]:
+        return [None if generator.random() < 0.1 else value(n) for n in range(ROWS)]
+
+    return pa.table({
+        "id": pa.array(range(ROWS), pa.int64()),
+        "small": pa.array(some(lambda n: n // 6), pa.int16()),
+        "text": pa.array(some(lambda n: f"t{n // 40:03}"), pa.string()),
+        "name": pa.array([f"name {n}" * (n % 7) for n in range(ROWS)], pa.string()),
+        "day": pa.array(some(lambda n: DAY + dt.timedelta(n // 8)), pa.date32()),
+        "at": pa.array(some(lambda n: NOON + dt.timedelta(minutes=n)), pa.timestamp("us", "UTC")),
+        "x": pa.array(some(lambda n: n / 4), pa.float64()),
+        "flag": pa.array(some(lambda n: n > 300), pa.bool_()),
+        "price": pa.array(some(lambda n: Decimal(n) / 100), pa.decimal128(9, 2)),
+        "gap": pa.array([n if n % 200 < 30 else None for n in range(ROWS)], pa.int32()),
+        "pair": pa.array(some(lambda n: {"a": n, "b": f"b{n % 5}"}),
+                         pa.struct([("a", pa.int64()), ("b", pa.string())])),
+        "tags": pa.array(some(lambda n: [n, None, n + 1][: n % 4]), pa.list_(pa.int64())),
+        "map": pa.array(some(lambda n: [("k", n)] * (n % 2)), pa.map_(pa.string(), pa.int64()))})
+
+
+def written(folder: Path, table: pa.Table, **options: Any) -> dn.DeltaTable:
+    """A table of one file, which Arrow wrote with these options."""
+    folder.mkdir()
+    pq.write_table(table, folder / "one.parquet", **{
+        "max_rows_per_page": PAGE, "write_batch_size": 4, "write_page_checksum": True, **options})
+    return dn.convert(folder)
+
+
+# -- which pages ------------------------------------------------------------------------------------
+
+
+def test_of_clustered_rows_only_their_pages_are_read(tmp_path: Path, read: list[Any]) -> None:
+    table = written(tmp_path / "t", rows().select(["id", "name", "x"]))
+    assert table.to_arrow(["name"], "id >= 95 AND id < 103")["name"].to_pylist() == [
+        f"name {n}" * (n % 7) for n in range(95, 103)]
+    assert read == [([(80, 120)], 1), ([(80, 120)], 1)]  # the ids, and then the names
+
+
+def test_ranges_are_read_that_do_not_follow_each_other(tmp_path: Path, read: list[Any]) -> None:
+    table = written(tmp_path / "t", rows().select(["id", "name"]))
+    assert table.to_arrow(where="id IN (1, 333, 341, 599)")["id"].to_pylist() == [1, 333, 341, 599]
+    assert read == [([(0, 20), (320, 360), (580, 600)], 1)] * 2
+
+
+def test_columns_whose_pages_end_elsewhere_are_read_by_their_own(tmp_path: Path, read: list[Any]) -> None:
+    table = pa.table({"id": range(ROWS), "wide": [f"{n:0100}" for n in range(ROWS)]})
+    found = written(tmp_path / "t", table, data_page_size=1500, use_dictionary=False, max_rows_per_page=50)
+    wanted = list(range(120, 131))
+    assert found.to_arrow(where="id BETWEEN 120 AND 130").to_pydict() == {
+        "id": wanted, "wide": [f"{n:0100}" for n in wanted]}
+    (of_ids, _), (of_texts, _) = read
+    assert of_ids == [(100, 150)] and of_texts == [(96, 160)]
+
+
+def test_where_more_than_half_is_wanted_the_row_group_is_read(tmp_path: Path, read: list[Any]) -> None:
+    table = written(tmp_path / "t", rows())
+    assert table.to_arrow(["x"], "id >= 250").num_rows == 350
+    assert table.count("id >= 310") == 290
+    assert [ranges for ranges, _ in read] == [[(300, 600)]]
+
+
+def test_a_row_group_is_not_decoded_whose_pages_are_all_left_out(tmp_path: Path, read: list[Any]) -> None:
+    table = pa.table({"id": [n // 20 * 100 for n in range(ROWS)]})
+    assert written(tmp_path / "t", table).to_arrow(where="id = 150").num_rows == 0
+    assert read == []
+
+
+@pytest.mark.parametrize("where", ["gap = 205", "gap IS NOT NULL AND id < 60", "small <=> 7"])
+def test_pages_of_nulls_are_left_out(tmp_path: Path, read: list[Any], where: str) -> None:
+    table = written(tmp_path / "t", rows())
+    table.to_arrow(["id"], where)
+    assert 0 < sum(end - begin for begin, end in read[0][0]) <= 60
+
+
+def test_files_elsewhere_are_read_whole(
+    tmp_path: Path, read: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = written(tmp_path / "t", rows())
+    monkeypatch.setattr(SafeFile, "is_at_hand", False)
+    assert table.to_arrow(["id"], "id = 7").num_rows == 1 and read == []
+
+
+# -- damage -------------------------------------------------------------------------------------------
+
+
+def test_a_page_that_is_damaged_is_an_error_of_its_file(tmp_path: Path) -> None:
+    table = written(tmp_path / "t", rows().select(["id", "name"]), compression="none", use_dictionary=False)
+    path = tmp_path / "t" / "one.parquet"
+    data = bytearray(path.read_bytes())
+    at = data.find(b"name 101")
+    data[at:at + 8] = b"NAME 101"
+    path.write_bytes(data)
+    assert table.to_arrow(where="id = 7").num_rows == 1  # in another page
+    with pytest.raises(InvalidTable, match=r"one\.parquet"):
+        table.to_arrow(where="id = 102")
+
+
+def test_headers_that_say_something_else_are_not_followed(tmp_path: Path) -> None:
+    table = rows().select(["id"])
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, max_rows_per_page=PAGE, write_batch_size=4)
+    data = bytearray(sink.getvalue().to_pybytes())
+    whole = pages.Pages(open_parquet(pa.BufferReader(bytes(data)))).chunk(0, 0)
+    assert whole is not None and len(whole.pages) == ROWS // PAGE
+    generator = random.Random(3)
+    told = 0
+    for _ in range(300):
+        page = generator.choice(whole.pages)
+        place = page.begin + generator.randrange(20)
+        broken = bytearray(data)
+        broken[place] ^= 1 << generator.randrange(8)
+        found = pages.Pages(open_parquet(pa.BufferReader(bytes(broken)))).chunk(0, 0)
+        told += found is not None
+        if found is not None:
+            assert sum(found.end_of(n) - one.row for n, one in enumerate(found.pages)) == ROWS
+    assert told < 300
+
+
+# -- the same rows, however they are read ---------------------------------------------------------------
+
+
+def atom(generator: random.Random) -> tuple[str, Callable[[Row], bool | None]]:
+    """A comparison as SQL, and as what it says of a row."""
+    n = generator.randrange(-5, ROWS + 5)
+    name, value, text = generator.choice([
+        ("id", n, str(n)), ("small", n // 6, str(n // 6)), ("text", f"t{n // 40:03}", f"'t{n // 40:03}'"),
+        ("day", DAY + dt.timedelta(n // 8), f"DATE '{DAY + dt.timedelta(n // 8)}'"),
+        ("at", NOON + dt.timedelta(minutes=n), f"TIMESTAMP '{NOON + dt.timedelta(minutes=n)}'"),
+        ("x", n / 4, f"{n / 4}D"), ("price", Decimal(n) / 100, str(Decimal(n) / 100)), ("gap", n, str(n)),
+        ("pair.a", n, str(n))])
+
+    def of(row: Row) -> Any:
+        return (row["pair"] or {}).get("a") if name == "pair.a" else row[name]
+
+    if generator.random() < 0.15:
+        return f"{name} IS NULL", lambda row: of(row) is None
+    sign, holds = generator.choice([
+        ("=", lambda a: a == value), ("<>", lambda a: a != value), ("<", lambda a: a < value),
+        (">=", lambda a: a >= value)])
+    return f"{name} {sign} {text}", lambda row: None if of(row) is None else holds(of(row))
+
+
+def condition(generator: random.Random) -> tuple[str, Callable[[Row], bool]]:
+    """Ranges and points, most of them narrow."""
+    parts = [atom(generator) for _ in range(generator.randint(1, 3))]
+    start = generator.randrange(ROWS)
+    stop = start + generator.choice([1, 5, 40, 200])
+    near = f"id >= {start} AND id < {stop}"
+    if generator.random() < 0.5:
+        return (" AND ".join([near, *(sql for sql, _ in parts)]),
+                lambda row: start <= row["id"] < stop and all(one(row) is True for _, one in parts))
+    return (f"({near}) OR " + " AND ".join(sql for sql, _ in parts),
+            lambda row: start <= row["id"] < stop or all(one(row) is True for _, one in parts))
+
+
+def compared(table: dn.DeltaTable, model: list[Row], seed: str, count: int = 20) -> None:
+    """Random conditions give, of random columns, the rows of a filter afterwards."""
+    generator = random.Random(seed)
+    names = [name for name in model[0] if name != "id"]
+    for _ in range(count):
+        sql, holds = condition(generator)
+        asked = ["id", *generator.sample(names, generator.randint(0, len(names)))]
+        wanted = [{name: row[name] for name in asked} for row in model if holds(row)]
+        found = table.to_arrow(asked, sql).to_pylist()
+        assert sorted(found, key=lambda row: row["id"]) == wanted, sql
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"data_page_version": "2.0"}, {"use_dictionary": False}, {"compression": "none"},
+    {"row_group_size": 170}, {"write_statistics": False}, {"write_page_index": True},
+    {"data_page_size": 300, "max_rows_per_page": 1000, "row_group_size": 400},
+    {"data_page_version": "2.0", "compression": "gzip", "store_schema": False},
+    {"column_encoding": {"id": "DELTA_BINARY_PACKED", "name": "DELTA_BYTE_ARRAY"},
+     "use_dictionary": ["text"]},
+    {"store_decimal_as_integer": True, "dictionary_pagesize_limit": 64}], ids=str)
+def test_random_conditions_on_files_of_many_forms(tmp_path: Path, options: Any, read: list[Any]) -> None:
+    found = written(tmp_path / "t", rows(), **options)
+    compared(found, rows().to_pylist(), str(options))
+    assert bool(read) is ("write_statistics" not in options and "write_page_index" not in options)
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_random_conditions_with_deleted_rows_and_partitions(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch, read: list[Any]
+) -> None:
+    settings = file_writer._settings
+    monkeypatch.setattr(file_writer, "_settings", lambda *args: {
+        **settings(*args), "max_rows_per_page": PAGE, "write_batch_size": 4})
+    model = rows().append_column("part", pa.array(["a" if n < 350 else "b" for n in range(ROWS)]))
+    table = dn.create(tmp_path / "t", model, partition_by="part", properties={
+        "delta.enableDeletionVectors": True, "delta.columnMapping.mode": mode})
+    table.add_columns({"late": "int"})
+    table.delete("id % 10 = 3 OR id BETWEEN 100 AND 130")
+    left = [{**row, "late": None} for row in model.to_pylist()
+            if not (row["id"] % 10 == 3 or 100 <= row["id"] <= 130)]
+    compared(table, left, mode)
+    assert read
