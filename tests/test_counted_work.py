@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
+from deltanb.actions import AddFile
 from deltanb.log.checkpoint.names import parse_name
 from deltanb.options import set_options
 from deltanb.store.local import LocalStore
@@ -242,3 +243,18 @@ def test_every_commit_is_synced_once_and_its_folder_once(
     with set_options(durability="none"):
         disk = watched(folder, lambda: fresh(folder).append(pa.table(ROW)), monkeypatch)
     assert not [one for one in disk.done if one.kind == "fsync"]
+
+
+def test_a_commit_reads_each_winner_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To hold the rules against it; the snapshot after the commit is made of what was read then."""
+    table = fresh(folder)
+    txn = table.start_transaction()
+    new = AddFile(path="new", partition_values={}, size=1, modification_time=1)
+    DeltaLog.clear_cache()
+    other = dn.open(folder)
+    for _ in range(3):
+        other.append(pa.table(ROW))
+    disk = watched(folder, lambda: txn.commit([new], "WRITE"), monkeypatch)
+    assert disk.counts["read json"] == 3
+    assert disk.bytes_of_log == sizes(folder, *commits(NEWEST + 1, NEWEST + 3))
+    assert table.log.snapshot.version == NEWEST + 4 and table.log.snapshot.num_files == NEWEST + 5

@@ -11,10 +11,11 @@ import datetime as dt
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from operator import index
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile
@@ -130,19 +131,21 @@ class LogReader:
         return held[0] if state is held[0]._state else self._install(state)
 
     def advance(
-        self, version: int, actions: Sequence[Action], written: Iterable[AddFile] = ()
+        self, version: int, actions: Sequence[Action], written: Iterable[AddFile] = (),
+        known: Mapping[int, Sequence[Action]] = MappingProxyType({}),
     ) -> Snapshot:
         """Install the snapshot after a commit of our own, without reading it back.
 
         Falls back to :meth:`update` where the commit does not follow the snapshot held. ``written``
-        are files made for this commit: no version before it has them.
+        are files made for this commit: no version before it has them. ``known`` are commits before it that
+        were read to be committed behind.
         """
         held = self._held
         if held is not None and held[0].version >= version:
             return held[0]
         if held is None or (held[0].version < version - 1 and not self._is_current(held)):
             return self.update()
-        before = self._follow(held[0]._state, version - 1)
+        before = self._follow(held[0]._state, version - 1, known)
         if before.version != version - 1:
             return self.update()
         delta = Delta()
@@ -365,7 +368,10 @@ class LogReader:
         version = snapshot.version
         return version >= 0 and seen is not None and self.commits.identity(version) == seen
 
-    def _follow(self, state: State, last: int | None = None) -> State:
+    def _follow(
+        self, state: State, last: int | None = None,
+        known: Mapping[int, Sequence[Action]] = MappingProxyType({}),
+    ) -> State:
         """The state after the commits that came since, up to ``last``; one missing read ends the search.
 
         Versions have no gaps (PROTOCOL.md, "Delta Log Entries"), so there is nothing to list.
@@ -373,6 +379,11 @@ class LogReader:
         delta: Delta | None = None
         version = state.version
         while last is None or version < last:
+            if (actions := known.get(version + 1)) is not None:
+                version += 1
+                delta = delta or Delta()
+                feed_actions(delta, actions)
+                continue
             try:
                 data = self.commits.read(version + 1)
             except FileNotFoundError:

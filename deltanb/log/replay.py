@@ -169,7 +169,8 @@ class Delta:
             self.adds[key] = action
         elif isinstance(action, actions.RemoveFile):
             key = file_key(action)
-            self.adds.pop(key, None)
+            if self.adds.pop(key, None) is not None:
+                self.passing += 1
             self.removes[key] = action
         elif isinstance(action, SetTransaction):
             self.txns[action.app_id] = action

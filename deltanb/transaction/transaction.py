@@ -7,7 +7,7 @@ thread's active transaction. What it does not know: how a commit goes (``commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from deltanb.options import options
 from deltanb.precedence import ahead
 from deltanb.safe_text import last_part, redacted
 from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
-from deltanb.transaction import active
+from deltanb.transaction import active, rebase
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit
 from deltanb.transaction.commit_stats import CommitStats, Laps, stats_of, tell_listeners
@@ -43,13 +43,7 @@ from deltanb.transaction.new_table import completed
 from deltanb.transaction.operations import Operation, as_operation
 from deltanb.transaction.prepare import TWO_METADATA, describe, prepare
 from deltanb.transaction.reads import FileScan, ReadRegistry, Scan, find_files, partition_key, partition_of
-from deltanb.transaction.rebase import (
-    MISSING_HIGH_WATER_MARK,
-    ROW_TRACKING_DOMAIN,
-    in_commit_timestamps,
-    parse_high_water_mark,
-)
-from deltanb.transaction.steps import Committed, Failed, Lost, PutIfAbsent, Step
+from deltanb.transaction.steps import Checked, Committed, Failed, Lost, PutIfAbsent, Step
 from deltanb.transaction.writing import TransactionalWrite, stopwatch
 
 if TYPE_CHECKING:
@@ -102,6 +96,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self._current: CurrentTransaction | None = None
         self._laps = Laps(options.timer())
         self._stats: CommitStats | None = None
+        self._winners: dict[int, Sequence[Action]] = {}  # of versions that it was held against
         self._begun: PutIfAbsent | None = None  # the put whose version may be this commit
 
     # -- the version read ------------------------------------------------------------------------
@@ -362,10 +357,10 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             if self._new_metadata is None:
                 chosen = chosen.replace(tags={**chosen.tags, **SCHEMA_UPDATE})
         snapshot, exists = self.snapshot, self.read_version >= 0
-        mark, previous = MISSING_HIGH_WATER_MARK, None
+        mark, previous = rebase.MISSING_HIGH_WATER_MARK, None
         if exists:
-            mark = parse_high_water_mark(snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN))
-            if in_commit_timestamps(snapshot.metadata) or in_commit_timestamps(self.metadata):
+            mark = rebase.parse_high_water_mark(snapshot.domain_metadata.get(rebase.ROW_TRACKING_DOMAIN))
+            if rebase.in_commit_timestamps(snapshot.metadata) or rebase.in_commit_timestamps(self.metadata):
                 previous = snapshot.timestamp
         return prepare(
             table=self.table, txn_id=self.txn_id, read_version=self.read_version,
@@ -441,6 +436,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             case Lost():
                 self.may_have_landed, self._begun = False, None  # the version is someone else's
                 self.attempts.append(step)
+            case Checked():
+                self._winners[step.version] = step.winner.actions
             case PutIfAbsent():
                 self._laps.commit_size = len(step.body)
             case Failed():
@@ -529,7 +526,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         committed, begun = self.committed, options.timer()
         post_commit.publish(self.committer, committed.version)
         try:
-            snapshot = self.log.advance(committed.version, committed.actions, self.written)
+            winners, self._winners = self._winners, {}
+            snapshot = self.log.advance(committed.version, committed.actions, self.written, winners)
             every = [*post_commit.builtin_hooks(committed, snapshot), *self._hooks]
         except Exception as error:
             post_commit.logger.warning(

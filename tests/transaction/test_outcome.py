@@ -365,7 +365,7 @@ def test_an_error_in_the_checkpoint_of_a_large_commit_does_not_hide_it(tmp_path:
 def test_a_table_that_cannot_be_read_after_the_commit_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Another handle has moved on meanwhile, so the log is read again, and cannot be."""
+    """Another handle has moved on meanwhile, so the log is looked at again, and cannot be."""
     table, store = failing(tmp_path / "t")
     txn = table.start_transaction()
     txn.register_post_commit_hook(dn.transaction.hooks.FunctionHook("never", lambda *_: 1 / 0))
@@ -374,7 +374,7 @@ def test_a_table_that_cannot_be_read_after_the_commit_is_a_warning(
 
     def rivals_commit(txn: Any, step: Any) -> None:
         if isinstance(step, Committed):
-            store.bad["read", commit_name(1)] = MANY
+            store.bad["status", commit_name(0)] = MANY
 
     token = watching.set(rivals_commit)
     try:
