@@ -46,6 +46,9 @@ MANY = 10
 """Paths of a layer are kept in memory once more than one in so many is asked for at a time."""
 MAX_CHECKED = 100_000
 """Files of a checkpoint up to which a doubt about their number is worth reading their paths: 20 ms."""
+MAX_KEPT = 65_536
+"""Files of a layer up to which their columns stay in memory for the next checkpoint. That of a larger table
+is made of the newest checkpoint in the log, and not of what a process began with."""
 MAX_HOLES = 256
 """Up to so many hidden rows a layer is cut into slices, which copies nothing; else filtered."""
 
@@ -76,9 +79,9 @@ class Part:
             keep = pc.and_(self.keep, keep)
         return Part(self.layer, keep, pc.sum(keep).as_py() or 0)
 
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """The standing files, columns of FILES_SCHEMA."""
-        return self._standing(self.layer.read(columns))
+    def read(self, columns: Sequence[str], keeps: bool = True) -> pa.Table:
+        """The standing files, columns of FILES_SCHEMA; ``keeps`` as of :meth:`Layer.read`."""
+        return self._standing(self.layer.read(columns, keeps))
 
     def partition_values(self) -> pa.ChunkedArray:
         """Those of the standing files, as :meth:`Layer.partition_values`."""
@@ -110,9 +113,9 @@ class Part:
         return [piece for piece, a, b in zip(pieces, firsts, ends, strict=True) if a == b]
 
     def read_but(self, columns: Sequence[str], pieces: Sequence[Any]) -> pa.Table:
-        """The standing files that are in none of these pieces."""
+        """The standing files that are in none of these pieces; of many files nothing is kept."""
         if not pieces:
-            return self.read(columns)
+            return self.read(columns, keeps=self.layer.num_rows <= MAX_KEPT)
         runs, start = [], 0
         for piece in (*sorted(pieces, key=lambda piece: piece.start), None):
             stop = self.layer.num_rows if piece is None else piece.start

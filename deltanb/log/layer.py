@@ -63,9 +63,10 @@ class Layer:
         """The rows of a run of commits."""
         return cls(None, files_table(delta.adds.values()), tombstones_table(delta.removes.values()))
 
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """All adds, columns of FILES_SCHEMA."""
+    def read(self, columns: Sequence[str], keeps: bool = True) -> pa.Table:
+        """All adds, columns of FILES_SCHEMA; ``keeps`` says whether what is read stays for the next time."""
         absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
+        found = dict(self._columns)
         if absent:
             assert self._source is not None, absent
             read = self._source.read_adds(absent)
@@ -73,12 +74,17 @@ class Layer:
                 column = read.column(name)
                 if name in _TYPES and column.type != _TYPES[name]:
                     column = column.cast(_TYPES[name])
-                self._columns[name] = column
-            if "partition_values" in absent:
-                self._coded = None
-            if "path" in absent:  # so that a refresh need not wait for it; 4 % of the time to open a table
-                self.finder = Finder(self._columns["path"])
-        return pa.table({name: self._columns[name] for name in dict.fromkeys(columns)})
+                found[name] = column
+            if keeps:
+                self._keep({name: found[name] for name in absent})
+        return pa.table({name: found[name] for name in dict.fromkeys(columns)})
+
+    def _keep(self, columns: dict[str, pa.ChunkedArray]) -> None:
+        self._columns.update(columns)
+        if "partition_values" in columns:
+            self._coded = None
+        if "path" in columns:  # so that a refresh need not wait for it; 4 % of the time to open a table
+            self.finder = Finder(columns["path"])
 
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """Some rows, by ascending positions; what is not at hand is read for them alone."""

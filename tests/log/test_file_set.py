@@ -188,3 +188,16 @@ def test_a_checkpoint_is_read_by_column_and_only_once() -> None:
     assert parts.read == ["size", "path", "stats"]
     assert base.extended(delta_of(remove("a"))).num_files == 1
     assert parts.read == ["size", "path", "stats", "deletion_vector"]
+
+
+@pytest.mark.parametrize(("kept", "reads"), [(2, 1), (1, 2)])
+def test_a_checkpoint_of_many_files_leaves_none_of_their_columns_in_memory(
+    kept: int, reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of few files stay, since the next checkpoint is made of them, too."""
+    monkeypatch.setattr(file_set, "MAX_KEPT", kept)
+    checkpoint = Checkpoint(FileSet().extended(delta_of(add("a"), add("b"))))
+    files = FileSet(checkpoint)
+    for _ in range(2):
+        assert files.read_apart(["path", "stats"], lambda _: False)[1].num_rows == 2
+    assert checkpoint.read.count("stats") == reads

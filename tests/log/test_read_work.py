@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltanb.log.checkpoint import part as checkpoint_part
@@ -150,3 +151,21 @@ def test_sidecars_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(SafeFile, "read_row_groups", together)
     assert snapshot.select_files(["path"]).num_rows == 2 * GROUP
     assert store.opened == []  # their footers are open
+
+
+def test_row_groups_of_a_checkpoint_are_in_memory_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    made, written = checkpoint_write._Forms.adds, pq.ParquetWriter.write_table
+
+    def making(forms: Any, rows: pa.Table) -> pa.StructArray:
+        done.extend(["made"] * (rows.num_rows > 0))
+        return made(forms, rows)
+
+    def writing(writer: Any, table: pa.Table, *args: Any, **named: Any) -> None:
+        done.append("written")
+        written(writer, table, *args, **named)
+
+    monkeypatch.setattr(checkpoint_write._Forms, "adds", making)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", writing)
+    checkpointed(monkeypatch)
+    assert done == ["written", *["made", "written"] * (FILES // GROUP)]

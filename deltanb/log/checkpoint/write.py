@@ -11,6 +11,7 @@ whole or not at all, sidecars before the file that links them, the hint last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -256,10 +257,10 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     types = {**_SMALL, **_types(state.file_schema())}
     kept = KeptRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
     state.settle(kept)
-    pieces = [_small_table(state.actions), *state.file_rows()]
+    pieces: Iterator[pa.Table] = chain([_small_table(state.actions)], state.file_rows())
     if state.is_small:
-        pieces = [pa.concat_tables(pieces, promote_options="default")]
-    size = _write(store, classic_name(state.version), types, iter(pieces), state, kept.kept)
+        pieces = iter([pa.concat_tables(pieces, promote_options="default")])
+    size = _write(store, classic_name(state.version), types, pieces, state, kept.kept)
     return LastCheckpoint(
         version=state.version,
         size=len(state.actions) + state.removes.num_rows + state.num_adds,
@@ -346,6 +347,7 @@ def _write(
                 for field in schema
             ]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
+            del piece, columns  # before the next one is made: each has typed statistics of its own
     data = sink.getvalue()
     give_way()
     if copied:
