@@ -8,6 +8,7 @@ What it does not know: tests.
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import pytest
@@ -26,7 +27,8 @@ def connect_session(**config: str) -> Any:
     os.environ["SPARK_TESTING"] = "1"  # any free port; else the server waits for one that is named
     starter = SparkSession.builder.remote("local[2]").config(
         "spark.connect.grpc.binding.address", "127.0.0.1")
-    with sessions._environment(JAVA_HOME=str(sessions.java_home())):
+    with sessions._environment(JAVA_HOME=str(sessions.java_home())), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Failed to set", UserWarning)  # those of the JVM
         for key, value in {**sessions.local_settings(), **config}.items():
             if key != "spark.master":
                 starter = starter.config(key, value)

@@ -6,6 +6,7 @@ A process is either classic or Connect, so the body runs in a child, whose serve
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark")
+
+from tests.spark.connect import NEEDED
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -84,8 +87,26 @@ spark.stop()
 """
 
 
+PART = ("pattern and named or gone_is_named and named or deleted_rows_of_a_partitioned and named "
+        "or batches_are_empty and named or two_partition_columns or check_names_constraint or target_size")
+"""Of the tests of reads and writes, those that each usual run has on Connect; ``--connect`` has them all."""
+
+
+def test_a_part_of_the_suite_runs_on_connect(tmp_path):
+    for module in NEEDED:
+        pytest.importorskip(module, reason="Spark Connect needs pip install 'pyspark[connect]'")
+    root = Path(__file__).resolve().parents[2]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--connect", "-k", PART,
+         f"--basetemp={tmp_path / 'tests'}", "tests/spark/test_read.py", "tests/spark/test_write.py"],
+        env={**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)}, cwd=root, capture_output=True, text=True,
+        check=False, timeout=500)
+    assert run.returncode == 0, run.stdout[-4000:]
+    assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 12, run.stdout[-400:]
+
+
 def test_writes_and_reads_work_on_connect(tmp_path):
-    for module in ("grpc", "grpc_status", "google.rpc", "zstandard"):
+    for module in NEEDED:
         pytest.importorskip(module, reason="Spark Connect needs pip install 'pyspark[connect]'")
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "SPARK_LOCAL_DIRS": str(tmp_path)}

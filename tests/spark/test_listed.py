@@ -27,7 +27,7 @@ from deltanb.spark.session import settings
 from tests.helpers import schema_of
 from tests.spark.test_read import PARTITION_VALUES, one_file, table_of, with_files
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic("lists of files are handed to a JVM of this process")]
 THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 NUMBERS = itertools.count()
 
