@@ -225,4 +225,4 @@ def _runs(writer: TableWriter, changed: frozenset[str]) -> list[Run]:
 def _writer(txn: OptimisticTransaction, metadata: Metadata) -> TableWriter:
     """How rows of some columns would be written."""
     return TableWriter(txn.log.store, metadata, txn.protocol, metadata.schema.to_arrow(), 1, (),
-                       clustering_columns(txn.snapshot), None)
+                       clustering_columns(txn.snapshot), {})

@@ -223,6 +223,20 @@ def test_new_values_are_checked() -> None:
     assert table.version == 1 and len([name for name in table.log.store.files if "part-" in name]) == 1
 
 
+def test_tables_that_give_values_to_new_rows_are_changed_as_others_are(work: Counter[str]) -> None:
+    table = dn.create(MemoryStore(), "no long GENERATED ALWAYS AS IDENTITY, v long DEFAULT 3, "
+                                     "twice long GENERATED ALWAYS AS (v * 2), name string NOT NULL")
+    table.append({"v": list(range(600)), "name": ["n"] * 600})
+    work.clear()
+    table.delete("no = 1")
+    assert work["name"] == 1
+    table.update({"v": "v + 1"}, "no = 600")  # what is made of it follows: all of its row group is decoded
+    assert work["name"] == 1 + 1
+    table.merge({"name": ["n"], "v": [600]}, "target.v = source.v").when_matched_delete().execute()
+    assert table.to_arrow().to_pylist() == [
+        {"no": n + 1, "v": n, "twice": 2 * n, "name": "n"} for n in range(1, 599)]
+
+
 @pytest.mark.parametrize("found", [math.nan, math.inf, -0.0, None])
 def test_bounds_of_floats_are_those_of_the_rows_that_stay(found: float | None) -> None:
     values = [found, *[n * 0.5 for n in range(599)]]
