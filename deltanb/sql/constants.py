@@ -2,7 +2,7 @@
 
 What lives here: what a constant looks like, :func:`literal` for one, :func:`values` for a list of them that
 are values of a column as they stand, and :func:`cut`, which spares the SQL parser long lists.
-What it does not know: the SQL parser, texts with escapes, what a condition is made of.
+What it does not know: the SQL parser, other escapes than `\\'` and `\\\\`, what a condition is made of.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from deltanb.sql.coercion import (
 from deltanb.sql.expressions import Literal
 
 SPACE = r"[ \t\r\n]"
-_DIGITS, _TEXT = "[0-9]{1,18}", r"'[^'\\]*'"
+_DIGITS, _BARE, _TEXT = "[0-9]{1,18}", r"'[^'\\]*'", r"'[^'\\]*(?:\\['\\][^'\\]*)*'"
 _NUMBER = rf"-?{_DIGITS}(?:\.{_DIGITS})?"
-_TYPED = rf"(?:date|timestamp|timestamp_ntz){SPACE}*{_TEXT}"
+_TYPED = rf"(?:date|timestamp|timestamp_ntz){SPACE}*{_BARE}"
 CONSTANT = rf"(?:{_NUMBER}(?:bd|e[+-]?[0-9]{{1,3}})?|{_TEXT}|{_TYPED}|(?:true|false|null)\b)"
 COMMA = rf"{SPACE}*,{SPACE}*"
 EACH = re.compile(CONSTANT, re.I | re.ASCII)
+_ESCAPED = re.compile(r"\\(.)")
 
 MANY = 1_000
 """Characters from which a list is cut out: the parser takes some ten milliseconds for so many."""
@@ -59,7 +60,7 @@ def literal(text: str) -> Literal:
         ValueError: a date or a time that is none.
     """
     if text[0] == "'":
-        return Literal(text[1:-1], pa.string())
+        return Literal(_unescaped(text), pa.string())
     word = text.lower()
     if word in ("true", "false"):
         return Literal(word == "true", pa.bool_())
@@ -162,6 +163,12 @@ def _times(texts: list[str], kind: pa.DataType) -> list[Any]:
     return found if kind.tz is None else [one.replace(tzinfo=UTC) for one in found]
 
 
+def _unescaped(text: str) -> str:
+    """What stands between two quotes."""
+    inside = text[1:-1]
+    return _ESCAPED.sub(r"\1", inside) if "\\" in inside else inside
+
+
 def _inside(text: str) -> str:
     return text[text.index("'") + 1:-1]
 
@@ -173,7 +180,7 @@ def _listed(one: str) -> re.Pattern[str]:
 Kind = tuple[Callable[[pa.DataType], bool], re.Pattern[str], Callable[[list[str], pa.DataType], list[Any]]]
 _KINDS: tuple[Kind, ...] = (
     (t.is_integer, _listed(f"-?{_DIGITS}"), _integers),
-    (is_text, _listed(_TEXT), lambda texts, kind: [text[1:-1] for text in texts]),
+    (is_text, _listed(_TEXT), lambda texts, kind: list(map(_unescaped, texts))),
     (t.is_decimal, _listed(rf"{_NUMBER}(?:bd)?"), _decimals),
     (t.is_float64, _listed(rf"{_NUMBER}(?:bd|e[+-]?[0-9]{{1,3}})?"), _floats),
     (t.is_date, _listed(rf"(?:date{SPACE}*)?'{_DAY}'"),

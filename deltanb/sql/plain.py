@@ -47,7 +47,9 @@ _TERM = re.compile(
     rf"(?P<sign>=|<>|!=|<=|>=|<|>){SPACE}*(?:(?<={SPACE})|(?!-))(?P<constant>{CONSTANT})"
     rf"|(?<=[ \t\r\n`])is{SPACE}+(?P<not_null>not{SPACE}+)?(?P<null>null)"
     rf"|(?<=[ \t\r\n`])(?P<not_in>not{SPACE}+)?in{SPACE}*\({SPACE}*"
-    rf"(?P<list>{CONSTANT}(?:{COMMA}{CONSTANT})*){SPACE}*\)))"
+    rf"(?P<list>{CONSTANT}(?:{COMMA}{CONSTANT})*){SPACE}*\))"
+    rf"|(?P<first>{CONSTANT}){SPACE}*(?P<mirrored>=|<>|!=|<=|>=|<|>){SPACE}*"
+    rf"(?:(?P<last>[a-z_][a-z_0-9]*)|`(?P<last_quoted>[^`\\]+)`))"
     rf"(?={SPACE}|\)|\Z)", re.I | re.ASCII)
 _BEFORE = re.compile(rf"{SPACE}*(?P<word>\(|not(?={SPACE}|\())", re.I | re.ASCII)
 """What may stand before a term, and :data:`_AFTER` what may stand behind it."""
@@ -119,7 +121,7 @@ def _tokens(sql: str) -> list[_Token] | None:
         word, is_term = match["word"].lower() if match else "", False
         if match is None and wanted:
             match, is_term = _TERM.match(sql, place), True
-        if match is None or (is_term and _is_reserved(match["name"])):
+        if match is None or (is_term and _is_reserved(match["name"] or match["last"])):
             return None
         depth += (word == "(") - (word == ")")
         if not 0 <= depth <= MAX_DEPTH:
@@ -219,6 +221,9 @@ class _Reader:
         return self._term(token.term)
 
     def _term(self, term: re.Match[str]) -> Expression:
+        if term["first"]:
+            other = self._column(term["last_quoted"] or term["last"])
+            return self._operands.compare(_SIGNS[term["mirrored"]], literal(term["first"]), other)
         column = self._column(term["quoted"] or term["name"])
         if term["sign"]:
             return self._operands.compare(_SIGNS[term["sign"]], column, literal(term["constant"]))

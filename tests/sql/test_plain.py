@@ -40,6 +40,7 @@ def parsed(sql: str, schema: StructType = SCHEMA) -> Expression:
 
 CONSTANTS = ["1", "-1", "0", "007", "300", "99999999999", "123456789012345678", "1234567890123456789", "1.5",
              "-0.0", "1.50", "'a'", "''", "'it''s'", "'1'", "'2024-01-02'", "'x AND y'", "'é'", "'\\n'",
+             "'it\\'s'", "'a\\\\b'", "'\\''", "'\\\\'", "'\\%'", "'a\\", "'\\\\' OR 'x'",
              "TRUE", "false", "NULL", "1e3", "5L", "- 1", "--1", "DATE'2024-01-02'", "\"a\"", "'a' 'b'", "1.",
              ".5", "/*c*/1", "'2024-01-02 03:04:05'", "0x1F", "r'a'", "'\ud800'", "1 2", "(1)", "1_0",
              "'a;b'", "1;", "1.5BD", "-1.5bd", "5BD", "-007bd", "1.5E0", "-2e-3", "1E+20", "1e400", "5e",
@@ -55,7 +56,7 @@ GAPS = [" ", "  ", "\n", "\t", "\r\n", "", "/**/", " -- c\n", "\x0b", "\xa0"]
 PLAIN = {"names": ["i", "I", "`a b`", "s", "day", "dec", "d", "tiny", "b", "`i`"], "gaps": [" ", "\n", "  "],
          "signs": [" = ", "<", " >= ", "<> ", " != "],
          "constants": ["DATE'2024-01-02'", "2.5BD", "1.5E0", "1", "300", "-1", "1.5", "'a'", "'1'", "NULL",
-                       "'x AND y'", "'2024-01-02'", "true"]}
+                       "'x AND y'", "'2024-01-02'", "true", "'it\\'s'", "'a\\\\b'"]}
 WILD = {"names": NAMES, "gaps": GAPS, "signs": SIGNS, "constants": CONSTANTS}
 Words = dict[str, list[str]]
 
@@ -64,10 +65,12 @@ Words = dict[str, list[str]]
 def terms(draw: st.DrawFn, words: Words) -> str:
     """A comparison, a test for NULL or membership; perhaps none that is valid."""
     name, gap = draw(st.sampled_from(words["names"])), draw(st.sampled_from(words["gaps"]))
-    kind = draw(st.sampled_from(["compare", "compare", "null", "in", "in"]))
+    kind = draw(st.sampled_from(["compare", "compare", "mirrored", "null", "in", "in"]))
     constant = st.sampled_from(words["constants"])
     if kind == "compare":
         return name + draw(st.sampled_from(words["signs"])) + draw(constant)
+    if kind == "mirrored":
+        return draw(constant) + draw(st.sampled_from(words["signs"])) + name
     if kind == "null":
         return name + gap + draw(st.sampled_from(["IS NULL", "is not null", "IS  NOT\nNULL", "IS TRUE"]))
     listed = draw(st.one_of(
@@ -135,6 +138,8 @@ def test_what_is_read_plainly_is_what_the_parser_says(sql: str) -> None:
     "i = 1", "I = -1", "`a b` <= 3", "s = 'a'", "dec > 1.5", "day = '2024-01-02'", "b = true",
     "i IS NULL", "s is not null AND i <> 4", "i IN (1,2,3)", "s NOT IN ('a', 'b')", "i IN (1, NULL)", "d < 2",
     "i = 1 OR i = 2 OR s = 'x'", "tiny IN (1, 300)", "i = NULL", "f IN (0.0, 1.5)", "l in (1.5, 2)",
+    "5 = i", "-1 <= i AND not 'a' <> s", "DATE '2024-01-02' < `day`", "2.5 > dec or true = b", "NULL = i",
+    r"s IN ('it\'s', 'a\\b', '')", r"s = 'it\'s'", r"'\\' = s",
 ])
 def test_plain_conditions_are_read_without_the_parser(sql: str) -> None:
     found = plain.read(sql, SCHEMA)
