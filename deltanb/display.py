@@ -25,6 +25,7 @@ ABOVE = {
     "CatalogTimeline": "deltanb.observe.catalog_timeline",
     "CatalogTransaction": "deltanb.catalog.transaction",
     "CommitStepper": "deltanb.observe.stepper",
+    "DeltaDataSource": "deltanb.spark.source",
     "GroupStepper": "deltanb.observe.group_stepper",
     "lock_events": "deltanb.observe.lock_events",
     "LockedTables": "deltanb.locked_table",

@@ -75,7 +75,8 @@ ROOMS = (
     ("engine",),
     ("data", "spark"),
     ("commands",),
-    ("reading", "streamed", "table", "table_transaction", "entry", "locked_rows", "locked_table"),
+    ("reading", "streamed", "table", "table_transaction", "entry", "locked_rows", "locked_table",
+     "spark.source", "spark.source_read", "spark.source_write"),
     ("catalog",),
     ("observe", "query"),
     ("notebook",),
@@ -100,7 +101,7 @@ MAX_CIRCLE_OF_TYPES = 12  # where imports for annotations count, too
 def room_of(module: str) -> int:
     """The row of a module in the table of rooms."""
     rows = {name: row for row, names in enumerate(ROOMS) for name in names}
-    return rows[module.split(".")[0] if module else ""]
+    return rows[module] if module in rows else rows[module.split(".")[0]]
 
 
 def imports_of(path: Path) -> Iterator[tuple[str, bool]]:

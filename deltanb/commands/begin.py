@@ -22,20 +22,21 @@ its rows."""
 
 
 def begin(
-    log: DeltaLog, changes: Changes | None = "log", *, removes: str | None = None
+    log: DeltaLog, changes: Changes | None = "log", *, removes: str | None = None, at: int | None = None
 ) -> OptimisticTransaction:
     """A transaction of a command, on a table that is there.
 
     Args:
         changes: what the table's features are checked for; None where the command knows only later.
         removes: the name of a command that may take rows away.
+        at: the version that is read; the newest unless given.
 
     Raises:
         TableNotFound: there is no table.
         UnsupportedProtocol: the table has a feature that this library cannot read or write.
         AppendOnlyTable: rows may go, and the table has ``delta.appendOnly=true``.
     """
-    txn: OptimisticTransaction = active.begin(log)
+    txn: OptimisticTransaction = active.begin(log, at)
     if txn.read_version < 0:
         raise TableNotFound(
             f"there is no Delta table at {log.path}; create it with deltanb.create(path, data)",

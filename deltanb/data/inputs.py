@@ -21,6 +21,7 @@ import pyarrow as pa
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
 from deltanb.log.arrow_rows import column
+from deltanb.schema.types import StructType
 
 MAX_PLAIN = 100_000
 _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_(),
@@ -40,6 +41,8 @@ class Source:
     mixes: bool = False
     """Whether there may be row groups among the batches that are encoded already
     (:class:`~deltanb.data.file_writer.Encoded`)."""
+    columns: StructType | None = None
+    """The schema in Delta's terms, where it says more than Arrow's."""
 
 
 def is_spark(data: Any) -> bool:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deltanb.display import above
 from deltanb.errors import IllegalStateError, MissingDependency, add_note
 from deltanb.progress import progress
 from deltanb.safe_text import redacted, safe
@@ -146,7 +147,7 @@ def _session(asked: Wanted, app_name: str) -> SparkSession:
         _silence_errors_told_twice()
         session = _started(builder, asked)
     _ours.add(session)
-    return session
+    return _with_source(session)
 
 
 _ours: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -202,6 +203,15 @@ def _started(builder: Any, asked: Wanted) -> SparkSession:
         return session
 
 
+def _with_source(session: SparkSession) -> SparkSession:
+    """The session, in which ``format("deltanb")`` is known where its PySpark can do that (4.1)."""
+    from pyspark.sql import datasource
+
+    if hasattr(datasource, "DataSourceArrowWriter"):
+        session.dataSource.register(above("DeltaDataSource"))
+    return session
+
+
 def _silence_errors_told_twice() -> None:
     """PySpark prints a query's error as JSON with the JVM's stack, and raises it all the same."""
     from pyspark.logger import PySparkLogger
@@ -255,6 +265,7 @@ def session_settings() -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS),
         "spark.sql.parquet.fieldId.read.enabled": "true",
+        "spark.sql.python.filterPushdown.enabled": "true",
     }
 
 

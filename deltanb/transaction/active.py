@@ -88,9 +88,10 @@ def command_named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     return decorate
 
 
-def begin(log: DeltaLog) -> OptimisticTransaction:
-    """A transaction of a command, active in this thread while the command runs."""
-    txn: OptimisticTransaction = log.start_transaction()
+def begin(log: DeltaLog, at: int | None = None) -> OptimisticTransaction:
+    """A transaction of a command, active in this thread while the command runs; it reads the newest version
+    or, where the command began elsewhere, the one that it began at."""
+    txn: OptimisticTransaction = log.start_transaction(None if at is None else log.snapshot_at(at))
     if getattr(_thread, "is_command", False):
         _thread.active = txn
     return txn

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb.actions import Action, AddFile, DomainMetadata, Metadata
+from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, SetTransaction
 from deltanb.commands.begin import refuse_append_only
 from deltanb.commands.define import evolution
 from deltanb.commands.rows.write import commit_or_discard, metrics_of, removed_metrics
 from deltanb.data import inputs
+from deltanb.data.written import Written
 from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists
 from deltanb.options import options
 from deltanb.schema import columns as column_values
@@ -49,10 +50,12 @@ def create(
     *,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    application: tuple[str, int] | None = None,
 ) -> DeltaLog:
     """The log of a table that is created; arguments and errors are those of :func:`deltanb.create`.
 
-    ``path`` may be a log, too, for a table whose commits do not go into its folder alone.
+    ``path`` may be a log, too, for a table whose commits do not go into its folder alone. ``application``
+    is (application id, version) of the write, as in :func:`deltanb.commands.rows.write.append`.
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
@@ -66,10 +69,11 @@ def create(
             'deltanb.open(path), or pass mode="ignore" or mode="overwrite"', path=log.path)
     schema, data = schema_and_data(data_or_schema)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    metadata = _metadata(schema, columns, properties or {}, name, description)
+    metadata = data.target.metadata if isinstance(data, Written) and data.target is not None else \
+        metadata_of(schema, columns, properties or {}, name, description)
     try:
         commit_or_discard(
-            txn, lambda: _create(txn, metadata, data, user_metadata, target_file_size))
+            txn, lambda: _create(txn, metadata, data, user_metadata, target_file_size, application))
     except StorageError as error:
         if error.errno != errno.ENOTDIR:
             raise
@@ -98,7 +102,7 @@ def schema_and_data(given: Any) -> tuple[StructType, Any]:
         assert isinstance(schema, StructType)
         return schema, given
     data = inputs.source(given)
-    return from_arrow(data.schema), data
+    return evolution.schema_of(data), data
 
 
 def _of_ddl(columns: str) -> StructType:
@@ -107,10 +111,15 @@ def _of_ddl(columns: str) -> StructType:
     return parse_schema(columns)
 
 
-def _metadata(
+def metadata_of(
     schema: StructType, partition_by: Sequence[str], properties: Mapping[str, Any],
-    name: str | None, description: str | None,
+    name: str | None = None, description: str | None = None,
 ) -> Metadata:
+    """The metadata of a table that is to be created, as it was asked for.
+
+    Raises:
+        InvalidSchema, InvalidArgument: columns or properties that no table may have.
+    """
     if not schema.fields:
         raise InvalidSchema("a table needs at least one column; the data, or the schema, has none")
     configuration = {key: table_properties.as_text(key, value) for key, value in properties.items()}
@@ -125,7 +134,7 @@ def _metadata(
 
 def _create(
     txn: OptimisticTransaction, metadata: Metadata, data: Any, user_metadata: str | None,
-    target_file_size: int | None,
+    target_file_size: int | None, application: tuple[str, int] | None,
 ) -> int:
     replaces = txn.read_version >= 0
     removed: list[Action] = []
@@ -155,7 +164,10 @@ def _create(
         metrics=metrics,
         user_metadata=user_metadata,
     )
-    return txn.commit([*removed, *added], operation)
+    actions: list[Action] = [*removed, *added]
+    if application is not None:
+        actions.insert(0, SetTransaction(*application, last_updated=options.clock()))
+    return txn.commit(actions, operation)
 
 
 def _domains_removed(txn: OptimisticTransaction) -> list[Action]:

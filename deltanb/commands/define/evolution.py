@@ -45,7 +45,8 @@ def schema_of(data: Any) -> StructType:
     """
     if inputs.is_spark(data):
         return StructType.from_json(data.schema.json())
-    return from_arrow(inputs.source(data).schema)
+    found = inputs.source(data)
+    return from_arrow(found.schema) if found.columns is None else found.columns
 
 
 # --- merging --------------------------------------------------------------------------------------

@@ -109,6 +109,18 @@ def changes(
     >>> table.changes()["_commit_version"].to_pylist()
     [0, 1]
     """
+    scan, files = plan_changes(log, start, end, columns=columns, where=where, newest=newest)
+    return pa.Table.from_batches(list(_rows(scan, files)), scan.schema)
+
+
+def plan_changes(
+    log: DeltaLog, start: Moment | None = None, end: Moment | None = None, *,
+    columns: Sequence[str] | None = None, where: Where | None = None, newest: Snapshot | None = None,
+) -> tuple[Scan, list[ChangedFile]]:
+    """What :func:`changes` reads, in the order of versions: :func:`rows_of` gives the rows of each.
+
+    Arguments and errors are those of :func:`changes`. Both values can be pickled.
+    """
     last = log.update() if newest is None else newest
     if last.version < 0:
         raise TableNotFound(f"there is no Delta table at {log.path}", path=log.path)
@@ -119,9 +131,8 @@ def changes(
     wanted = [*names, *(name for name in FEED_COLUMNS if name not in names)]
     scan = plan_for(target, schema, wanted, where, FEED_COLUMNS)
     if first > final:
-        return pa.Table.from_batches([], scan.schema)
-    files = _pruned(list(_files(log, first, final, target, scan)), scan)
-    return pa.Table.from_batches(list(_rows(scan, files)), scan.schema)
+        return scan, []
+    return scan, _pruned(list(_files(log, first, final, target, scan)), scan)
 
 
 # --- the range ------------------------------------------------------------------------------------
@@ -298,7 +309,7 @@ def _type_differences(
 # --- the files ------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
-class _File:
+class ChangedFile:
     """A file that says something of a version; ``only``: of its rows, those at these positions.
 
     ``kind`` is what became of the rows, None for a change data file, whose rows say it themselves.
@@ -323,7 +334,7 @@ class _File:
 
 def _files(
     log: DeltaLog, first: int, final: int, target: Snapshot, scan: Scan
-) -> Iterator[_File]:
+) -> Iterator[ChangedFile]:
     """What is to be read, in the order of versions; the range is checked on the way."""
     begin = log.snapshot_at(first)
     metadata, protocol = begin.metadata, begin.protocol
@@ -378,11 +389,11 @@ def _is_on(metadata: Metadata, protocol: Protocol) -> bool:
 
 def _told_by(
     actions: Sequence[Action], version: int, log: DeltaLog, metadata: Metadata
-) -> Iterator[_File]:
+) -> Iterator[ChangedFile]:
     told = [a for a in actions if isinstance(a, AddCDCFile)]
     if told:
         for file in told:
-            yield _File(version, file.path, None, file.partition_values)
+            yield ChangedFile(version, file.path, None, file.partition_values)
         return
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
     if info is not None and _changes_nothing(info):
@@ -393,15 +404,15 @@ def _told_by(
         values = _values_of(remove, log, version, metadata)
         ids = (remove.base_row_id, remove.default_row_commit_version)
         if path not in added:
-            yield _File(version, remove.path, "delete", values, remove.deletion_vector, None, *ids)
+            yield ChangedFile(version, remove.path, "delete", values, remove.deletion_vector, None, *ids)
             continue
         before, after = _vector(log, remove), _vector(log, added[path])
         for kind, only in (("delete", after - before), ("insert", before - after)):
             if only:
-                yield _File(version, remove.path, kind, values, None, only, *ids)
+                yield ChangedFile(version, remove.path, kind, values, None, only, *ids)
     for path, add in added.items():
         if path not in removed:
-            yield _File(version, add.path, "insert", add.partition_values, add.deletion_vector, None,
+            yield ChangedFile(version, add.path, "insert", add.partition_values, add.deletion_vector, None,
                         add.base_row_id, add.default_row_commit_version)
 
 
@@ -414,7 +425,7 @@ def _columns_before(log: DeltaLog, version: int) -> Fields:
     return columns_of(before.metadata, before.protocol)
 
 
-def _by_row_id(files: list[_File], scan: Scan) -> list[_File]:
+def _by_row_id(files: list[ChangedFile], scan: Scan) -> list[ChangedFile]:
     """Of files whose rows were removed and added, the rows that changed, with what became of them."""
     sides = [[file for file in files if file.kind == kind] for kind in ("delete", "insert")]
     if not all(sides):
@@ -464,7 +475,7 @@ def _time(milliseconds: int) -> str:
     return text
 
 
-def _pruned(files: list[_File], scan: Scan) -> list[_File]:
+def _pruned(files: list[ChangedFile], scan: Scan) -> list[ChangedFile]:
     """The files that the condition does not exclude by what is known of them without opening them."""
     if scan.predicate is None or not files:
         return files
@@ -495,20 +506,28 @@ def _exact(predicate: Predicate, names: frozenset[str]) -> Any:
 
 # --- the rows -------------------------------------------------------------------------------------
 
-def _rows(scan: Scan, files: Sequence[_File]) -> Iterator[pa.RecordBatch]:
+def _rows(scan: Scan, files: Sequence[ChangedFile]) -> Iterator[pa.RecordBatch]:
     """The rows of the files, in their order; several are decoded at a time."""
-    told = replace(scan, partition_columns=scan.partition_columns - {CHANGE_TYPE})
-
-    def read(file: _File) -> list[pa.RecordBatch]:
-        one = replace(told if file.kind is None else scan, version=file.version)
-        try:
-            return list(read_data_file(one, file.row, only=file.only))
-        except DataFileNotFound as error:
-            path = decode_path(file.path)
-            raise DataFileNotFound(
-                f"the changes of version {file.version} of {scan.table} are in {path!r}, which is gone: "
-                "VACUUM removes such files after the retention time. Ask for a later start, or restore "
-                "the file from a copy", path=path, version=file.version) from error
+    def read(file: ChangedFile) -> list[pa.RecordBatch]:
+        return list(rows_of(scan, file))
 
     for batches in parallel.each(read, files, at_a_time(scan.store), name="changes"):
         yield from batches
+
+
+def rows_of(scan: Scan, file: ChangedFile) -> Iterator[pa.RecordBatch]:
+    """The changed rows of one file.
+
+    Raises:
+        DataFileNotFound: it was vacuumed.
+    """
+    values = scan.partition_columns - {CHANGE_TYPE} if file.kind is None else scan.partition_columns
+    one = replace(scan, partition_columns=values, version=file.version)
+    try:
+        yield from read_data_file(one, file.row, only=file.only)
+    except DataFileNotFound as error:
+        path = decode_path(file.path)
+        raise DataFileNotFound(
+            f"the changes of version {file.version} of {scan.table} are in {path!r}, which is gone: "
+            "VACUUM removes such files after the retention time. Ask for a later start, or restore "
+            "the file from a copy", path=path, version=file.version) from error

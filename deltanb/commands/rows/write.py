@@ -23,6 +23,7 @@ from deltanb.data import inputs
 from deltanb.data.constraints import Check, Within
 from deltanb.data.generated import refuse_explicit
 from deltanb.data.row_ids import preserved
+from deltanb.data.written import Written
 from deltanb.errors import CommitOutcomeUnknown, InvalidArgument
 from deltanb.options import options
 from deltanb.safe_text import get_logger
@@ -72,8 +73,8 @@ def append(
         SchemaMismatch, ConstraintViolation: rows do not fit; the difference, or the row, is named.
         UnsupportedProtocol: the table has a feature that this library cannot write.
     """
-    plan = _Plan("Append", merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
-                 target_file_size=target_file_size)
+    plan = WriteOptions("Append", merge_schema=merge_schema, txn=txn,
+                        user_metadata=user_metadata, target_file_size=target_file_size)
     return _run(log, data, plan)
 
 
@@ -112,8 +113,8 @@ def overwrite(
         InvalidPredicate, UnsupportedPredicate: ``where`` cannot be understood, or not run here.
         InvalidArgument: options that contradict each other.
     """
-    plan = _Plan("Overwrite", merge_schema, overwrite_schema, where, partition_overwrite,
-                 partition_by, txn, user_metadata, target_file_size)
+    plan = WriteOptions("Overwrite", merge_schema, overwrite_schema, where, partition_overwrite,
+                        partition_by, txn, user_metadata, target_file_size)
     return _run(log, data, plan)
 
 
@@ -165,13 +166,13 @@ def write_batch(
     True
     """
     mode = "Overwrite" if batch.mode == "complete" else "Append"
-    plan = _Plan(mode, merge_schema, overwrite_schema, txn=(batch.query_id, batch.number),
+    plan = WriteOptions(mode, merge_schema, overwrite_schema, txn=(batch.query_id, batch.number),
                  user_metadata=user_metadata, target_file_size=target_file_size, batch=batch)
     return _run(log, data, plan)
 
 
 @dataclass(frozen=True)
-class _Plan:
+class WriteOptions:
     """The options of one write, as the person gave them."""
 
     mode: str
@@ -210,11 +211,13 @@ class _Plan:
 
     @property
     def dynamic(self) -> bool:
+        """Whether the partitions that the data has rows for are replaced, and no others."""
         return self.partition_overwrite == "dynamic"
 
 
-def _run(log: DeltaLog, data: Any, plan: _Plan) -> CommandResult:
-    txn = begin(log, None)  # the metadata may change first
+def _run(log: DeltaLog, data: Any, plan: WriteOptions) -> CommandResult:
+    at = data.target.version if isinstance(data, Written) and data.target is not None else None
+    txn = begin(log, None, at=at)  # the metadata may change first
     if plan.batch is not None and plan.batch.reads_table:
         txn.read_whole_table()
     if plan.txn is not None and is_done(txn, plan.txn):
@@ -248,15 +251,10 @@ def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], T]) -> T:
         raise
 
 
-def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> CommandResult:
-    _evolve(txn, data, plan)
-    check_writable(txn.protocol, txn.metadata, txn.table)
-    refuse_explicit(_columns(data), txn.metadata, txn.protocol)
-    if plan.mode == "Append":
-        change = _Change(_write_rows(txn, data, plan))
-    else:
-        refuse_append_only(txn, "an overwrite")
-        change = _overwritten(txn, data, plan)
+def _write(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> CommandResult:
+    prepare(txn, data, plan)
+    is_append = plan.mode == "Append"
+    change = _Change(_write_rows(txn, data, plan)) if is_append else _overwritten(txn, data, plan)
     marked = [action for add, remove in change.vectors for action in (remove, add)]
     actions: list[Action] = [*change.added, *change.removed, *marked, *change.changes]
     if plan.txn is not None:
@@ -266,17 +264,30 @@ def _write(txn: OptimisticTransaction, data: Any, plan: _Plan) -> CommandResult:
     return CommandResult.of(operation, version, "spark" if inputs.is_spark(data) else "arrow")
 
 
+def prepare(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
+    """Give the transaction the metadata that the data is written for, and refuse what nobody may write."""
+    _evolve(txn, data, plan)
+    check_writable(txn.protocol, txn.metadata, txn.table)
+    refuse_explicit(_columns(data), txn.metadata, txn.protocol)
+    if plan.mode != "Append":
+        refuse_append_only(txn, "an overwrite")
+
+
 def _columns(data: Any) -> list[str]:
     return list(data.columns) if inputs.is_spark(data) else data.schema.names
 
 
 # --- schema ---------------------------------------------------------------------------------------
 
-def _evolve(txn: OptimisticTransaction, data: Any, plan: _Plan) -> None:
+def _evolve(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
     """Give the transaction the metadata that the data needs, where the options allow it."""
     if not plan.merge_schema and not plan.overwrite_schema:
         return
     before = txn.metadata
+    if isinstance(data, Written) and data.target is not None:  # whose new columns have their ids already
+        if data.target.metadata != before:
+            txn.update_metadata(data.target.metadata)
+        return
     found = evolution.schema_of(data)
     if plan.overwrite_schema:
         schema = evolution.fresh(found)
@@ -311,12 +322,12 @@ class _Change:
 
 
 def _write_rows(
-    txn: OptimisticTransaction, data: Any, plan: _Plan, checks: Sequence[Check] = ()
+    txn: OptimisticTransaction, data: Any, plan: WriteOptions, checks: Sequence[Check] = ()
 ) -> list[AddFile]:
     return txn.write_files(data, target_file_size=plan.target_file_size, checks=checks)
 
 
-def _overwritten(txn: OptimisticTransaction, data: Any, plan: _Plan) -> _Change:
+def _overwritten(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> _Change:
     if plan.where is not None:
         return _replaced(txn, data, plan, plan.where)
     added = _write_rows(txn, data, plan)
@@ -327,7 +338,7 @@ def _overwritten(txn: OptimisticTransaction, data: Any, plan: _Plan) -> _Change:
     return _Change(added, [file.remove() for file in found])
 
 
-def _replaced(txn: OptimisticTransaction, data: Any, plan: _Plan, where: str) -> _Change:
+def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: str) -> _Change:
     """Rows of a condition replaced: first those of the table are taken out, then the data written."""
     # Late: they bring both engines' ways to find rows, which other writes do without.
     from deltanb.commands.engine import choose_by_size, named
@@ -343,7 +354,8 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: _Plan, where: str) ->
         found = list(files)
         return _Change(_write_rows(txn, data, plan, checks), [file.remove() for file in found],
                        rows_deleted=_num_rows(found))
-    engine = named(choose_by_size(txn.log.store, [files.table]))
+    # What was written elsewhere is committed in a process that must not start a session of its own.
+    engine = named("arrow" if isinstance(data, Written) else choose_by_size(txn.log.store, [files.table]))
     touched = find(txn, files, condition, engine)
     out = take_out(txn, condition, touched, engine)
     added = _write_rows(txn, data, plan, checks)
@@ -368,7 +380,7 @@ def _num_rows(files: Sequence[AddFile]) -> int | None:
 
 # --- the record -----------------------------------------------------------------------------------
 
-def _operation(txn: OptimisticTransaction, plan: _Plan, change: _Change) -> Operation:
+def _operation(txn: OptimisticTransaction, plan: WriteOptions, change: _Change) -> Operation:
     if plan.batch is not None:
         return _streaming_update(plan, plan.batch, change)
     parameters: dict[str, Any] = {
@@ -391,7 +403,7 @@ def _operation(txn: OptimisticTransaction, plan: _Plan, change: _Change) -> Oper
                      tags=tags)
 
 
-def _streaming_update(plan: _Plan, batch: Batch, change: _Change) -> Operation:
+def _streaming_update(plan: WriteOptions, batch: Batch, change: _Change) -> Operation:
     written = metrics_of(change.added)
     metrics = {"numAddedFiles": written.pop("numFiles"), "numRemovedFiles": len(change.removed), **written}
     parameters = {"outputMode": batch.mode.capitalize(), "queryId": batch.query_id,

@@ -1,0 +1,227 @@
+"""Options of the data source ``deltanb``: what a reader or writer of Spark's is given, checked by name.
+
+What lives here: :class:`ReadOptions` and :class:`WriteOptions`, made of the texts that Spark hands over, and
+:class:`Given`, by which any of them is taken. Spark knows no case of names, and no value but texts.
+What it does not know: tables, sessions.
+
+What is no option of ours reaches a bucket (``storage_options``), where the path is in one; else it is
+refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from deltanb.errors import InvalidArgument
+from deltanb.formatting import did_you_mean
+from deltanb.store.access import access_of
+from deltanb.store.uris import is_served, parse
+
+__all__ = ["READ", "STREAM", "WRITE", "Given", "ReadOptions", "WriteOptions"]
+
+READ = ("path", "versionAsOf", "timestampAsOf", "readChangeFeed", "startingVersion", "endingVersion",
+        "startingTimestamp", "endingTimestamp")
+WRITE = ("path", "replaceWhere", "mergeSchema", "overwriteSchema", "partitionOverwriteMode", "partitionBy",
+         "txnAppId", "txnVersion", "userMetadata", "targetFileSize", "saveMode")
+STREAM = ("startingVersion", "startingTimestamp", "maxFilesPerTrigger", "maxBytesPerTrigger", "ignoreDeletes",
+          "skipChangeCommits")
+_SAVE_MODES = ("append", "error", "errorifexists", "ignore")
+
+
+class Given:
+    """The options of one reader or writer; those that are taken are of a kind, the others are known by name.
+
+    Args:
+        options: as Spark hands them over, names in any case.
+        known: the names that there are.
+        doing: what they are options of: ``reading``.
+        elsewhere: names that are options of something else, and of what.
+    """
+
+    def __init__(
+        self, options: Mapping[str, str], known: Collection[str], doing: str,
+        elsewhere: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        names = {name.lower(): name for name in known}
+        self._values: dict[str, str] = {}
+        others: dict[str, str] = {}
+        for name, value in options.items():
+            if name.lower() in names:
+                self._values[names[name.lower()]] = value
+            else:
+                others[name] = value
+        self.path = self._values.get("path", "")
+        if not self.path:
+            raise InvalidArgument(
+                f'{doing} with format("deltanb") needs the path of a table: .load(path), .save(path), or '
+                '.option("path", path)')
+        self.storage_options = self._of_bucket(others, known, doing, elsewhere or {})
+
+    def _of_bucket(
+        self, others: dict[str, str], known: Collection[str], doing: str,
+        elsewhere: Mapping[str, Collection[str]],
+    ) -> dict[str, str]:
+        for name in others:
+            for what, names in elsewhere.items():
+                if name.lower() in map(str.lower, names) and name.lower() not in map(str.lower, known):
+                    raise InvalidArgument(
+                        f'option {name!r} of format("deltanb") is one of {what}, not of {doing}; leave it '
+                        "out")
+        if others and is_served(self.path):
+            access_of(parse(self.path).kind, others)
+            return others
+        for name in others:
+            hint, _ = did_you_mean(name, known, f"options of {doing}")
+            raise InvalidArgument(f'format("deltanb") knows no option {name!r} of {doing}; {hint}')
+        return {}
+
+    def text(self, name: str) -> str | None:
+        """A text, None where it is not given."""
+        return self._values.get(name)
+
+    def number(self, name: str) -> int | None:
+        """A whole number of at least 0."""
+        text = self._values.get(name)
+        if text is not None and not (text.strip().isascii() and text.strip().isdigit()):
+            raise self.wrong(name, "a whole number such as 3")
+        return None if text is None else int(text)
+
+    def flag(self, name: str) -> bool:
+        """True or false, in any case; false unless given."""
+        text = self._values.get(name, "false").strip().lower()
+        if text not in ("true", "false"):
+            raise self.wrong(name, "true or false")
+        return text == "true"
+
+    def one_of(self, name: str, choices: Collection[str]) -> str | None:
+        """One of some words, in any case."""
+        text = self._values.get(name)
+        if text is not None and text.strip().lower() not in choices:
+            raise self.wrong(name, f"one of {', '.join(choices)}")
+        return None if text is None else text.strip().lower()
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """Names with commas between them, or a JSON list for names that have commas."""
+        text = self._values.get(name)
+        if text is None:
+            return None
+        found: object = text.split(",")
+        if text.lstrip().startswith("["):
+            try:
+                found = json.loads(text)
+            except ValueError:
+                found = None
+        if not isinstance(found, list) or not all(isinstance(one, str) and one.strip() for one in found):
+            raise self.wrong(name, 'names of columns such as a,b or ["a", "b"]')
+        return tuple(one.strip() for one in found)
+
+    def wrong(self, name: str, wanted: str) -> InvalidArgument:
+        """The error for a value that an option cannot have."""
+        return InvalidArgument(
+            f'option {name!r} of format("deltanb") is {wanted}, found {self._values.get(name)!r}')
+
+    def contradict(self, *pairs: tuple[Iterable[str], Iterable[str]]) -> None:
+        """Refuse options that are given though others of each pair are."""
+        for ones, others in pairs:
+            one = next((name for name in ones if name in self._values), None)
+            other = next((name for name in others if name in self._values), None)
+            if one is not None and other is not None:
+                raise InvalidArgument(
+                    f'options {one!r} and {other!r} of format("deltanb") contradict each other; give one of '
+                    "them")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What is read: a version, or the changes of some."""
+
+    path: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    version: int | None = None
+    timestamp: str | None = None
+    changes: bool = False
+    start: int | str | None = None
+    end: int | str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+        """The options of a reader.
+
+        Raises:
+            InvalidArgument: one that is not known, of a wrong value, or that contradicts another.
+
+        >>> ReadOptions.of({"path": "lake/flights", "versionasof": "3"}).version
+        3
+        >>> ReadOptions.of({"path": "lake/flights", "versionOf": "3"})
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.InvalidArgument: format("deltanb") knows no option 'versionOf' ...; did you mean ...?
+        """
+        given = Given(options, READ, "reading", {"writing": WRITE, "streams": STREAM})
+        begins, ends = ("startingVersion", "startingTimestamp"), ("endingVersion", "endingTimestamp")
+        given.contradict((["versionAsOf"], ["timestampAsOf"]), (begins[:1], begins[1:]), (ends[:1], ends[1:]),
+                         (("versionAsOf", "timestampAsOf"), ("readChangeFeed", *begins, *ends)))
+        changes = given.flag("readChangeFeed")
+        for name in (*begins, *ends):
+            if given.text(name) is not None and not changes:
+                raise InvalidArgument(
+                    f'option {name!r} of format("deltanb") is for the change data feed; give '
+                    '.option("readChangeFeed", "true") too, or "versionAsOf" to read a version')
+        start, end = given.number(begins[0]), given.number(ends[0])
+        return cls(given.path, given.storage_options, given.number("versionAsOf"),
+                   given.text("timestampAsOf"), changes,
+                   given.text(begins[1]) if start is None else start,
+                   given.text(ends[1]) if end is None else end)
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How rows are written."""
+
+    path: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    where: str | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    partition_overwrite: str = "static"
+    partition_by: tuple[str, ...] | None = None
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    target_file_size: int | None = None
+    save_mode: str = "append"
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], overwrite: bool) -> WriteOptions:
+        """The options of a writer in the mode ``append`` or, with ``overwrite``, that one.
+
+        Raises:
+            InvalidArgument: one that is not known, of a wrong value, or of no use in this mode.
+        """
+        given = Given(options, WRITE, "writing", {"reading": READ, "streams": STREAM})
+        txn = given.text("txnAppId"), given.number("txnVersion")
+        if (txn[0] is None) != (txn[1] is None):
+            raise InvalidArgument(
+                'options "txnAppId" and "txnVersion" of format("deltanb") belong together; give both')
+        if given.number("targetFileSize") == 0:
+            raise given.wrong("targetFileSize", "a number of bytes")
+        made = cls(
+            given.path, given.storage_options, given.text("replaceWhere"), given.flag("mergeSchema"),
+            given.flag("overwriteSchema"),
+            given.one_of("partitionOverwriteMode", ("static", "dynamic")) or "static",
+            given.names("partitionBy"), None if txn[0] is None or txn[1] is None else (txn[0], txn[1]),
+            given.text("userMetadata"), given.number("targetFileSize"),
+            given.one_of("saveMode", _SAVE_MODES) or "append")
+        for name, is_given in (("replaceWhere", made.where is not None),
+                               ("overwriteSchema", made.overwrite_schema),
+                               ("partitionOverwriteMode", made.partition_overwrite == "dynamic")):
+            if is_given and not overwrite:
+                raise InvalidArgument(
+                    f'option {name!r} of format("deltanb") is for .mode("overwrite"); leave it out, or '
+                    "write in that mode")
+        if overwrite and given.text("saveMode") is not None:
+            raise InvalidArgument(
+                'option "saveMode" of format("deltanb") is for .mode("append"), since Spark has no other '
+                "modes for such a source; leave it out")
+        return made

@@ -1,0 +1,184 @@
+"""Reading by the data source: a version of a table, or its changes, divided among Spark's tasks.
+
+What lives here: :func:`source`, the columns of what is read, and the readers that Spark sends to executors.
+What it does not know: options as texts, how a file is read.
+
+A reader is made on the driver and plans there; executors get files by name and what to ask of them, and
+open the store themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from deltanb.commands.read.changes import plan_changes, rows_of
+from deltanb.data.data_file import Scan, plan
+from deltanb.errors import InvalidArgument, SchemaMismatch
+from deltanb.formatting import did_you_mean
+from deltanb.schema.types import StructType
+from deltanb.spark.columns import spark_schema
+from deltanb.spark.executors import Place, files_as_dicts, parts, read_files
+from deltanb.spark.pushed import taken
+from deltanb.table import DeltaTable
+
+if TYPE_CHECKING:
+    from deltanb.spark.source_options import ReadOptions
+
+__all__ = ["DeltaReader", "Source", "source"]
+
+CHANGED_FILES = 16
+"""Files of the change data feed that one task reads."""
+
+
+class Source:
+    """What is read: the options, and the version that stands for the newest, found once."""
+
+    def __init__(self, options: ReadOptions, table: DeltaTable) -> None:
+        self.options, self.table = options, table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the table, which another process opens anew where it needs one."""
+        return _again, (self.options, self.table.version)
+
+    def schema(self) -> T.StructType:
+        """The columns."""
+        return spark_schema(StructType(self.scan().columns))
+
+    def scan(self, columns: list[str] | None = None, where: str | None = None) -> Scan:
+        """What is asked of each file."""
+        if self.options.changes:
+            return self.changes(columns, where)[0]
+        return plan(self.table.snapshot, columns, where)
+
+    def changes(self, columns: list[str] | None, where: str | None) -> tuple[Scan, list[Any]]:
+        """What is asked of each changed file, and these files."""
+        return plan_changes(self.table.log, self.options.start, self.options.end, columns=columns,
+                            where=where, newest=self.table.snapshot)
+
+    def reader(self, schema: T.StructType) -> DeltaReader:
+        """A reader of some columns.
+
+        Raises:
+            InvalidArgument, SchemaMismatch: columns that the table does not have, or has with other types.
+        """
+        known = {field.name.lower(): field for field in self.schema().fields}
+        for asked in schema.fields:
+            there = known.get(asked.name.lower())
+            if there is None:
+                hint, _ = did_you_mean(asked.name, [field.name for field in known.values()])
+                raise InvalidArgument(f"{self.options.path} has no column {asked.name!r}; {hint}",
+                                      column=asked.name)
+            if there.dataType != asked.dataType:
+                line = f"~ {asked.name}: {asked.dataType.simpleString()}, " \
+                       f"in the table {there.dataType.simpleString()}"
+                raise SchemaMismatch(
+                    f"the schema that is asked for does not fit {self.options.path}\n  {line}\nLeave the "
+                    "types to the table, and cast the columns of the frame", differences=[line])
+        return DeltaReader(self, schema)
+
+
+def source(options: ReadOptions) -> Source:
+    """What is read by some options, as of now.
+
+    Raises:
+        TableNotFound, VersionNotFound: there is no such table, or no such version.
+    """
+    table = DeltaTable.for_path(options.path, options.version, options.timestamp,
+                                storage_options=options.storage_options or None)
+    return Source(options, table.as_of(table.version))
+
+
+def _again(options: ReadOptions, version: int) -> Source:
+    table = DeltaTable.for_path(options.path, version, storage_options=options.storage_options or None)
+    return Source(options, table)
+
+
+class _Task(InputPartition):
+    """What one task reads: a part of the files."""
+
+    def __init__(self, files: list[Any]) -> None:
+        super().__init__(None)
+        self.files = files
+
+
+class _Pushing:
+    """``pushFilters`` as an attribute that PySpark does not take for a method of the reader's own.
+
+    Where pushing is off, PySpark refuses every reader that has one, instead of not asking it.
+    """
+
+    __func__ = DataSourceReader.pushFilters
+
+    def __init__(self, reader: DeltaReader) -> None:
+        self.reader = reader
+
+    def __call__(self, filters: list[Any]) -> Iterable[Any]:
+        return self.reader.push(filters)
+
+
+class DeltaReader(DataSourceReader):
+    """Reads rows: planned on the driver, read on executors."""
+
+    pushFilters: Any
+
+    def __init__(self, source: Source, wanted: T.StructType) -> None:
+        self.source, self.wanted = source, wanted
+        self.where: str | None = None
+        self.pushFilters = _Pushing(self)
+
+    def push(self, filters: list[Any]) -> Iterable[Any]:
+        """Take the filters that mean here what they mean in Spark; the others are given back."""
+        self.where, kept = taken(filters, StructType(self.source.scan().columns))
+        return kept
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As executors get it: PySpark sends it once its filters are known, and then asks for its tasks."""
+        source = self.source
+        scan = source.scan(self.wanted.fieldNames(), self.where)
+        place = Place(scan.store, source.options.storage_options)
+        read = _read_changes if source.options.changes else read_files
+        return _TaskReader, (place, scan, read, to_arrow_schema(self.wanted, timezone="UTC"))
+
+    def partitions(self) -> list[InputPartition]:
+        """What each task reads; on the driver."""
+        columns = self.wanted.fieldNames()
+        tasks: list[Any]
+        if self.source.options.changes:
+            _, files = self.source.changes(columns, self.where)
+            tasks = [files[at:at + CHANGED_FILES] for at in range(0, len(files), CHANGED_FILES)]
+        else:
+            snapshot = self.source.table.snapshot
+            found = snapshot.files_for_scan(*(() if self.where is None else (self.where,)))
+            tasks = list(parts(files_as_dicts(found, self.source.scan(columns))))
+        return [_Task(task) for task in tasks or [[]]]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a task; only executors read."""
+        raise NotImplementedError
+
+
+class _TaskReader(DataSourceReader):
+    """A reader on an executor: where the files are, and what is asked of each."""
+
+    def __init__(self, place: Place, scan: Scan, read: Any, form: pa.Schema) -> None:
+        self.place, self.scan, self.rows, self.form = place, scan, read, form
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a task as Arrow batches in Spark's form, none of them empty."""
+        assert isinstance(partition, _Task)
+        for batch in self.rows(self.place, self.scan, partition.files):
+            columns = [column if column.type == field.type else column.cast(field.type)
+                       for column, field in zip(batch.columns, self.form, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.form)
+
+
+def _read_changes(place: Place, scan: Scan, files: list[Any]) -> Iterator[pa.RecordBatch]:
+    scan = replace(scan, store=place.opened())
+    return (batch for file in files for batch in rows_of(scan, file) if batch.num_rows)

@@ -1,0 +1,121 @@
+"""Writing by the data source: planned on the driver, rows written by tasks, one commit of all of them.
+
+What lives here: :func:`writer`, and the writer that Spark sends to its executors and asks to commit.
+What it does not know: options as texts, how rows become files (``executors``), how a commit goes
+(``commands/rows/elsewhere``).
+
+Each task removes its files if it fails. Those of a job that fails are removed by its driver, also where a
+task was killed. Files of an attempt of a task that nobody waited for stay, named by no version, until VACUUM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from deltanb.commands.rows.elsewhere import PlannedWrite, commit, planned
+from deltanb.commands.rows.write import WriteOptions as Options
+from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
+from deltanb.schema.types import StructType
+from deltanb.spark.executors import Place, WritePlan, remove_written, write_files
+from deltanb.store.open import store_for
+from deltanb.transaction.delta_log import DeltaLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as T
+
+    from deltanb.actions import AddFile
+    from deltanb.spark.source_options import WriteOptions
+
+__all__ = ["DeltaWriter", "writer"]
+
+_WORDS = {"overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("overwriteSchema", "true")',
+          "merge_schema=True": '.option("mergeSchema", "true")'}
+
+
+@dataclass
+class Wrote(WriterCommitMessage):
+    """What a task tells the driver: the files it wrote."""
+
+    files: tuple[AddFile, ...] = ()
+
+
+class DeltaWriter(DataSourceArrowWriter):
+    """A write: the driver's plan, the work of a task, and the commit. Without plans nothing is to be done."""
+
+    def __init__(self, planned_write: PlannedWrite | None, plan: WritePlan | None) -> None:
+        self.planned, self.plan = planned_write, plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task as files; on an executor."""
+        if self.plan is None:
+            return Wrote()
+        return Wrote(tuple(write_files(self.plan, iterator)))
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        """Commit what the tasks wrote, as one transaction; on the driver."""
+        if self.planned is None or self.plan is None:
+            return
+        files = [file for message in messages if message is not None for file in message.files]
+        commit(DeltaLog.for_table(self.plan.place.opened()), self.planned, files)
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """Remove what the tasks wrote; on the driver.
+
+        Where all tasks have ended well, the commit has failed and has removed the files itself, unless nobody
+        knows whether it landed: then they may belong to the table.
+        """
+        if self.plan is not None and None in messages:
+            remove_written(self.plan)
+
+
+def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> DeltaWriter:
+    """Begin a write of rows with some columns.
+
+    Raises:
+        TableAlreadyExists: there is a table, and ``saveMode`` says that there must be none.
+        SchemaMismatch, InvalidArgument, …: what cannot be written is refused before any task begins.
+    """
+    place = Place(store_for(options.path, options.storage_options or None), options.storage_options)
+    log = DeltaLog.for_table(place.store)
+    exists = log.update().version >= 0
+    if exists and options.save_mode == "ignore":
+        return DeltaWriter(None, None)
+    if exists and options.save_mode.startswith("error"):
+        raise TableAlreadyExists(
+            f"there is a table at {log.path} already; write with saveMode append, or ignore", path=log.path)
+    if exists and options.partition_by is not None and not options.overwrite_schema:
+        _check_partitions(log, options.partition_by)
+    wanted = Options(
+        "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, options.where,
+        options.partition_overwrite, options.partition_by if options.overwrite_schema else None, options.txn,
+        options.user_metadata, options.target_file_size)
+    with _in_words_of_spark():
+        made = planned(log, StructType.from_json(schema.json()), wanted, options.partition_by or ())
+    return DeltaWriter(made, None if made.target is None else WritePlan(place, made.target))
+
+
+def _check_partitions(log: DeltaLog, wanted: Sequence[str]) -> None:
+    found = log.snapshot.partition_columns
+    if [name.lower() for name in wanted] != [name.lower() for name in found]:
+        raise InvalidArgument(
+            f"{log.path} is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted)}; "
+            'leave it out, or change the table by .mode("overwrite").option("overwriteSchema", "true")',
+            path=log.path)
+
+
+@contextmanager
+def _in_words_of_spark() -> Iterator[None]:
+    """What can be done about a schema that does not fit, as an option of Spark's writers."""
+    try:
+        yield
+    except SchemaMismatch as error:
+        text = error.message
+        for ours, theirs in _WORDS.items():
+            text = text.replace(ours, theirs)
+        raise SchemaMismatch(text, **error.data) from None
