@@ -114,7 +114,7 @@ class _Pushing:
     Where pushing is off, PySpark refuses every reader that has one, instead of not asking it.
     """
 
-    __func__ = DataSourceReader.pushFilters
+    __func__ = staticmethod(DataSourceReader.pushFilters)
 
     def __init__(self, reader: DeltaReader) -> None:
         self.reader = reader

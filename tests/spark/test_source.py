@@ -1,0 +1,299 @@
+"""The data source against the process: the same rows out, one commit in, nothing left where a job fails."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", "4.1", reason="filters of Python data sources come with PySpark 4.1")
+
+from pyspark.errors import PySparkException
+
+import deltanb as dn
+from deltanb.errors import (
+    ConstraintViolation,
+    DeltaError,
+    InvalidArgument,
+    SchemaMismatch,
+    TableAlreadyExists,
+    TableNotFound,
+    UnsupportedProtocol,
+    VersionNotFound,
+)
+from deltanb.spark.session import settings
+from deltanb.spark.source import told
+from tests.helpers import tree
+
+pytestmark = pytest.mark.spark
+
+UTC = dt.timezone.utc
+EVERY_TYPE = pa.table({
+    "id": pa.array([1, 2, 3], pa.int64()),
+    "part": pa.array(["a", "b", None]),
+    "byte": pa.array([-1, None, 5], pa.int8()), "float": pa.array([1.5, None, float("nan")], pa.float32()),
+    "flag": pa.array([True, None, False]),
+    "dec": pa.array([Decimal("1.50"), None, Decimal("-0.01")], pa.decimal128(12, 2)),
+    "bytes": pa.array([b"\x00\xff", None, b""]),
+    "day": pa.array([dt.date(1582, 10, 4), None, dt.date(2024, 2, 29)]),
+    "time": pa.array([dt.datetime(1950, 1, 2, 3, 4, 5, 6, UTC), None, dt.datetime(2024, 1, 2, tzinfo=UTC)],
+                     pa.timestamp("us", "UTC")),
+    "wall": pa.array([dt.datetime(2024, 1, 2, 3, 4, 5, 6), None, dt.datetime(1, 1, 1)], pa.timestamp("us")),
+    "list": pa.array([[1, None], None, []], pa.list_(pa.int64())),
+    "struct": pa.array([{"x": 1, "y": None}, None, {"x": None, "y": {"z": "q"}}],
+                       pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.string())]))])),
+    "map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+})
+MAPPED = {"delta.columnMapping.mode": "name"}
+
+
+def read(spark, path: Any, **options: Any) -> Any:
+    return spark.read.format("deltanb").options(**options).load(str(path))
+
+
+def write(frame, path: Any, mode: str = "append", **options: Any) -> None:
+    with told():
+        frame.write.format("deltanb").mode(mode).options(**options).save(str(path))
+
+
+def texts(rows: Any) -> list[str]:
+    return sorted(map(str, rows.to_pylist() if isinstance(rows, pa.Table) else rows))
+
+
+def rows_of(path: Any, where: str | None = None) -> list[str]:
+    return texts(dn.open(path).to_arrow(where=where))
+
+
+def ids(path: Any) -> list[int]:
+    return sorted(dn.open(path).to_arrow(columns=["id"])["id"].to_pylist())
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("properties", [{}, MAPPED, {"delta.enableDeletionVectors": True, **MAPPED}], ids=str)
+def test_rows_are_those_of_the_process(spark, tmp_path, properties):
+    table = dn.create(tmp_path / "t", EVERY_TYPE, partition_by="part", properties=properties)
+    table.append(EVERY_TYPE)
+    table.delete("id = 2 OR id = 1 AND part = 'b'")
+    if properties:
+        table.rename_column("dec", "amount")
+    found = read(spark, table.path)
+    assert texts(found.toArrow()) == texts(table.to_arrow())
+    assert found.schema == table.to_df(spark).schema
+
+
+def test_variants_and_void_columns_come_as_spark_has_them(spark, tmp_path):
+    table = dn.create(tmp_path / "t", "id long, v variant, deep struct<a: array<variant>>")
+    table.append(spark.sql("""SELECT id, parse_json('{"a": ' || id || '}') v,
+                              named_struct('a', array(parse_json('[1]'))) deep FROM range(5)"""))
+
+    def shown(frame):
+        return sorted(map(str, frame.selectExpr("id", "to_json(v)", "to_json(deep.a[0])").collect()))
+
+    assert shown(read(spark, table.path)) == shown(table.to_df(spark))
+
+
+def test_a_frame_stands_at_a_version(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    frame = read(spark, table.path)
+    table.append({"id": [2]})
+    first = dt.datetime.fromtimestamp(table.as_of(0).snapshot.timestamp / 1000, UTC)
+    assert frame.count() == 1
+    assert read(spark, table.path).count() == 2
+    assert read(spark, table.path, versionAsOf=0).count() == 1
+    assert read(spark, table.path, TIMESTAMPASOF=first.isoformat()).count() == 1
+    with pytest.raises(VersionNotFound), told():
+        read(spark, table.path, versionAsOf=7)
+
+
+def test_changes_are_those_of_the_process(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1, 2, 3], "p": ["a", "b", "b"]}, partition_by="p",
+                      properties={"delta.enableChangeDataFeed": True})
+    table.update({"id": "id + 10"}, where="id = 3")
+    table.delete("p = 'a'")
+    found = read(spark, table.path, readChangeFeed="true", startingVersion=0)
+    assert texts(found.toArrow()) == texts(table.changes(0).to_arrow())
+    part = read(spark, table.path, readChangeFeed="true", startingVersion=1, endingVersion=1)
+    part = part.where("_change_type <> 'update_preimage'")
+    assert part.select("id", "_commit_version").collect() == [(13, 1)]
+
+
+def test_a_schema_chooses_columns(spark, tmp_path):
+    table = dn.create(tmp_path / "t", EVERY_TYPE, partition_by="part")
+    chosen = spark.read.format("deltanb").schema("part string, ID long").load(table.path)
+    assert sorted(map(str, chosen.collect())) == sorted(
+        f"Row(part={row['part']!r}, ID={row['id']})" for row in EVERY_TYPE.to_pylist())
+    with pytest.raises(InvalidArgument, match=r"no column 'idd'; did you mean id\?"), told():
+        spark.read.format("deltanb").schema("idd long").load(table.path).count()
+    with pytest.raises(SchemaMismatch, match="id: string, in the table bigint"), told():
+        spark.read.format("deltanb").schema("id string").load(table.path).count()
+
+
+def plan_of(frame) -> str:
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+def test_filters_leave_files_out_and_are_not_applied_twice(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1, 2], "p": ["a", "b"]}, partition_by="p")
+    table.append({"id": [30, 40], "p": ["a", "b"]})
+    for gone in (tmp_path / "t" / "p=b").iterdir():  # nobody may open them
+        gone.unlink()
+    frame = read(spark, table.path).where("p = 'a' AND id > 5")
+    assert frame.collect() == [(30, "a")]
+    assert "Filter (" not in plan_of(frame)
+    kept = read(spark, table.path).where("p = 'a' AND id > 5 AND length(string(id)) = 2")
+    assert kept.collect() == [(30, "a")]
+    assert "length(cast(id" in plan_of(kept)
+
+
+def test_without_pushing_spark_applies_the_filters(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1, 2, 3]})
+    with settings(spark, {"spark.sql.python.filterPushdown.enabled": "false"}):
+        frame = read(spark, table.path).where("id > 2")
+        assert frame.collect() == [(3,)]
+        assert "Filter (" in plan_of(frame)
+
+
+def test_a_table_without_rows_has_its_columns(spark, tmp_path):
+    table = dn.create(tmp_path / "t", "id long, name string")
+    assert read(spark, table.path).toArrow().schema.names == ["id", "name"]
+    assert read(spark, table.path).count() == 0
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+def frame_of(spark, count: int, more: str = "") -> Any:
+    return spark.sql(f"SELECT id, string(id % 2) p {more} FROM range(0, {count}, 1, 2)")
+
+
+def test_a_table_is_created_and_appended_to_as_one_commit_each(spark, tmp_path):
+    path = tmp_path / "t"
+    frame = dn.create(tmp_path / "source", EVERY_TYPE).to_df(spark).repartition(2)
+    write(frame, path, partitionBy="part", userMetadata="one")
+    write(frame, path, txnAppId="app", txnVersion=3)
+    write(frame, path, txnAppId="app", txnVersion=3)  # is there already
+    table = dn.open(path)
+    assert table.partition_columns == ("part",)
+    assert [(e.operation, e.user_metadata) for e in table.history()] == [
+        ("WRITE", None), ("CREATE TABLE AS SELECT", "one")]
+    assert texts(table.to_arrow()) == texts(pa.concat_tables([EVERY_TYPE] * 2))
+    assert table.snapshot.num_files > 2
+    assert all(stats is not None for stats in table.snapshot.files["stats"].to_pylist())
+
+
+def test_rows_are_replaced_by_condition_by_partition_and_whole(spark, tmp_path):
+    path = tmp_path / "t"
+    write(frame_of(spark, 6), path, partitionBy='["p"]')
+    write(frame_of(spark, 4).where("id = 2"), path, "overwrite", replaceWhere="p = '0'")
+    assert ids(path) == [1, 2, 3, 5]
+    write(frame_of(spark, 10).where("id = 9"), path, "overwrite", partitionOverwriteMode="dynamic")
+    assert ids(path) == [2, 9]
+    write(frame_of(spark, 20).where("id IN (12, 13)"), path, "overwrite", replaceWhere="id > 8 AND id < 100")
+    assert ids(path) == [2, 12, 13]
+    before = tree(path)
+    with pytest.raises(ConstraintViolation, match="does not belong to where"):
+        write(frame_of(spark, 4), path, "overwrite", replaceWhere="p = '0'")
+    assert tree(path) == before
+    write(frame_of(spark, 2, ", 1 more"), path, "overwrite", overwriteSchema="TRUE")
+    assert dn.open(path).schema.names == ["id", "p", "more"]
+    assert ids(path) == [0, 1]
+
+
+def test_columns_are_added_where_that_is_asked_for(spark, tmp_path):
+    path = dn.create(tmp_path / "t", {"id": [1]}, properties=MAPPED).path
+    with pytest.raises(SchemaMismatch, match=r'\.option\("mergeSchema", "true"\) adds new columns'):
+        write(frame_of(spark, 2), path)
+    write(frame_of(spark, 2), path, mergeSchema="true")
+    assert rows_of(path) == texts([{"id": 0, "p": "0"}, {"id": 1, "p": None}, {"id": 1, "p": "1"}])
+    assert dn.open(path).version == 1
+
+
+def test_constraints_defaults_and_generated_columns_count(spark, tmp_path):
+    path = tmp_path / "t"
+    table = dn.create(path, """id long, p string, double_id long GENERATED ALWAYS AS (id * 2),
+                               word string DEFAULT 'quack'""")
+    table.add_constraint("small", "id < 5")
+    write(frame_of(spark, 2), path)
+    assert sorted(table.to_arrow().to_pylist(), key=str) == [
+        {"id": n, "p": str(n), "double_id": 2 * n, "word": "quack"} for n in (0, 1)]
+    before = tree(path)
+    with pytest.raises(ConstraintViolation, match=r"CHECK constraint small \(id < 5\)"):
+        write(frame_of(spark, 8), path)
+    assert tree(path) == before
+
+
+def test_a_feed_has_what_was_replaced(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1, 2]}, properties={"delta.enableChangeDataFeed": True})
+    write(spark.range(3, 4), table.path, "overwrite", replaceWhere="id > 1")
+    assert texts(table.changes(1).to_arrow().select(["id", "_change_type"])) == texts([
+        {"id": 2, "_change_type": "delete"}, {"id": 3, "_change_type": "insert"}])
+
+
+def test_identity_columns_are_refused_with_what_to_do(spark, tmp_path):
+    table = dn.create(tmp_path / "t", "n long GENERATED ALWAYS AS IDENTITY, id long")
+    before = tree(tmp_path / "t")
+    with pytest.raises(UnsupportedProtocol, match=r"'n' .* is an identity column.*table\.append\(df\)"):
+        write(spark.range(3), table.path)
+    assert tree(tmp_path / "t") == before
+
+
+def test_save_modes_that_spark_does_not_have_are_options(spark, tmp_path):
+    path = tmp_path / "t"
+    write(spark.range(1), path, saveMode="error")
+    with pytest.raises(TableAlreadyExists):
+        write(spark.range(1), path, saveMode="error")
+    write(spark.range(1), path, saveMode="ignore")
+    assert dn.open(path).version == 0
+
+
+def test_a_job_that_fails_leaves_nothing(spark, tmp_path):
+    """One of two tasks fails in the middle of its rows; the files of the other one are there by then."""
+    path = tmp_path / "t"
+    dn.create(path, {"id": [1], "x": [1.0]})
+    before = tree(path)
+    rows = spark.range(0, 100_000, 1, 2).selectExpr(
+        "id", "IF(id = 99999, raise_error('a bad row'), 1.0D) x")
+    with pytest.raises(PySparkException, match="a bad row"):
+        write(rows, path)
+    assert tree(path) == before
+    with pytest.raises(PySparkException, match="a bad row"):
+        write(rows, tmp_path / "new")
+    assert not (tmp_path / "new").exists() or tree(tmp_path / "new") == set()
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"versionAsOf": "x"}, "'versionAsOf' .* is a whole number"),
+    ({"versionAsOf": 1, "timestampAsOf": "2024-01-01"}, "contradict"),
+    ({"mergeSchema": "true"}, "one of writing, not of reading"),
+    ({"versionOf": 1}, "no option 'versionof' of reading; did you mean versionAsOf"),
+])
+def test_options_that_make_no_sense_are_refused_by_name(spark, tmp_path, options, said):
+    path = dn.create(tmp_path / "t", {"id": [1]}).path
+    with pytest.raises(InvalidArgument, match=said), told():
+        read(spark, path, **options)
+
+
+def test_errors_name_their_kind_and_say_it_once(spark, tmp_path):
+    with pytest.raises(PySparkException) as caught:
+        read(spark, tmp_path / "nowhere")
+    assert str(caught.value).count("deltanb.errors.TableNotFound: ") == 1
+    with pytest.raises(TableNotFound), told():
+        read(spark, tmp_path / "nowhere")
+    with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"), told():
+        spark.table("nowhere")
+
+
+def test_a_table_in_a_bucket_is_read_and_written_by_options_that_travel(spark, bucket, s3_server):
+    options = s3_server.options
+    path = f"{bucket}/t"
+    write(frame_of(spark, 6), path, partitionBy="p", **options)
+    found = read(spark, path, **options).where("p = '1'")
+    assert sorted(row.id for row in found.collect()) == [1, 3, 5]
+    with pytest.raises(InvalidArgument, match="aws_regoin"), told():
+        read(spark, path, aws_regoin="x")
+    with pytest.raises(DeltaError) as caught, told():
+        read(spark, f"{bucket}/nowhere", **options)
+    assert options["aws_secret_access_key"] not in str(caught.value)
