@@ -113,17 +113,28 @@ def plain(session: Any, path: Path) -> Any:
     return session.read.schema(SQL_TYPES).parquet(str(path))
 
 
-READERS = {"deltanb": ours, "Delta Spark": theirs, "plain Parquet": plain}
+def data_source(session: Any, path: Path) -> Any:
+    """By the data source, whose rows come from Python processes."""
+    return session.read.format("deltanb").load(str(path))
+
+
+READERS = {"deltanb": ours, "Delta Spark": theirs, "plain Parquet": plain, "data source": data_source}
 
 
 def processor_seconds(session: Any) -> float:
-    """Of this process and of its JVM, where the system tells."""
-    seconds, jvm = time.process_time(), session.sparkContext._gateway.proc.pid
-    try:
-        fields = Path(f"/proc/{jvm}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return seconds
-    return seconds + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of this process, of its JVM and of the JVM's Python workers, where the system tells."""
+    known: dict[int, tuple[int, int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        known[int(entry.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))  # with ended children
+    tree = {session.sparkContext._gateway.proc.pid}
+    while more := {pid for pid, (parent, _) in known.items() if parent in tree} - tree:
+        tree |= more
+    ticks = sum(known[pid][1] for pid in tree if pid in known)
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def compared(
@@ -197,9 +208,14 @@ def writes(session: Any, folder: Path, rows: int, by: tuple[str, ...], durabilit
         with set_options(durability=durability):
             dn.create(fresh(), frame(), partition_by=by)
 
-    return {"deltanb": own,
-            "Delta Spark": lambda: frame().write.format("delta").partitionBy(*by).save(str(fresh())),
-            "plain Parquet": lambda: frame().write.partitionBy(*by).parquet(str(fresh()))}
+    def by_source() -> None:
+        writer = frame().write.format("deltanb").mode("append")
+        (writer.option("partitionBy", ",".join(by)) if by else writer).save(str(fresh()))
+
+    found = {"deltanb": own,
+             "Delta Spark": lambda: frame().write.format("delta").partitionBy(*by).save(str(fresh())),
+             "plain Parquet": lambda: frame().write.partitionBy(*by).parquet(str(fresh()))}
+    return {**found, "data source": by_source} if durability == "sync" else found  # its tasks always sync
 
 
 def works(quick: bool) -> dict[str, tuple[float | None, Callable[[Any, Path], dict[str, Way]]]]:
