@@ -12,7 +12,7 @@ Plans, fastest first; one read may need several, whose rows are then united:
 ``joined``   a broadcast join of the log's values on ``_metadata.file_path``.
 ``vectors``  the same, and a broadcast join of the deleted positions.
 ``process``  files that Spark would overlook (names that begin with ``_`` or ``.``) or cannot reach:
-             read here, handed over as Arrow.
+             read here, handed over as Arrow; in a bucket read by executors (``buckets``).
 
 ``plain``, ``hive`` and ``joined`` stand in for ``listed`` where Spark cannot be given a list; with one,
 ``vectors`` goes by the number of a file in it.
@@ -47,7 +47,7 @@ from deltanb.errors import (
 from deltanb.log.skipping import partitions
 from deltanb.schema.column_mapping import physical_name
 from deltanb.schema.types import StructField, StructType
-from deltanb.spark import kept, listed
+from deltanb.spark import buckets, kept, listed
 from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
 from deltanb.spark.columns import arrow_frame, column, described, renamed, spark_schema, spark_type
 from deltanb.spark.paths import GLOB, SIMPLE, file_path, is_overlooked, literal_pattern, spark_path
@@ -254,8 +254,7 @@ class _Reader:
         self.wanted_values = [f for f in scan.fields if f.name in names]
         self.stored = StructType(f for f in scan.fields if f.name not in names and not _is_void(f))
         # Spark needs a column to read; it is pruned again.
-        first = next((f for f in snapshot.schema.fields if f.name not in names and not _is_void(f)),
-                     None)
+        first = next((f for f in snapshot.schema.fields if f.name not in names and not _is_void(f)), None)
         file_schema = self.stored if self.stored.fields or first is None else StructType([first])
         self.file_schema = spark_schema(file_schema, self.mode, ids=self.mode == "id")
         self.needs_values = bool(self.wanted_values or self.tracked)
@@ -271,9 +270,7 @@ class _Reader:
 
     def frame(self, files: pa.Table | None) -> DataFrame:
         """The rows of the files, or of all, with the columns of ``scan.fields``."""
-        if files is None:
-            return self._whole()
-        return self._of_groups(self._grouped(files), files)
+        return self._whole() if files is None else self._of_groups(self._grouped(files), files)
 
     def _whole(self) -> DataFrame:
         """The rows of all files; where Spark was given a list of them before, by that one."""
@@ -443,9 +440,12 @@ class _Reader:
 
     def _process(self, files: pa.Table) -> DataFrame:
         names = [f.name for f in self.scan.fields if f not in self.tracked]
-        rows = in_process.read_table(self.snapshot, files, columns=names, row_ids=bool(self.tracked))
         schema = spark_schema(StructType(self.scan.fields))
-        return arrow_frame(self.session, rows, schema)
+        made = None if self.tracked else buckets.rows_of(self.session, self.snapshot, names, files, schema)
+        if made is None:
+            rows = in_process.read_table(self.snapshot, files, columns=names, row_ids=bool(self.tracked))
+            made = arrow_frame(self.session, rows, schema)
+        return made
 
     # -- parts of plans -------------------------------------------------------------------------
 

@@ -30,12 +30,14 @@ from deltanb.data import statistics
 from deltanb.data import write as in_process
 from deltanb.data.constraints import Check
 from deltanb.data.generated import Marks, plan
+from deltanb.data.written import Target
 from deltanb.errors import InvalidArgument, StorageError
 from deltanb.log import parquet_options
 from deltanb.log.skipping import partitions
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from deltanb.spark import buckets
 from deltanb.spark.checks import checked, translated
 from deltanb.spark.columns import column, renamed, spark_schema
 from deltanb.spark.fill import filled, moved
@@ -89,9 +91,9 @@ def write_files(
     partition columns in it. ``target_file_size`` (bytes) cuts files that would be much larger, by a
     guess of a row's size.
 
-    Works on Spark Connect when client and server see the same file system. A store that Spark
-    cannot write to is written to from this process, through Arrow; the rows must then fit into
-    memory.
+    Works on Spark Connect when client and server see the same file system. Into a bucket executors write
+    themselves (:mod:`~deltanb.spark.buckets`). Into another store that Spark cannot write to, or where they
+    cannot, rows are written from this process, through Arrow, and must fit into memory.
 
     Other arguments, result and errors: as :func:`deltanb.data.write.write_files`.
 
@@ -105,6 +107,13 @@ def write_files(
             "the frame is a stream, which never ends; write it with "
             "table.write_stream(frame, checkpoint=…), a commit for each of its batches")
     if store.local_path("") is None:
+        place = buckets.place_for(store, frame.sparkSession)
+        lacks = plan(frame.columns, metadata, protocol)
+        # Identity values go on from one file to the next, and Arrow knows a variant as a struct alone.
+        if place is not None and not (hidden or lacks.identities or "variant" in frame.schema.simpleString()):
+            target = Target(-1, metadata, protocol, tuple(checks), tuple(map(tuple, clustering)), size)
+            return [file.replace(data_change=data_change)
+                    for file in buckets.written(place, target, frame)]
         return in_process.write_files(
             store, metadata, protocol, frame.toArrow(), target_file_size=size,
             data_change=data_change, checks=checks, clustering=clustering, marks=marks, hidden=hidden)

@@ -10,10 +10,14 @@ the credentials come from the environment there, or from the instance.
 
 from __future__ import annotations
 
+import atexit
 import difflib
+import json
 import os
 import re
 import secrets
+import shutil
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +27,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.safe_text import redacted
 from deltanb.store.uris import SERVICES, Location
 
-__all__ = ["CLIENT_OPTIONS", "RETRY_OPTIONS", "Access", "access_of", "seconds"]
+__all__ = ["CLIENT_OPTIONS", "RETRY_OPTIONS", "Access", "access_of", "borrow", "lend", "seconds"]
 
 _PREFIXES = {"s3": ("aws_",), "gs": ("google_",), "az": ("azure_storage_", "azure_")}
 CLIENT_OPTIONS = ("allow_http", "allow_invalid_certificates", "connect_timeout", "http1_only", "http2_only",
@@ -118,6 +122,38 @@ class Access:
                 f"{place.root} names no account; give storage_options={{'azure_storage_account_name': ...}} "
                 "or write abfss://container@account.dfs.core.windows.net/path", path=place.root)
         return Access(self.kind, tuple(sorted(named.items())), self.secret_names, self.token)
+
+
+_lent: dict[str, str] = {}
+_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
+
+
+def lend(access: Access) -> str:
+    """A file by which processes of this user on this machine get what this one has; it goes when this ends.
+
+    It holds the secrets of an access, and what the environment says of buckets.
+    """
+    told = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
+    content = json.dumps({"token": access.token, "secrets": access.secrets, "environment": told})
+    with _kept_lock:
+        if content not in _lent:
+            folder = tempfile.mkdtemp(prefix="deltanb-lent-")  # which nobody else can look into
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            path = os.path.join(folder, secrets.token_hex(8))
+            with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+                file.write(content)
+            _lent[content] = path
+        return _lent[content]
+
+
+def borrow(path: str) -> None:
+    """Take what another process of this machine lends by :func:`lend`."""
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    os.environ.update(found["environment"])
+    if found["token"]:
+        with _kept_lock:
+            _kept.setdefault(found["token"], found["secrets"])
 
 
 def access_of(kind: str, storage_options: Mapping[str, Any] | None) -> Access:

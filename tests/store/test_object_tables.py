@@ -167,16 +167,6 @@ def test_the_example_of_the_readme(
     assert sorted(table.to_arrow()["delay"].to_pylist()) == [4, 70, 95]
 
 
-@pytest.mark.spark
-def test_spark_reads_and_writes_through_this_process(
-    s3_server: S3Server, table: dn.DeltaTable, spark: Any
-) -> None:
-    assert sorted(row.id for row in table.to_df().collect()) == [1, 2, 3, 4]
-    table.append(spark.createDataFrame([(5, "c")], "id bigint, p string"))
-    table.delete("id = 1", engine="spark")
-    assert ids(table) == [2, 3, 4, 5]
-
-
 # -- other writers ------------------------------------------------------------------------------
 
 
