@@ -78,6 +78,22 @@ def append(session: Session, path: str, first: int, after: int) -> int:
     return int(dn.open(path).append(frame).version)
 
 
+def stream(session: Session, path: str, checkpoint: str, source: str) -> None:
+    """The files of a folder, into the table."""
+    session.spark.range(5000, 5100, 1, 2).write.parquet(source)
+    frame = session.spark.readStream.schema("id long").parquet(source)
+    frame = frame.selectExpr("id", "id % 3 p", f"{HERE} by")
+    dn.open(path).write_stream(frame, checkpoint=checkpoint, trigger="availableNow").awaitTermination()
+
+
+def merge_all(session: Session, path: str, rows: int) -> dict[str, int]:
+    """Every row of the table matches and is changed. Spark itself sends no small side through the driver."""
+    for kind in ("", "adaptive."):
+        session.spark.conf.set(f"spark.sql.{kind}autoBroadcastJoinThreshold", "-1")
+    session.tasks()
+    return merge(session, path, 0, rows)
+
+
 # -- accidents -----------------------------------------------------------------------------------
 
 

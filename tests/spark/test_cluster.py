@@ -145,6 +145,26 @@ def test_executors_do_the_work_of_all_commands(first: Application, tmp_path: Pat
     assert len(rows(path)) == len(before) + 1000
 
 
+def test_batches_of_a_stream_are_written_by_executors(
+    first: Application, table: Path, tmp_path: Path
+) -> None:
+    first("stream", table, tmp_path / "checkpoint", tmp_path / "source")
+    streamed = rows(table)[10:]
+    assert [row["id"] for row in streamed] == list(range(5000, 5100))
+    assert {int(row["by"]) for row in streamed} <= first.executors()
+
+
+def test_a_merge_brings_no_rows_to_the_driver(first: Application, tmp_path: Path) -> None:
+    """Ten times as many rows, all of them changed: a bit of each comes back, and no more."""
+    came = []
+    for count in (20_000, 200_000):
+        path = tmp_path / str(count)
+        first("write", path, count, 2)
+        assert first("merge_all", path, count)["numTargetRowsUpdated"] == count
+        came.append(first("tasks")["bytes"])
+    assert came[1] - came[0] < 200_000 / 8 * 3, came
+
+
 # -- executors and drivers that die --------------------------------------------------------------
 
 
