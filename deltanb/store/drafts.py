@@ -12,10 +12,9 @@ given once.
 
 from __future__ import annotations
 
-import _thread
 import errno
 import os
-import threading
+import random
 import time
 from contextlib import suppress
 from types import TracebackType
@@ -40,8 +39,8 @@ logger = get_logger("deltanb.transaction")
 PATIENCE = 2.0
 """Seconds to wait for a turn. Who holds it longer is stopped, by a debugger or Ctrl-Z, and stands in nobody's
 way then."""
-LOOK = 0.01
-"""Seconds between two looks at what others have written while this one waits: a few turns."""
+POLL = 0.0002
+"""Seconds between two looks, about the time that a turn takes."""
 
 # What link() answers on file systems without hard links (FAT, some network and FUSE mounts).
 NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -191,15 +190,13 @@ class Turn:
     """A writer's turn in a folder: it begins with the first :meth:`put`, and lasts until the block ends.
 
     The content is on the disk before anybody is made to wait, and the folder is synced after the next one's
-    turn has begun. Who waits is told as soon as the name is taken, and stays in the line: what others have
-    written is then read while it is still their turn.
+    turn has begun.
     """
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store
         self._folder: str | None = None
-        self._place: _Place | None = None
-        self._until = 0.0
+        self._lock: int | None = None
         self._draft: Draft | None = None
         self._body = b""
         self._has_put = False
@@ -215,34 +212,21 @@ class Turn:
             self._draft, self._body = Draft(self._store, path, body, make_folders=False), body
         if self._folder is None:
             self._folder = os.path.dirname(path)
-            self._line_up()
-        if not self._comes(path):
-            return False
+            self._wait()
         self._has_put |= self._draft.link(path)
         return self._has_put
 
-    def _line_up(self) -> None:
-        """Take the turn if it is free, else wait for it behind those who came before."""
+    def _wait(self) -> None:
+        """Until it is this one's turn, or everybody else's has lasted too long."""
         if fcntl is None or self._folder is None:
             return
-        self._place = place = _Place(self._folder)
-        self._until = time.monotonic() + PATIENCE
-        try:
-            place.take()
-        except (OSError, RuntimeError):  # no such locks on this file system, or as many threads as may be
-            self._place = None
-            place.leave()
-
-    def _comes(self, path: str) -> bool:
-        """Wait until it is this one's turn, or everybody else's has lasted too long; False, without it, where
-        the name is taken before."""
-        while self._place is not None and not self._place.is_ours:
-            left = self._until - time.monotonic()
-            if left <= 0 or self._place.wait(min(left, LOOK)):
-                break
-            if os.path.lexists(path):
-                return False
-        return True
+        with suppress(OSError):  # a file system without such locks has no turns
+            self._lock = os.open(self._folder, os.O_RDONLY)
+            until = time.monotonic() + PATIENCE
+            while not _locked(self._lock):
+                if time.monotonic() > until:
+                    return
+                time.sleep(POLL * (0.5 + random.random()))
 
     def _drop(self) -> None:
         draft, self._draft = self._draft, None
@@ -254,10 +238,13 @@ class Turn:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        place, self._place = self._place, None
+        lock, self._lock = self._lock, None
         try:
-            if place is not None:
-                place.leave()
+            if lock is not None:
+                with suppress(OSError):
+                    fcntl.flock(lock, fcntl.LOCK_UN)  # a process forked meanwhile has the handle, too
+                with suppress(OSError):
+                    os.close(lock)
         finally:
             self._drop()
         if self._has_put and self._folder is not None and self._store.syncs:
@@ -265,69 +252,6 @@ class Turn:
                 sync_path(self._folder)
             except OSError as failed:  # it is there; whether a power cut would spare it nobody knows
                 logger.warning("%s was not synced after a commit: %s", self._folder, failed)
-
-
-class _Place:
-    """A place in the line for the lock of a folder, which the kernel gives to one after the other.
-
-    Where it is not free a thread waits for it, since such a wait has no time limit. The thread wakes once,
-    when the lock is its own, and gives it back at once if nobody wants it any more.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self.is_ours = False
-        self._folder = folder
-        self._handle: int | None = None
-        self._mutex, self._came = threading.Lock(), threading.Lock()
-        self._has_thread = self._is_left = False
-
-    def take(self) -> None:
-        """Take the lock if it is free, or begin to wait for it.
-
-        Raises:
-            OSError: the file system has no such locks.
-            RuntimeError: there can be no thread.
-        """
-        self._handle = os.open(self._folder, os.O_RDONLY)
-        self.is_ours = _locked(self._handle)
-        if not self.is_ours:
-            self._came.acquire()
-            self._has_thread = True
-            try:
-                _thread.start_new_thread(self._stand, (self._handle,))
-            except BaseException:
-                self._has_thread = False
-                raise
-
-    def wait(self, seconds: float) -> bool:
-        """Whether the lock is this one's within so many seconds."""
-        self.is_ours = self._came.acquire(timeout=seconds)
-        return self.is_ours
-
-    def leave(self) -> None:
-        """Give the lock back, or the place in the line up."""
-        with self._mutex:
-            self._is_left = True
-            if not self._has_thread:
-                self._give_back()
-
-    def _stand(self, handle: int) -> None:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        with self._mutex:
-            self._has_thread = False
-            if self._is_left:
-                self._give_back()
-            else:
-                self._came.release()
-
-    def _give_back(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile has the handle, too
-            with suppress(OSError):
-                os.close(handle)
 
 
 def _locked(handle: int) -> bool:

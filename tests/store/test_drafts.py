@@ -73,45 +73,6 @@ def test_who_comes_second_waits_and_meets_what_the_first_wrote(store: LocalStore
     assert (store.read("log/0"), store.read("log/1")) == (b"a", b"b")
 
 
-def test_who_waits_reads_what_others_write_and_keeps_the_place(store: LocalStore) -> None:
-    """The put says that the name is taken while the other one's turn lasts; the next one goes on waiting."""
-    with Turn(store) as waiting:
-        with Turn(store) as turn:
-            assert store.put_if_absent("log/0", b"a", turn=turn)
-            assert not store.put_if_absent("log/0", b"b", turn=waiting)
-            assert waiting._place is not None and not waiting._place.is_ours
-            place = waiting._place
-        assert store.put_if_absent("log/1", b"b", turn=waiting)
-        assert waiting._place is place and place.is_ours and not is_free(store)
-    assert is_free(store)
-
-
-def test_a_place_that_was_given_up_is_passed_on(store: LocalStore) -> None:
-    with Turn(store) as turn:
-        store.put_if_absent("log/0", b"a", turn=turn)
-        with pytest.raises(KeyboardInterrupt), Turn(store) as interrupted:
-            assert not store.put_if_absent("log/0", b"b", turn=interrupted)
-            raise KeyboardInterrupt
-        with Turn(store) as third:
-            assert not store.put_if_absent("log/0", b"c", turn=third)
-            turn.__exit__(None, None, None)
-            assert store.put_if_absent("log/1", b"c", turn=third)
-    assert is_free(store) and names(store) == ["0", "1"]
-
-
-def test_where_no_thread_can_wait_nobody_lines_up(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def none_left(*_: Any) -> int:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(drafts._thread, "start_new_thread", none_left)
-    with Turn(store) as turn, Turn(store) as other:
-        assert store.put_if_absent("log/0", b"a", turn=turn)
-        assert store.put_if_absent("log/1", b"b", turn=other)
-    assert is_free(store)
-
-
 def test_nobody_waits_for_ever(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drafts, "PATIENCE", -1.0)
     with Turn(store) as stopped, Turn(store) as turn:
@@ -159,7 +120,7 @@ def test_content_reaches_the_disk_before_the_turn_and_once(
     """A writer that lost writes the same bytes under the next name: they are there already."""
     store.put("log/0", b"theirs")
     done: list[str] = []
-    fsync, line_up = os.fsync, Turn._line_up
+    fsync, wait = os.fsync, Turn._wait
 
     def synced(handle: int) -> None:
         is_folder = os.path.isdir(f"/proc/self/fd/{handle}")
@@ -167,7 +128,7 @@ def test_content_reaches_the_disk_before_the_turn_and_once(
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Turn, "_line_up", lambda turn: (done.append("wait"), line_up(turn)))
+    monkeypatch.setattr(Turn, "_wait", lambda turn: (done.append("wait"), wait(turn)))
     with Turn(store) as turn:
         assert not store.put_if_absent("log/0", b"ours", turn=turn)
         assert store.put_if_absent("log/1", b"ours", turn=turn)
