@@ -1,0 +1,394 @@
+"""What a stream reads of a table: the files of a version first, then those that each commit brings.
+
+What lives here: :class:`TableStreamSource`, which says how far a stream may go and what it reads on the way;
+:class:`Offset`, where it stands, in a form that outlives the process.
+What it does not know: Spark; how a file is read.
+
+A stream begins with a snapshot, whose files come in the order in which they were written, or with a version.
+Behind that it follows the commits. It can show rows that come, not rows that go: a commit that deletes or
+rewrites rows stops it, unless its options say what to make of that. Commits that only move rows (OPTIMIZE)
+bring nothing. The change feed shows everything, a whole commit at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from deltanb.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from deltanb.errors import InvalidArgument, StreamSourceChanged, VersionNotFound
+from deltanb.log import history
+from deltanb.schema.types import StructType
+from deltanb.schema.widening import is_widening
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.delta_log import DeltaLog
+
+FORMAT = 1
+"""Of offsets: a reader that meets a higher number does not guess."""
+MAX_FILES = 1000
+"""Files that one micro-batch reads unless told, as in Delta Spark."""
+MAX_IDLE_COMMITS = 100
+"""Commits that bring nothing, behind which a stream moves on though there are no rows: a batch of its own for
+each would be work for nothing, and to wait for rows for ever would outlast what the log keeps."""
+NEEDED = ("path", "partition_values", "size", "deletion_vector", "base_row_id", "default_row_commit_version")
+SLICE = 4096  # files of a snapshot that are Python objects at a time
+
+
+class Position(NamedTuple):
+    """A place in a table's history: all files before it were read, of ``version`` the first ``done``.
+
+    ``after`` is False within the snapshot of the version, and True within its commit; positions compare in
+    the order in which a stream passes them.
+    """
+
+    version: int
+    after: bool
+    done: int
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Where a stream stands, which table it reads, and where it began.
+
+    Spark keeps no start of the first batch: after a crash it asks for it anew, when the table may be at
+    another version. So every offset says where its stream began.
+
+    >>> offset = Offset("id of the table", Position(5, False, 0), Position(6, True, 2))
+    >>> Offset.of(offset.to_dict()) == offset
+    True
+    """
+
+    table: str
+    origin: Position
+    position: Position
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it: texts, integers and booleans."""
+        return {"format": FORMAT, "table": self.table,
+                "origin": {"version": self.origin.version, "snapshot": not self.origin.after},
+                "version": self.position.version, "snapshot": not self.position.after,
+                "index": self.position.done}
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Offset:
+        """From its JSON.
+
+        Raises:
+            InvalidArgument: it is none of a table's stream, or of a newer release.
+        """
+        try:
+            number, origin = given["format"], given["origin"]
+            if number == FORMAT:
+                return cls(given["table"], Position(int(origin["version"]), not origin["snapshot"], 0),
+                           Position(int(given["version"]), not given["snapshot"], int(given["index"])))
+        except (KeyError, TypeError, ValueError):
+            raise InvalidArgument(
+                f"the checkpoint has the offset {dict(given)!r:.200}, which is none of a deltanb stream: it "
+                "belongs to another source. Start the stream with a new checkpoint") from None
+        raise InvalidArgument(
+            f"the checkpoint has an offset of format {number!r}, and this release of deltanb reads format "
+            f"{FORMAT}: a newer one has written it. Update deltanb, or start with a new checkpoint")
+
+    def at(self, position: Position) -> Offset:
+        """The same stream elsewhere."""
+        return Offset(self.table, self.origin, position)
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How a table is streamed.
+
+    ``start`` is a version, ``"latest"`` for what comes from now on, or None for the whole table first;
+    ``timestamp`` (ISO 8601) the first version at or after a time. Of ``max_files`` and ``max_bytes``, each
+    micro-batch ends at the one it reaches first; it has a file in any case.
+    """
+
+    start: int | str | None = None
+    timestamp: str | None = None
+    max_files: int | None = MAX_FILES
+    max_bytes: int | None = None
+    ignore_deletes: bool = False
+    skip_change_commits: bool = False
+    changes: bool = False
+
+    def __post_init__(self) -> None:
+        if self.start is not None and self.timestamp is not None:
+            raise InvalidArgument(
+                "startingVersion and startingTimestamp contradict each other; give one of them")
+        if isinstance(self.start, str) and self.start != "latest":
+            raise InvalidArgument(f"startingVersion is a version or 'latest', found {self.start!r}")
+        for name, value in (("maxFilesPerTrigger", self.max_files), ("maxBytesPerTrigger", self.max_bytes)):
+            if value is not None and value < 1:
+                raise InvalidArgument(f"{name}={value} must be at least 1")
+
+
+class Piece(NamedTuple):
+    """A file of a stream and the position behind it; no file where a commit brings none."""
+
+    file: dict[str, Any] | None
+    behind: Position
+
+
+class TableStreamSource:
+    """A table as a stream reads it.
+
+    Args:
+        log: the table's.
+        options: how it is streamed.
+        shown: the version whose columns the stream has; a later one with others stops it.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("followed", {"id": [1]})
+    >>> source = TableStreamSource(table.log, StreamOptions(), table.snapshot)
+    >>> start = source.initial()
+    >>> _ = table.append({"id": [2]})
+    >>> end = source.latest(start)
+    >>> len(source.files(start, end)), end.position.version
+    (2, 2)
+    """
+
+    def __init__(self, log: DeltaLog, options: StreamOptions, shown: Snapshot) -> None:
+        self.log, self.options, self.shown = log, options, shown
+        self.last: int | None = None
+        """The version behind which the stream does not go (``availableNow``)."""
+        self._commits: dict[int, list[dict[str, Any]]] = {}
+        self._sorted: tuple[int, Any] | None = None
+
+    # -- where it stands -------------------------------------------------------------------------
+
+    def initial(self) -> Offset:
+        """Where a stream begins; of one source always the same.
+
+        Raises:
+            VersionNotFound: the log does not have that version, or no longer.
+        """
+        return Offset(self._table, self._start, self._start)
+
+    def stop_at_newest(self) -> None:
+        """Go no further than the version that is the newest now."""
+        self.last = self.log.update().version
+
+    def latest(self, start: Offset, *, limited: bool = True) -> Offset:
+        """How far a micro-batch goes that begins at an offset; that offset where there is nothing to read.
+
+        Args:
+            limited: whether the options' limits count.
+
+        Raises:
+            StreamSourceChanged: a commit on the way that the stream cannot follow.
+            VersionNotFound: a commit, or the version it began with, is no longer in the log.
+        """
+        self._check_table(start)
+        newest = self.log.update().version
+        until = newest if self.last is None else min(newest, self.last)
+        files, size, at, idle = 0, 0, start.position, 0
+        max_files = self.options.max_files if limited else None
+        max_bytes = self.options.max_bytes if limited else None
+        for piece in self._pieces(start.position, until):
+            if piece.file is None:
+                idle += 1
+            elif files and ((max_files is not None and files >= max_files) or (
+                    max_bytes is not None and size + (piece.file["size"] or 0) > max_bytes)):
+                break
+            else:
+                files += 1
+                size += piece.file["size"] or 0
+            at = piece.behind
+        return start.at(at) if files or idle >= MAX_IDLE_COMMITS else start
+
+    def files(self, start: Offset, end: Offset) -> list[dict[str, Any]]:
+        """The files between two offsets, as a snapshot lists them, in their order.
+
+        Raises:
+            StreamSourceChanged, VersionNotFound: as :meth:`latest`.
+        """
+        begin, found, stop = self.between(start, end), [], end.position
+        for piece in self._pieces(begin, stop.version if stop.done else stop.version - 1):
+            if piece.behind > stop:
+                break
+            if piece.file is not None:
+                found.append(piece.file)
+        return found
+
+    def between(self, start: Offset, end: Offset) -> Position:
+        """Where the files before ``end`` begin: a first batch that is run again began where its end says."""
+        self._check_table(end)
+        if start.position == start.origin and start.origin != end.origin:
+            return end.origin
+        return start.position
+
+    # -- the beginning ---------------------------------------------------------------------------
+
+    @property
+    def _table(self) -> str:
+        return self.shown.metadata.id
+
+    @cached_property
+    def _start(self) -> Position:
+        newest, start = self.log.update().version, self.options.start
+        if self.options.timestamp is not None:
+            start = self._at_or_after(self.options.timestamp)
+        if start is None:
+            return Position(newest, False, 0)
+        if start == "latest":
+            return Position(newest + 1, True, 0)
+        version = int(start)
+        if version > newest:
+            raise VersionNotFound(
+                f"the stream is to start at version {version}; the newest of {self.log.path} is {newest}. "
+                "Give startingVersion=latest for what comes from now on", version=version, latest=newest)
+        self._check_there(version)
+        return Position(version, True, 0)
+
+    def _at_or_after(self, timestamp: str) -> int:
+        wanted = history.to_milliseconds(timestamp)
+        earliest = self._earliest()
+        first = history.commit_times(self.log, earliest, earliest).get(earliest)
+        if first is not None and wanted <= first:
+            return earliest
+        found = history.version_as_of(self.log, timestamp)
+        at = history.commit_times(self.log, found, found).get(found, wanted)
+        return found + (at < wanted)
+
+    def _check_table(self, offset: Offset) -> None:
+        if offset.table != self._table:
+            raise StreamSourceChanged(
+                f"the checkpoint is that of a stream which reads another table (id {offset.table}) than the "
+                f"one at {self.log.path} (id {self._table}): the table was made anew, or the stream has "
+                "another path now. Start it with a new checkpoint", path=self.log.path)
+
+    def _check_there(self, version: int) -> None:
+        earliest = self._earliest()
+        if version < earliest:
+            raise VersionNotFound(
+                f"the stream reads version {version} of {self.log.path} next, and the log begins at version "
+                f"{earliest}: it was cleaned up (delta.logRetentionDuration), and what the versions between "
+                "brought cannot be told any more. Start with a new checkpoint: with the whole table, or with "
+                f"startingVersion={earliest}", version=version, earliest=earliest)
+
+    def _earliest(self) -> int:
+        """The first version whose commit is there."""
+        return min(self.log.commits.names(), default=0)
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def _pieces(self, at: Position, until: int) -> Iterator[Piece]:
+        """What lies between a position and the end of a version."""
+        if not at.after:
+            yield from self._of_snapshot(at)
+            at = Position(at.version + 1, True, 0)
+        if at.version <= until:
+            self._check_there(at.version)
+        for version in range(at.version, until + 1):
+            files = self._of_commit(version)
+            behind = Position(version + 1, True, 0)
+            if not files:
+                yield Piece(None, behind)
+            for place in range(at.done if version == at.version else 0, len(files)):
+                yield Piece(files[place],
+                            behind if place == len(files) - 1 else Position(version, True, place + 1))
+
+    def _of_snapshot(self, at: Position) -> Iterator[Piece]:
+        table = self._snapshot_files(at.version)
+        count, behind = table.num_rows, Position(at.version + 1, True, 0)
+        if not count:
+            yield Piece(None, behind)
+        for first in range(at.done, count, SLICE):
+            for place, file in enumerate(table.slice(first, SLICE).to_pylist(), first):
+                yield Piece(file, behind if place == count - 1 else Position(at.version, False, place + 1))
+
+    def _snapshot_files(self, version: int) -> Any:
+        """The files of a version, oldest first; kept for the batches to come."""
+        if self._sorted is None or self._sorted[0] != version:
+            try:
+                snapshot = self.log.snapshot_at(version)
+            except VersionNotFound as error:
+                raise VersionNotFound(
+                    f"the stream began with version {version} of {self.log.path} and has not read all of it, "
+                    f"and that version cannot be read any more ({error}). Start with a new checkpoint",
+                    version=version) from None
+            files = snapshot.select_files([*NEEDED, "modification_time"])
+            order = pc.sort_indices(files, [("modification_time", "ascending"), ("path", "ascending")])
+            self._sorted = version, files.take(order).select(list(NEEDED))
+        return self._sorted[1]
+
+    def _of_commit(self, version: int) -> list[dict[str, Any]]:
+        """The files that a commit brings; a commit is read once."""
+        if version not in self._commits:
+            if len(self._commits) > MAX_IDLE_COMMITS:
+                self._commits.clear()
+            self._commits[version] = [
+                {name: getattr(file, name) for name in NEEDED} for file in self._added(version)]
+        return self._commits[version]
+
+    def _added(self, version: int) -> list[AddFile]:
+        try:
+            actions = self.log.read_commit(version)
+        except VersionNotFound:
+            self._check_there(version)
+            raise
+        self._check_columns(version, actions)
+        added = [a for a in actions if isinstance(a, AddFile) and a.data_change]
+        if any(isinstance(a, RemoveFile) and a.data_change for a in actions):
+            if self.options.skip_change_commits:
+                return []
+            self._refuse_change(version, actions, rewrites=bool(added))
+        return added
+
+    def _refuse_change(self, version: int, actions: Sequence[Action], *, rewrites: bool) -> None:
+        if self.options.ignore_deletes and not rewrites:
+            return
+        info = next((a for a in actions if isinstance(a, CommitInfo)), None)
+        did = info.operation if info is not None and info.operation else "a commit"
+        what = "rewrites" if rewrites else "deletes"
+        also = "" if rewrites else "ignoreDeletes=true goes on behind deletions of whole files; "
+        raise StreamSourceChanged(
+            f"version {version} of {self.log.path} ({did}) {what} rows that the stream may have read, and a "
+            f"stream shows only rows that come. {also}skipChangeCommits=true leaves out such commits, with "
+            "the rows they add; readChangeFeed=true shows them as changes, where the table records its "
+            "change feed; a new checkpoint reads the table anew", version=version, path=self.log.path)
+
+    # -- columns ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _columns(self) -> StructType:
+        return self.shown.schema
+
+    def _check_columns(self, version: int, actions: Sequence[Action]) -> None:
+        """Whether rows of a commit fit the stream's columns; a new protocol has to be one we read."""
+        if any(isinstance(a, Protocol) for a in actions):
+            self.log.snapshot_at(version).check_readable()
+        metadata = next((a for a in reversed(actions) if isinstance(a, Metadata)), None)
+        if metadata is None:
+            return
+        is_later = version > self.shown.version
+        lines = _differences(metadata.schema, self._columns, strict=is_later)
+        if not lines:
+            return
+        way = ("Start the stream again with the same checkpoint and a frame made anew: it goes on from here "
+               "with the new columns" if is_later else
+               "Rows from before cannot be shown in the present columns. Start with a new checkpoint, and "
+               f"with startingVersion={self.shown.version} or later")
+        raise StreamSourceChanged(
+            f"version {version} of {self.log.path} has other columns than the stream:\n"
+            + "\n".join(f"  {line}" for line in lines) + f"\n{way}", version=version, differences=lines,
+            path=self.log.path)
+
+
+def _differences(found: StructType, shown: StructType, *, strict: bool) -> list[str]:
+    """How the columns of a version differ from a stream's: all that does, or only what cannot be read."""
+    known = {field.name.lower(): field for field in shown.fields}
+    lines = []
+    for field in found.fields:
+        other = known.pop(field.name.lower(), None)
+        if other is None:
+            lines += [f"+ {field.name}: {field.type}"] if strict else []
+        elif field.type != other.type and (strict or not is_widening(field.type, other.type)):
+            lines.append(f"~ {field.name}: {field.type}, in the stream {other.type}")
+    return lines + ([f"- {name}" for name in (field.name for field in known.values())] if strict else [])
