@@ -50,6 +50,38 @@ class StreamedTable(ReadableTable):
             overwrite_schema=overwrite_schema, user_metadata=user_metadata,
             target_file_size=target_file_size)
 
+    def read_stream(
+        self, spark: Any = None, *, starting_version: int | str | None = None,
+        starting_timestamp: str | None = None, max_files_per_trigger: int | None = None,
+        max_bytes_per_trigger: int | None = None, ignore_deletes: bool = False,
+        skip_change_commits: bool = False, change_feed: bool = False,
+    ) -> Any:
+        """The table as a stream of Spark's: all rows of its newest version first, then those that come.
+
+        ``spark.readStream.format("deltanb")`` with the options of these names is the same.
+
+        Args:
+            spark: the session; the active one, or a new local one, unless given.
+            starting_version: begin with what this version brought; ``"latest"``: with what comes from now on.
+            starting_timestamp: the same by time (ISO 8601).
+            max_files_per_trigger: files in a micro-batch; 1,000 unless given.
+            max_bytes_per_trigger: bytes of files in a micro-batch; one file comes in any case.
+            ignore_deletes: go on behind commits that only remove whole files.
+            skip_change_commits: leave out commits that delete or rewrite rows, with the rows they add.
+            change_feed: stream changes, with the columns of :meth:`changes`.
+
+        Raises:
+            InvalidArgument: options that contradict each other. What else stops a stream is told by the query
+                that reads it, in Spark's exception: :func:`deltanb.spark.source.told` makes an error of it.
+        """
+        from deltanb.spark.source_stream import read_stream
+        return read_stream(
+            self.log, spark, {
+                "startingVersion": starting_version, "startingTimestamp": starting_timestamp,
+                "maxFilesPerTrigger": max_files_per_trigger, "maxBytesPerTrigger": max_bytes_per_trigger,
+                "ignoreDeletes": ignore_deletes or None, "skipChangeCommits": skip_change_commits or None,
+                "readChangeFeed": change_feed or None})
+
     def _writable(self, what: str) -> DeltaLog:
         """The log, where the table can be written to."""
         raise NotImplementedError

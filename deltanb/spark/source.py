@@ -70,6 +70,10 @@ class DeltaDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of what is read, at the version that the frame will stand at."""
+        from deltanb.spark.source_stream import is_stream, stream_schema
+
+        if is_stream(self.options):
+            return stream_schema(self.options)
         return self._source().schema()
 
     def reader(self, schema: StructType) -> Any:
@@ -81,6 +85,18 @@ class DeltaDataSource(DataSource):
         from deltanb.spark.source_write import writer
 
         return writer(WriteOptions.of(self.options, overwrite), schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> Any:
+        """The stream of rows, with these columns."""
+        from deltanb.spark.source_stream import stream_reader
+
+        return stream_reader(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        """The write of a stream of rows with these columns."""
+        from deltanb.spark.source_stream import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
 
     def _source(self) -> Source:
         if self._read is None:

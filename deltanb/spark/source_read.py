@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -40,12 +41,18 @@ CHANGED_FILES = 16
 class Source:
     """What is read: the options, and the version that stands for the newest, found once."""
 
-    def __init__(self, options: ReadOptions, table: DeltaTable) -> None:
-        self.options, self.table = options, table
+    def __init__(self, options: ReadOptions, version: int) -> None:
+        self.options, self.version = options, version
+
+    @cached_property
+    def table(self) -> DeltaTable:
+        """The table at the version; opened where it is needed, since a stream has the frame's and no more."""
+        return DeltaTable.for_path(self.options.path, self.version,
+                                   storage_options=self.options.storage_options or None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the table, which another process opens anew where it needs one."""
-        return _again, (self.options, self.table.version)
+        return Source, (self.options, self.version)
 
     def schema(self) -> T.StructType:
         """The columns."""
@@ -92,12 +99,7 @@ def source(options: ReadOptions) -> Source:
     """
     table = DeltaTable.for_path(options.path, options.version, options.timestamp,
                                 storage_options=options.storage_options or None)
-    return Source(options, table.as_of(table.version))
-
-
-def _again(options: ReadOptions, version: int) -> Source:
-    table = DeltaTable.for_path(options.path, version, storage_options=options.storage_options or None)
-    return Source(options, table)
+    return Source(options, table.version)
 
 
 class _Task(InputPartition):

@@ -27,7 +27,7 @@ NONE = -1
 class Checkpoint:
     """The folder at a location: a local path, or a URI that Spark understands.
 
-    A local one is read by this process, any other by Spark.
+    A local one is read by this process, any other by Spark; of a local one ``session`` may be None.
     """
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
@@ -44,7 +44,7 @@ class Checkpoint:
         self.location = text if self.folder is None else spark_path(self.folder)
         """As Spark is given it."""
 
-    def query_id(self, session: SparkSession) -> str | None:
+    def query_id(self, session: SparkSession | None) -> str | None:
         """The id of the query whose folder it is; None where no query has begun here.
 
         Raises:
@@ -63,20 +63,21 @@ class Checkpoint:
                 "Spark's, or damaged. Start the stream with a new checkpoint", path=self.location)
         return found
 
-    def last_begun(self, session: SparkSession) -> int:
+    def last_begun(self, session: SparkSession | None) -> int:
         """The newest batch that Spark has planned, or :data:`NONE`."""
         return self._newest(session, "offsets")
 
-    def last_done(self, session: SparkSession) -> int:
+    def last_done(self, session: SparkSession | None) -> int:
         """The newest batch that Spark has noted as finished, or :data:`NONE`."""
         return self._newest(session, "commits")
 
     # -- files -----------------------------------------------------------------------------------
 
-    def _metadata(self, session: SparkSession) -> str | None:
+    def _metadata(self, session: SparkSession | None) -> str | None:
         if self.folder is None:
+            reader = _reader(session)
             rows = self._asked(
-                lambda: session.read.text(f"{self.location}/metadata", wholetext=True).collect())
+                lambda: reader.text(f"{self.location}/metadata", wholetext=True).collect())
             return rows[0][0] if rows else None
         try:
             with open(os.path.join(self.folder, "metadata"), encoding="utf-8") as file:
@@ -86,9 +87,10 @@ class Checkpoint:
         except OSError as error:
             raise StorageError.of(error, "read", f"{self.folder}/metadata") from error
 
-    def _newest(self, session: SparkSession, kind: str) -> int:
+    def _newest(self, session: SparkSession | None, kind: str) -> int:
         if self.folder is None:
-            rows = self._asked(lambda: session.read.format("binaryFile").load(
+            reader = _reader(session)
+            rows = self._asked(lambda: reader.format("binaryFile").load(
                 f"{self.location}/{kind}").select("path").collect())
             return _highest(os.path.basename(row[0]) for row in rows)
         try:
@@ -110,6 +112,11 @@ class Checkpoint:
             raise InvalidArgument(
                 f"Spark cannot read the checkpoint at {self.location}: {reason(error)}") from None
         return found
+
+
+def _reader(session: SparkSession | None) -> Any:
+    assert session is not None, "only a local folder is read without Spark"
+    return session.read
 
 
 def _highest(names: Iterable[str]) -> int:

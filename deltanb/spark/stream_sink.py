@@ -81,9 +81,7 @@ class Sink:
         if self.query_id is None:
             self.query_id = self.checkpoint.query_id(session)
         if self.query_id is None:
-            raise CheckpointMismatch(
-                f"there is no query in the checkpoint {self.checkpoint.location}: it was removed while the "
-                "stream ran, or lies where this process cannot see it", path=self.checkpoint.location)
+            raise _no_query(self.checkpoint)
         return self.query_id
 
 
@@ -99,21 +97,60 @@ def check_checkpoint(sink: Sink, session: SparkSession) -> None:
         return
     begun, done = checkpoint.last_begun(session), checkpoint.last_done(session)
     there = sink.log.update().set_transactions.get(query, NONE)
-    facts = {"query_id": query, "batch": there, "path": checkpoint.location}
     if there < done:
-        has = "none of its batches" if there == NONE else f"its batches up to {there}"
-        raise CheckpointMismatch(
-            f"the checkpoint {checkpoint.location} says that query {query} has finished batch {done}, but "
-            f"table {sink.log.path} has {has}: the checkpoint belongs to another table, or the table forgot "
-            "the query (delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give "
-            "the stream a new checkpoint, or write to the table it belongs to", **facts)
+        raise _lacks(sink.log, checkpoint, query, done, there)
     if there > begun:
-        raise CheckpointMismatch(
-            f"table {sink.log.path} has batch {there} of query {query}, and the checkpoint "
-            f"{checkpoint.location} knows batches up to {begun}: another stream writes under the same id, "
-            "from a copy of the checkpoint, or the checkpoint was put back to an earlier state. Nothing was "
-            "written. Give the stream a new checkpoint", **facts)
+        raise _has_others(sink.log, checkpoint, query, begun, there)
     sink.replayed = begun if begun > done else NONE
+
+
+def check_batch(log: DeltaLog, checkpoint: Checkpoint, number: int) -> str:
+    """The id of the query whose batch is to be written, where the table is as far as its checkpoint says.
+
+    For writers that know nothing of the batches before: a batch that the table has is taken for one that is
+    run again.
+
+    Raises:
+        CheckpointMismatch: the table lacks the batches before, or has later ones.
+    """
+    query = checkpoint.query_id(None)
+    if query is None:
+        raise _no_query(checkpoint)
+    there = log.update().set_transactions.get(query, NONE)
+    if there < number - 1:
+        raise _lacks(log, checkpoint, query, number - 1, there)
+    if there > number:
+        raise _has_others(log, checkpoint, query, number, there)
+    return query
+
+
+def _no_query(checkpoint: Checkpoint) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        f"there is no query in the checkpoint {checkpoint.location}: it was removed while the stream ran, or "
+        "lies where this process cannot see it", path=checkpoint.location)
+
+
+def _lacks(
+    log: DeltaLog, checkpoint: Checkpoint, query: str, done: int, there: int
+) -> CheckpointMismatch:
+    has = "none of its batches" if there == NONE else f"its batches up to {there}"
+    return CheckpointMismatch(
+        f"the checkpoint {checkpoint.location} says that query {query} has finished batch {done}, but table "
+        f"{log.path} has {has}: the checkpoint belongs to another table, or the table forgot the query "
+        "(delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give the stream a "
+        "new checkpoint, or write to the table it belongs to", query_id=query, batch=there,
+        path=checkpoint.location)
+
+
+def _has_others(
+    log: DeltaLog, checkpoint: Checkpoint, query: str, begun: int, there: int
+) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        f"table {log.path} has batch {there} of query {query}, and the checkpoint {checkpoint.location} "
+        f"knows batches up to {begun}: another stream writes under the same id, from a copy of the "
+        "checkpoint, or the checkpoint was put back to an earlier state. Nothing was written. Give the "
+        "stream a new checkpoint",
+        query_id=query, batch=there, path=checkpoint.location)
 
 
 def reads(frame: DataFrame, log: DeltaLog) -> bool:

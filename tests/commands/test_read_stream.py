@@ -12,8 +12,9 @@ import pytest
 import deltanb as dn
 from deltanb.actions import decode_path
 from deltanb.commands.read import stream
+from deltanb.commands.read.changes import rows_of
 from deltanb.commands.read.stream import Offset, Position, StreamOptions, TableStreamSource
-from deltanb.errors import InvalidArgument, StreamSourceChanged, VersionNotFound
+from deltanb.errors import InvalidArgument, MissingChangeData, StreamSourceChanged, VersionNotFound
 
 
 @pytest.fixture
@@ -209,6 +210,30 @@ def test_another_table_at_the_path_is_told(table: dn.DeltaTable, tmp_path: Path)
     other = dn.create(tmp_path / "other", {"id": [0]})
     with pytest.raises(StreamSourceChanged, match="another table"):
         source(other).latest(at)
+
+
+def test_the_change_feed_shows_whole_commits(tmp_path: Path) -> None:
+    on = {"delta.enableChangeDataFeed": True}
+    table = dn.create(tmp_path / "t", {"id": [0, 1], "p": [0, 1]}, partition_by="p", properties=on)
+    reader = source(table, changes=True, max_files=1)
+    at, found = reader.initial(), []
+    table.update({"id": "id + 10"})
+    table.delete("id = 10")
+    while (end := reader.latest(at)) != at:
+        rows = [row for file in reader.files(at, end) for batch in rows_of(reader.scan, file)
+                for row in batch.to_pylist()]
+        found.append(sorted((r["_commit_version"], r["_change_type"], r["id"]) for r in rows))
+        at = end
+    assert found == [
+        [(0, "insert", 0)], [(0, "insert", 1)],
+        [(1, "update_postimage", 10), (1, "update_postimage", 11), (1, "update_preimage", 0),
+         (1, "update_preimage", 1)],
+        [(2, "delete", 10)]]
+    plain = dn.create(tmp_path / "plain", {"id": [0]})
+    plain.append({"id": [1]})
+    with pytest.raises(MissingChangeData):
+        followed = source(plain, changes=True, start=1)
+        followed.latest(followed.initial())
 
 
 @pytest.mark.parametrize(("given", "said"), [

@@ -121,7 +121,11 @@ class Deltanb:
             "aws_access_key_id": "a", "aws_secret_access_key": "b"})
 
     def stream(self, source: Path, target: Path) -> None:
-        raise NotImplementedError(stream_names(dn.DeltaTable))
+        table = dn.open(source)
+        rows = table.read_stream(dn.spark())
+        running = dn.create(target, table.schema).write_stream(
+            rows, checkpoint=f"{target}/_checkpoints", trigger="availableNow")
+        assert running.awaitTermination(60)
 
     def without_java(self, path: Path) -> None:
         run_without_java(

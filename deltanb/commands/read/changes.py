@@ -13,7 +13,7 @@ removed and added with the same id was updated, or, with the same commit version
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,30 @@ def plan_changes(
     if first > final:
         return scan, []
     return scan, _pruned(list(_files(log, first, final, target, scan)), scan)
+
+
+def feed_scan(shown: Snapshot) -> Scan:
+    """What is asked of each changed file where all columns of a version are wanted, and the feed's."""
+    schema = _feed_schema(shown.schema)
+    return plan_for(shown, schema, schema.names, None, FEED_COLUMNS)
+
+
+def changed_in(log: DeltaLog, version: int, shown: Snapshot, scan: Scan) -> list[ChangedFile]:
+    """The changed files of one version, to be shown in the columns of another one (:func:`feed_scan`).
+
+    Raises:
+        MissingChangeData, IncompatibleSchemaChange: as :func:`changes`.
+    """
+    return list(_files(log, version, version, shown, scan))
+
+
+def as_inserted(log: DeltaLog, version: int, files: Iterable[Mapping[str, Any]]) -> list[ChangedFile]:
+    """Files of a version, as its snapshot lists them, as if its commit had inserted all their rows."""
+    at = history.commit_times(log, version, version).get(version, 0)
+    known = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: _time(at), CHANGE_TYPE: "insert"}
+    return [ChangedFile(version, file["path"], "insert", {**dict(file["partition_values"] or ()), **known},
+                        file["deletion_vector"], None, file["base_row_id"],
+                        file["default_row_commit_version"]) for file in files]
 
 
 # --- the range ------------------------------------------------------------------------------------

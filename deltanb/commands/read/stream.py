@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow.compute as pc
 
 from deltanb.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from deltanb.commands.read.changes import ChangedFile, as_inserted, changed_in, feed_scan
+from deltanb.data.data_file import Scan, plan
 from deltanb.errors import InvalidArgument, StreamSourceChanged, VersionNotFound
 from deltanb.log import history
 from deltanb.schema.types import StructType
@@ -129,10 +131,15 @@ class StreamOptions:
 
 
 class Piece(NamedTuple):
-    """A file of a stream and the position behind it; no file where a commit brings none."""
+    """What a batch has all or nothing of: a file, or a whole commit of the change feed."""
 
-    file: dict[str, Any] | None
+    files: list[Any]
     behind: Position
+
+    @property
+    def size(self) -> int:
+        """Bytes, as far as the log knows them."""
+        return sum(file["size"] or 0 for file in self.files if isinstance(file, dict))
 
 
 class TableStreamSource:
@@ -157,8 +164,13 @@ class TableStreamSource:
         self.log, self.options, self.shown = log, options, shown
         self.last: int | None = None
         """The version behind which the stream does not go (``availableNow``)."""
-        self._commits: dict[int, list[dict[str, Any]]] = {}
+        self._commits: dict[int, list[Any]] = {}
         self._sorted: tuple[int, Any] | None = None
+
+    @cached_property
+    def scan(self) -> Scan:
+        """What is asked of each file: all columns, and those of the change feed."""
+        return feed_scan(self.shown) if self.options.changes else plan(self.shown)
 
     # -- where it stands -------------------------------------------------------------------------
 
@@ -191,19 +203,16 @@ class TableStreamSource:
         max_files = self.options.max_files if limited else None
         max_bytes = self.options.max_bytes if limited else None
         for piece in self._pieces(start.position, until):
-            if piece.file is None:
-                idle += 1
-            elif files and ((max_files is not None and files >= max_files) or (
-                    max_bytes is not None and size + (piece.file["size"] or 0) > max_bytes)):
+            if files and ((max_files is not None and files + len(piece.files) > max_files) or (
+                    max_bytes is not None and size + piece.size > max_bytes)):
                 break
-            else:
-                files += 1
-                size += piece.file["size"] or 0
-            at = piece.behind
+            files, size, at = files + len(piece.files), size + piece.size, piece.behind
+            idle += not piece.files
         return start.at(at) if files or idle >= MAX_IDLE_COMMITS else start
 
-    def files(self, start: Offset, end: Offset) -> list[dict[str, Any]]:
-        """The files between two offsets, as a snapshot lists them, in their order.
+    def files(self, start: Offset, end: Offset) -> list[Any]:
+        """The files between two offsets, in their order: as a snapshot lists them or, of the change feed, as
+        :class:`~deltanb.commands.read.changes.ChangedFile`.
 
         Raises:
             StreamSourceChanged, VersionNotFound: as :meth:`latest`.
@@ -212,8 +221,7 @@ class TableStreamSource:
         for piece in self._pieces(begin, stop.version if stop.done else stop.version - 1):
             if piece.behind > stop:
                 break
-            if piece.file is not None:
-                found.append(piece.file)
+            found += piece.files
         return found
 
     def between(self, start: Offset, end: Offset) -> Position:
@@ -288,20 +296,24 @@ class TableStreamSource:
         for version in range(at.version, until + 1):
             files = self._of_commit(version)
             behind = Position(version + 1, True, 0)
-            if not files:
-                yield Piece(None, behind)
+            if not files or self.options.changes:
+                yield Piece(files, behind)
+                continue
             for place in range(at.done if version == at.version else 0, len(files)):
-                yield Piece(files[place],
+                yield Piece([files[place]],
                             behind if place == len(files) - 1 else Position(version, True, place + 1))
 
     def _of_snapshot(self, at: Position) -> Iterator[Piece]:
         table = self._snapshot_files(at.version)
         count, behind = table.num_rows, Position(at.version + 1, True, 0)
         if not count:
-            yield Piece(None, behind)
+            yield Piece([], behind)
         for first in range(at.done, count, SLICE):
-            for place, file in enumerate(table.slice(first, SLICE).to_pylist(), first):
-                yield Piece(file, behind if place == count - 1 else Position(at.version, False, place + 1))
+            files: list[Any] = table.slice(first, SLICE).to_pylist()
+            if self.options.changes:
+                files = as_inserted(self.log, at.version, files)
+            for place, file in enumerate(files, first):
+                yield Piece([file], behind if place == count - 1 else Position(at.version, False, place + 1))
 
     def _snapshot_files(self, version: int) -> Any:
         """The files of a version, oldest first; kept for the batches to come."""
@@ -318,22 +330,28 @@ class TableStreamSource:
             self._sorted = version, files.take(order).select(list(NEEDED))
         return self._sorted[1]
 
-    def _of_commit(self, version: int) -> list[dict[str, Any]]:
+    def _of_commit(self, version: int) -> list[Any]:
         """The files that a commit brings; a commit is read once."""
         if version not in self._commits:
             if len(self._commits) > MAX_IDLE_COMMITS:
                 self._commits.clear()
-            self._commits[version] = [
-                {name: getattr(file, name) for name in NEEDED} for file in self._added(version)]
+            actions = self._actions(version)
+            self._check_columns(version, actions)
+            self._commits[version] = self._changed(version) if self.options.changes else [
+                {name: getattr(file, name) for name in NEEDED} for file in self._added(version, actions)]
         return self._commits[version]
 
-    def _added(self, version: int) -> list[AddFile]:
+    def _actions(self, version: int) -> list[Action]:
         try:
-            actions = self.log.read_commit(version)
+            return self.log.read_commit(version)
         except VersionNotFound:
             self._check_there(version)
             raise
-        self._check_columns(version, actions)
+
+    def _changed(self, version: int) -> list[ChangedFile]:
+        return changed_in(self.log, version, self.shown, self.scan)
+
+    def _added(self, version: int, actions: Sequence[Action]) -> list[AddFile]:
         added = [a for a in actions if isinstance(a, AddFile) and a.data_change]
         if any(isinstance(a, RemoveFile) and a.data_change for a in actions):
             if self.options.skip_change_commits:

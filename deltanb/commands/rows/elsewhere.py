@@ -11,7 +11,7 @@ held against it by the same rules as ever.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,12 +21,26 @@ from deltanb.commands.begin import begin
 from deltanb.commands.define.create import create, metadata_of
 from deltanb.commands.define.evolution import fresh
 from deltanb.commands.result import CommandResult
-from deltanb.commands.rows.write import WriteOptions, append, is_done, overwrite, prepare
+from deltanb.commands.rows.write import (
+    STREAMING_UPDATE,
+    Batch,
+    WriteOptions,
+    append,
+    is_done,
+    overwrite,
+    prepare,
+    write_batch,
+)
 from deltanb.data.constraints import Check, Within
 from deltanb.data.inputs import Source
 from deltanb.data.write import TableWriter, delete_files
 from deltanb.data.written import Target, Written
-from deltanb.errors import CommitOutcomeUnknown, TableNotFound, UnsupportedProtocol
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    MetadataChangedException,
+    TableNotFound,
+    UnsupportedProtocol,
+)
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import StructType
 from deltanb.transaction.writing import clustering_columns
@@ -36,7 +50,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
-__all__ = ["PlannedWrite", "commit", "planned"]
+__all__ = ["PlannedWrite", "commit", "commit_batch", "planned"]
 
 
 @dataclass(frozen=True)
@@ -144,6 +158,48 @@ def commit(log: DeltaLog, plan: PlannedWrite, files: Sequence[AddFile]) -> Comma
     except BaseException:
         if not written.taken:  # else the transaction has removed them, if that was safe
             delete_files(log.store, [decode_path(file.path) for file in files])
+        raise
+
+
+def commit_batch(
+    log: DeltaLog, plan: PlannedWrite, batch: Batch, files: Sequence[AddFile]
+) -> CommandResult:
+    """Commit the files of a micro-batch, unless the table has the batch: then they are removed.
+
+    A stream plans once and commits many times, so the commit reads the newest version. It is refused where
+    the table is no longer what the files were written for; a stream that is started again runs it again.
+
+    Raises:
+        MetadataChangedException: the table's columns or properties have changed since the stream began.
+        Others: as :func:`commit`.
+    """
+    target, options = plan.target, plan.options
+    assert target is not None
+    paths = [decode_path(file.path) for file in files]
+    newest = log.update()
+    if newest.set_transactions.get(batch.query_id, -1) >= batch.number:
+        delete_files(log.store, paths)
+        return CommandResult(STREAMING_UPDATE, None, "log")
+    if newest.version != target.version:
+        grown = (target.metadata, target.protocol)  # what merge_schema made of it, once that is committed
+        before = log.snapshot_at(target.version)
+        if (newest.metadata, newest.protocol) not in (grown, (before.metadata, before.protocol)):
+            delete_files(log.store, paths)
+            raise MetadataChangedException(
+                f"the columns or properties of {log.path} have changed since the stream began (version "
+                f"{target.version}), and its files are written for those of before. Nothing was committed; "
+                "start the stream again with the same checkpoint")
+        target = replace(target, version=newest.version)
+    written = Written(plan.schema, lambda: iter(()), sum(file.num_records or 0 for file in files),
+                      target=target, files=tuple(files))
+    try:
+        return write_batch(log, written, batch, merge_schema=options.merge_schema,
+                           overwrite_schema=options.overwrite_schema, user_metadata=options.user_metadata)
+    except CommitOutcomeUnknown:
+        raise
+    except BaseException:
+        if not written.taken:
+            delete_files(log.store, paths)
         raise
 
 

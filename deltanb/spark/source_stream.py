@@ -1,0 +1,305 @@
+"""Streams by the data source: a table read in micro-batches, and micro-batches written to one.
+
+What lives here: :func:`stream_schema`, :class:`DeltaStreamReader` and :class:`DeltaStreamWriter`, made of the
+options of ``spark.readStream.format("deltanb")`` and ``df.writeStream.format("deltanb")``.
+What it does not know: which files a stream reads (``commands/read/stream``), how tasks read and write them
+(``executors``), how a batch is committed (``commands/rows/elsewhere``).
+
+Spark asks the reader in one Python process for offsets and files, and sends another copy of it to executors.
+Of the writer it makes a fresh copy for each commit; so a batch is held against the table's own memory of the
+query, whose id is read from the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from deltanb.actions import decode_path
+from deltanb.commands.read.changes import rows_of
+from deltanb.commands.read.stream import MAX_FILES, Offset, Position, StreamOptions, TableStreamSource
+from deltanb.commands.rows.elsewhere import PlannedWrite, commit_batch, planned
+from deltanb.commands.rows.write import Batch
+from deltanb.commands.rows.write import WriteOptions as Options
+from deltanb.data.data_file import Scan
+from deltanb.data.write import delete_files
+from deltanb.display import above
+from deltanb.errors import DataFileNotFound, InvalidArgument, StreamSourceChanged, TableNotFound
+from deltanb.log.snapshot import Snapshot
+from deltanb.schema.types import StructType
+from deltanb.spark.columns import spark_schema
+from deltanb.spark.executors import Place, WritePlan, parts, read_files, remove_written, write_files
+from deltanb.spark.session import spark as start_session
+from deltanb.spark.source_options import READ, STREAM, WRITE, Given
+from deltanb.spark.source_write import Wrote
+from deltanb.spark.stream_checkpoint import Checkpoint
+from deltanb.spark.stream_sink import check_batch
+from deltanb.store.base import is_remote
+from deltanb.store.open import store_for
+from deltanb.transaction.delta_log import DeltaLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as T
+
+__all__ = ["DeltaStreamReader", "DeltaStreamWriter", "is_stream", "read_stream", "stream_reader",
+           "stream_schema", "stream_writer"]
+
+STREAM_WRITE = ("path", "checkpointLocation", "txnAppId", "mergeSchema", "overwriteSchema", "userMetadata",
+                "targetFileSize")
+CHANGED_FILES = 16
+"""Files of the change feed that one task reads."""
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+def is_stream(options: Mapping[str, str]) -> bool:
+    """Whether options are those of a stream, which nothing else has; others may be a stream's, too."""
+    given = {name.lower(): value.lower() for name, value in options.items()}
+    starts = given.keys() & {"startingversion", "startingtimestamp"}
+    return bool(given.keys() & {name.lower() for name in STREAM} - {name.lower() for name in READ}
+                or given.get("startingversion") == "latest"
+                or (starts and given.get("readchangefeed") != "true"))
+
+
+def read_stream(log: DeltaLog, session: Any, options: Mapping[str, Any]) -> Any:
+    """A table as a stream; options by their names in Spark, those that are None are not given.
+
+    Raises:
+        InvalidArgument: options that contradict each other, or a table that executors cannot find.
+    """
+    if log.store.local_path("") is None and not is_remote(log.store):
+        raise InvalidArgument(
+            f"{log.path} is in this process alone, and Spark's executors cannot read it; stream from a "
+            "table in a folder or a bucket", path=log.path)
+    given = {name: str(value).lower() if isinstance(value, bool) else str(value)
+             for name, value in options.items() if value is not None}
+    _Read({**given, "path": log.path})
+    session = start_session() if session is None else session
+    session.dataSource.register(above("DeltaDataSource"))
+    return session.readStream.format("deltanb").options(**given).load(log.path)
+
+
+def stream_schema(options: Mapping[str, str]) -> T.StructType:
+    """The columns of a stream."""
+    return _Read(options).schema
+
+
+def stream_reader(options: Mapping[str, str], schema: T.StructType) -> DeltaStreamReader:
+    """The reader of a stream with some columns."""
+    return DeltaStreamReader(_Read(options), schema)
+
+
+class _Read:
+    """What a stream reads: its options, and the table as it is now."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        known = ("path", "readChangeFeed", *STREAM)
+        given = Given(options, known, "streams", {"reading": READ, "writing": WRITE})
+        max_files, max_bytes = given.number("maxFilesPerTrigger"), given.number("maxBytesPerTrigger")
+        start = given.text("startingVersion")
+        latest = start is not None and start.strip().lower() == "latest"
+        self.options = StreamOptions(
+            "latest" if latest else given.number("startingVersion"), given.text("startingTimestamp"),
+            MAX_FILES if max_files is None and max_bytes is None else max_files, max_bytes,
+            given.flag("ignoreDeletes"), given.flag("skipChangeCommits"), given.flag("readChangeFeed"))
+        self.place = Place(store_for(given.path, given.storage_options or None), given.storage_options)
+        self.log = DeltaLog.for_table(self.place.store)
+        self.shown: Snapshot = self.log.update()
+        if self.shown.version < 0:
+            raise TableNotFound(
+                f"there is no Delta table at {self.log.path} to stream from; create it first",
+                path=self.log.path)
+        self.shown.check_readable()
+
+    @cached_property
+    def source(self) -> TableStreamSource:
+        """The table as a stream reads it."""
+        return TableStreamSource(self.log, self.options, self.shown)
+
+    @property
+    def schema(self) -> T.StructType:
+        """Its columns."""
+        return spark_schema(StructType(self.source.scan.columns))
+
+
+class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a table in micro-batches: asked on the driver, rows read on executors."""
+
+    def __init__(self, read: _Read, schema: T.StructType) -> None:
+        there = read.schema
+        lines = [f"- {field.name}: {field.dataType.simpleString()}" for field in schema.fields
+                 if field.name not in there.names or there[field.name].dataType != field.dataType]
+        lines += [f"+ {field.name}: {field.dataType.simpleString()}" for field in there.fields
+                  if field.name not in schema.names]
+        if lines:
+            raise StreamSourceChanged(
+                f"the frame of the stream was made with other columns than {read.log.path} has now:\n"
+                + "\n".join(f"  {line}" for line in lines)
+                + "\nMake it anew (spark.readStream…load), without columns of your own, and start the stream "
+                "again with the same checkpoint", differences=lines, path=read.log.path)
+        self._read, self._form = read, to_arrow_schema(schema, timezone="UTC")
+        self._is_bounded = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As executors get it: where the files are, and what is asked of each."""
+        read = self._read
+        return _TaskReader, (read.place, read.source.scan, self._form, read.options.changes)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a stream without a checkpoint begins."""
+        return self._read.source.initial().to_dict()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Of the options; where both limits are given, both count."""
+        options = self._read.options
+        if options.max_files is not None:
+            return ReadMaxFiles(options.max_files)
+        return ReadAllAvailable() if options.max_bytes is None else ReadMaxBytes(options.max_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read what is there now, and no more."""
+        self._read.source.stop_at_newest()
+        self._is_bounded = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes."""
+        at = Offset.of(start)
+        limited = self._is_bounded or not isinstance(limit, ReadAllAvailable)
+        return self._read.source.latest(at, limited=limited).to_dict()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The end of the table, which Spark shows beside how far the stream is."""
+        start = self._read.source.initial()
+        return start.at(Position(self._read.log.update().version + 1, True, 0)).to_dict()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What each task of a batch reads."""
+        files = self._read.source.files(Offset.of(start), Offset.of(end))
+        if not self._read.options.changes:
+            return [_Task(part) for part in parts(files)]
+        return [_Task(files[at:at + CHANGED_FILES]) for at in range(0, len(files), CHANGED_FILES)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a task; only executors read."""
+        raise NotImplementedError
+
+
+class _Task(InputPartition):
+    """What one task reads: a part of the files."""
+
+    def __init__(self, files: list[Any]) -> None:
+        super().__init__(None)
+        self.files = files
+
+
+class _TaskReader(DataSourceStreamReader):
+    """A reader on an executor."""
+
+    def __init__(self, place: Place, scan: Scan, form: pa.Schema, changes: bool) -> None:
+        self.place, self.scan, self.form, self.changes = place, scan, form, changes
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a task as Arrow batches in Spark's form."""
+        assert isinstance(partition, _Task)
+        try:
+            for batch in self._batches(partition.files):
+                columns = [column if column.type == field.type else column.cast(field.type)
+                           for column, field in zip(batch.columns, self.form, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.form)
+        except DataFileNotFound as error:
+            raise DataFileNotFound(
+                f"the stream is to read a file of {self.scan.table} that is gone: {error}. VACUUM removes "
+                "what newer versions no longer need after the retention time, and the stream was away for "
+                "longer. Start it with a new checkpoint, from the table as it is now") from error
+
+    def _batches(self, files: list[Any]) -> Iterator[pa.RecordBatch]:
+        if not self.changes:
+            return read_files(self.place, self.scan, files)
+        scan = replace(self.scan, store=self.place.opened())
+        return (batch for file in files for batch in rows_of(scan, file) if batch.num_rows)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: bool) -> DeltaStreamWriter:
+    """The writer of a stream with some columns; ``overwrite`` is the output mode ``complete``.
+
+    Raises:
+        InvalidArgument: the id of the query cannot be known.
+        SchemaMismatch, …: what cannot be written is refused before any task begins.
+    """
+    given = Given(options, STREAM_WRITE, "streams", {"reading": READ, "writing": WRITE})
+    app_id, location = given.text("txnAppId"), given.text("checkpointLocation")
+    checkpoint = None if location is None else Checkpoint(location)
+    if app_id is None and (checkpoint is None or checkpoint.folder is None):
+        raise InvalidArgument(
+            'a stream into format("deltanb") counts its batches under the id of its query, which is in the '
+            'checkpoint: give it as .option("checkpointLocation", …), in a folder of this machine, or '
+            'another id that no other stream uses as .option("txnAppId", …)')
+    place = Place(store_for(given.path, given.storage_options or None), given.storage_options)
+    log = DeltaLog.for_table(place.store)
+    if log.update().version < 0:
+        raise TableNotFound(f"there is no Delta table at {log.path} to stream into; create it with "
+                            "deltanb.create(path, schema)", path=log.path)
+    mode = "complete" if overwrite else "append"
+    wanted = Options(
+        "Overwrite" if overwrite else "Append", given.flag("mergeSchema"), given.flag("overwriteSchema"),
+        user_metadata=given.text("userMetadata"), target_file_size=given.number("targetFileSize"))
+    made = planned(log, StructType.from_json(schema.json()), wanted)
+    assert made.target is not None
+    return DeltaStreamWriter(made, WritePlan(place, made.target), mode, app_id, checkpoint)
+
+
+class DeltaStreamWriter(DataSourceStreamArrowWriter):
+    """Writes micro-batches: files by tasks, a commit for each batch on the driver."""
+
+    def __init__(
+        self, made: PlannedWrite, plan: WritePlan, mode: str, app_id: str | None,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self.planned, self.plan, self.mode = made, plan, mode
+        self.app_id, self.checkpoint = app_id, checkpoint
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task as files; on an executor."""
+        return Wrote(tuple(write_files(self.plan, iterator)))
+
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        """Commit what the tasks of a batch wrote, once; on the driver."""
+        files = [file for message in messages if message is not None for file in message.files]
+        log = DeltaLog.for_table(self.plan.place.opened())
+        query = self.app_id
+        if query is None:
+            assert self.checkpoint is not None
+            try:
+                query = check_batch(log, self.checkpoint, batchId)
+            except BaseException:
+                delete_files(log.store, [decode_path(file.path) for file in files])
+                raise
+        commit_batch(log, self.planned, Batch(query, batchId, self.mode), files)
+
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
+        """Remove what the tasks of a batch wrote; on the driver."""
+        log = DeltaLog.for_table(self.plan.place.opened())
+        paths = log.update().select_files(["path"])["path"].to_pylist()
+        # Spark plans each batch anew. Should it not, the name is that of batches before, whose files stay.
+        if None in messages and not any(path.rpartition("/")[2].startswith(self.plan.name) for path in paths):
+            remove_written(self.plan)

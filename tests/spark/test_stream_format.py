@@ -1,0 +1,260 @@
+"""Streams by ``format("deltanb")``: out of tables in micro-batches, and into them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has limits for streams of Python")
+
+import deltanb as dn
+from deltanb.errors import (
+    CheckpointMismatch,
+    DataFileNotFound,
+    InvalidArgument,
+    SchemaMismatch,
+    StreamSourceChanged,
+    TableNotFound,
+    VersionNotFound,
+)
+from deltanb.spark.source import told
+from tests.helpers import tree
+
+pytestmark = pytest.mark.spark
+
+SECONDS = 120
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> dn.DeltaTable:
+    return dn.create(tmp_path / "table", {"id": [0]})
+
+
+def read(spark: Any, table: dn.DeltaTable, **options: Any) -> Any:
+    reader = spark.readStream.format("deltanb")
+    for name, value in options.items():
+        reader = reader.option(name, str(value).lower())
+    return reader.load(table.path)
+
+
+def batches(frame: Any, checkpoint: Path, columns: tuple[str, ...] = ("id",)) -> list[list[Any]]:
+    """The rows of each batch of a stream over all that is there now."""
+    found: list[list[Any]] = []
+
+    def seen(batch: Any, number: int) -> None:
+        rows = [tuple(row) for row in batch.select(*columns).collect()]
+        found.append(sorted(row[0] if len(columns) == 1 else row for row in rows))
+
+    writer = frame.writeStream.foreachBatch(seen).option("checkpointLocation", f"file:{checkpoint}")
+    with told():
+        assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
+    return found
+
+
+def write(frame: Any, table: dn.DeltaTable, checkpoint: Path, mode: str = "append", **options: Any) -> None:
+    writer = frame.writeStream.format("deltanb").outputMode(mode).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(checkpoint)).options(**options)
+    with told():
+        assert writer.start(table.path).awaitTermination(SECONDS)
+
+
+def ids(table: dn.DeltaTable) -> list[int]:
+    return sorted(table.to_arrow()["id"].to_pylist())
+
+
+def data_files(table: dn.DeltaTable) -> int:
+    return sum(name.endswith(".parquet") for name in tree(Path(table.path)))
+
+
+# -- out of a table ----------------------------------------------------------------------------------
+
+
+def test_a_snapshot_first_then_changes_in_batches(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
+    for n in (1, 2):
+        table.append({"id": [n]})
+    frame = read(spark, table, maxFilesPerTrigger=2)
+    assert frame.isStreaming
+    assert batches(frame, tmp_path / "c") == [[0, 1], [2]]
+    table.append({"id": [3]})
+    table.optimize()
+    assert batches(frame, tmp_path / "c") == [[3]]
+    assert batches(read(spark, table, startingVersion=2), tmp_path / "c2") == [[2, 3]]
+    assert batches(read(spark, table, maxBytesPerTrigger=1, startingVersion=1), tmp_path / "c3") == [
+        [1], [2], [3]]
+
+
+def test_read_stream_is_the_same(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
+    table.append({"id": [1]})
+    frame = table.read_stream(spark, starting_version=0, max_files_per_trigger=1)
+    assert batches(frame, tmp_path / "c") == [[0], [1]]
+    latest = table.read_stream(spark, starting_version="latest")
+    assert batches(latest, tmp_path / "c2") == [[]], "Spark runs a first batch in any case"
+    with pytest.raises(InvalidArgument, match="contradict"):
+        table.read_stream(spark, starting_version=0, starting_timestamp="2020-01-01")
+
+
+def test_deletes_stop_a_stream_unless_it_is_told_to_go_on(
+    spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    assert batches(read(spark, table), tmp_path / "c") == [[0]]
+    table.delete("id = 0")
+    table.append({"id": [1]})
+    with pytest.raises(StreamSourceChanged, match="ignoreDeletes"):
+        batches(read(spark, table), tmp_path / "c")
+    assert batches(read(spark, table, ignoreDeletes=True), tmp_path / "c") == [[1]]
+    table.update({"id": "2"}, "id = 1")
+    table.append({"id": [3]})
+    with pytest.raises(StreamSourceChanged, match="rewrites"):
+        batches(read(spark, table, ignoreDeletes=True), tmp_path / "c")
+    assert batches(read(spark, table, skipChangeCommits=True), tmp_path / "c") == [[3]]
+
+
+def test_the_change_feed_as_a_stream(spark: Any, tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [0, 1]}, properties={"delta.enableChangeDataFeed": True})
+    frame = read(spark, table, readChangeFeed=True)
+    columns = ("_commit_version", "_change_type", "id")
+    assert batches(frame, tmp_path / "c", columns) == [[(0, "insert", 0), (0, "insert", 1)]]
+    table.update({"id": "5"}, "id = 1")
+    table.delete("id = 0")
+    assert batches(frame, tmp_path / "c", columns) == [
+        [(1, "update_postimage", 5), (1, "update_preimage", 1), (2, "delete", 0)]]
+
+
+def test_new_columns_stop_a_stream_and_a_new_frame_goes_on(
+    spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    frame = read(spark, table)
+    assert batches(frame, tmp_path / "c") == [[0]]
+    table.append({"id": [1], "more": [7]}, merge_schema=True)
+    with pytest.raises(StreamSourceChanged, match="Make it anew"):
+        batches(frame, tmp_path / "c")
+    assert batches(read(spark, table), tmp_path / "c", ("id", "more")) == [[(1, 7)]]
+
+
+def test_a_start_that_is_gone_is_told(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
+    frame = read(spark, table)
+    batches(frame, tmp_path / "c")
+    for n in range(1, 4):
+        table.append({"id": [n]})
+    table.log.checkpoint()
+    for version in range(2):
+        Path(table.path, "_delta_log", f"{version:020}.json").unlink()
+    with pytest.raises(VersionNotFound, match="cleaned up"):
+        batches(frame, tmp_path / "c")
+    table.overwrite({"id": [9]})
+    gone = read(spark, table, startingVersion=3, skipChangeCommits=True)
+    table.vacuum(0, check=False)
+    with pytest.raises(DataFileNotFound, match="VACUUM"):
+        batches(gone, tmp_path / "c2")
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"maxFilesPerTriger": 1}, "knows no option 'maxfilespertriger'"),
+    ({"maxFilesPerTrigger": 0}, "at least 1"),
+    ({"startingVersion": "first"}, "whole number"),
+    ({"startingVersion": 1, "startingTimestamp": "2020-01-01"}, "contradict"),
+    ({"maxFilesPerTrigger": 1, "versionAsOf": 0}, "(?i)versionAsOf"),
+], ids=str)
+def test_options_that_are_wrong_are_named(
+    spark: Any, table: dn.DeltaTable, tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=said), told():
+        batches(read(spark, table, **options), tmp_path / "c")
+
+
+def test_a_batch_reader_takes_no_options_of_streams(spark: Any, table: dn.DeltaTable) -> None:
+    for name, value in (("maxFilesPerTrigger", "1"), ("startingVersion", "0")):
+        with pytest.raises(InvalidArgument, match=f"(?i){name}"), told():
+            spark.read.format("deltanb").option(name, value).load(table.path).collect()
+
+
+# -- into a table ------------------------------------------------------------------------------------
+
+
+def test_each_batch_is_one_commit_under_the_id_of_the_query(
+    spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    target = dn.create(tmp_path / "target", "id bigint")
+    table.append({"id": [1]})
+    frame = read(spark, table, maxFilesPerTrigger=1)
+    write(frame, target, tmp_path / "c", userMetadata="by stream")
+    assert ids(target) == [0, 1] and target.version == 2
+    query = json.loads((tmp_path / "c" / "metadata").read_text())["id"]
+    newest = target.commit(2)
+    assert newest.operation_parameters == {"outputMode": "Append", "queryId": query, "epochId": "1"}
+    assert newest.user_metadata == "by stream"
+    assert target.snapshot.set_transactions == {query: 1}
+    for path in (tmp_path / "c" / "commits").glob("*1*"):  # as a kill before Spark's note leaves it
+        path.unlink()
+    files = data_files(target)
+    write(frame, target, tmp_path / "c", userMetadata="by stream")
+    assert ids(target) == [0, 1] and target.version == 2 and data_files(target) == files
+    table.append({"id": [2]})
+    write(frame, target, tmp_path / "c")
+    assert ids(target) == [0, 1, 2]
+
+
+def test_complete_replaces_all_rows(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
+    target = dn.create(tmp_path / "target", {"id": [7], "count": [7]})
+    table.append({"id": [0]})
+    frame = read(spark, table, maxFilesPerTrigger=1).groupBy("id").count()
+    write(frame, target, tmp_path / "c", "complete")
+    assert target.to_arrow().to_pylist() == [{"id": 0, "count": 2}] and target.version == 2
+
+
+def test_what_cannot_be_written_is_refused_by_name(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
+    frame, target = read(spark, table), dn.create(tmp_path / "target", "id string, need int not null")
+    with pytest.raises(SchemaMismatch, match="need"):
+        write(frame, target, tmp_path / "c")
+    with pytest.raises(TableNotFound, match="stream into"), told():
+        frame.writeStream.format("deltanb").option("checkpointLocation", str(tmp_path / "c2")).start(
+            str(tmp_path / "none")).awaitTermination(SECONDS)
+    with pytest.raises(InvalidArgument, match="did you mean mergeSchema"):
+        write(frame, target, tmp_path / "c3", mergeShema="true")
+    assert target.version == 0 and data_files(target) == 0
+
+
+def test_a_checkpoint_of_another_table_leaves_nothing(
+    spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    one, other = (dn.create(tmp_path / name, "id bigint") for name in ("one", "other"))
+    frame = read(spark, table)
+    write(frame, one, tmp_path / "c")
+    table.append({"id": [1]})
+    with pytest.raises(CheckpointMismatch, match="belongs to another table"):
+        write(frame, other, tmp_path / "c")
+    assert other.version == 0 and data_files(other) == 0
+
+
+def test_two_writers_of_one_id_are_told(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
+    target, frame = dn.create(tmp_path / "target", "id bigint"), read(spark, table, maxFilesPerTrigger=1)
+    write(frame, target, tmp_path / "c")
+    shutil.copytree(tmp_path / "c", tmp_path / "copy")
+    for n in (1, 2):
+        table.append({"id": [n]})
+    write(frame, target, tmp_path / "c")
+    files = data_files(target)
+    with pytest.raises(CheckpointMismatch, match="knows batches up to 1"):
+        write(frame, target, tmp_path / "copy")
+    assert ids(target) == [0, 1, 2] and data_files(target) == files
+
+
+def test_others_may_write_and_change_columns_while_a_stream_runs(
+    spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    target = dn.create(tmp_path / "target", "id bigint")
+    writer = read(spark, table).writeStream.format("deltanb")
+    stream = writer.option("checkpointLocation", str(tmp_path / "c")).start(target.path)
+    try:
+        stream.processAllAvailable()
+        target.append({"id": [100]})
+        target.add_columns({"more": "int"})
+        table.append({"id": [1]})
+        stream.processAllAvailable()
+    finally:
+        stream.stop()
+    assert ids(target) == [0, 1, 100]
