@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyspark", "4.1", reason="filters of Python data sources come with PySpark 4.1")
 
 from pyspark.errors import PySparkException
+from pyspark.sql import types as T
 
 import deltanb as dn
 from deltanb.errors import (
@@ -26,6 +27,8 @@ from deltanb.errors import (
 )
 from deltanb.spark.session import settings
 from deltanb.spark.source import told
+from deltanb.spark.source_options import WriteOptions
+from deltanb.spark.source_write import writer
 from tests.helpers import tree
 
 pytestmark = pytest.mark.spark
@@ -250,18 +253,30 @@ def test_save_modes_that_spark_does_not_have_are_options(spark, tmp_path):
 
 
 def test_a_job_that_fails_leaves_nothing(spark, tmp_path):
-    """One of two tasks fails in the middle of its rows; the files of the other one are there by then."""
+    """One task: of two the other one may still write when the job is given up, which VACUUM sees to."""
     path = tmp_path / "t"
     dn.create(path, {"id": [1], "x": [1.0]})
     before = tree(path)
-    rows = spark.range(0, 100_000, 1, 2).selectExpr(
-        "id", "IF(id = 99999, raise_error('a bad row'), 1.0D) x")
+    rows = spark.range(0, 100_000, 1, 1).selectExpr("id", "IF(id = 99999, raise_error('a bad row'), 1.0D) x")
     with pytest.raises(PySparkException, match="a bad row"):
         write(rows, path)
     assert tree(path) == before
     with pytest.raises(PySparkException, match="a bad row"):
         write(rows, tmp_path / "new")
-    assert not (tmp_path / "new").exists() or tree(tmp_path / "new") == set()
+    assert tree(tmp_path / "new") == set()
+
+
+def test_the_files_of_tasks_that_ended_well_go_where_another_failed(tmp_path):
+    path = dn.create(tmp_path / "t", {"id": [1]}).path
+    before = tree(tmp_path / "t")
+    begun = writer(WriteOptions.of({"path": path}, overwrite=False), T.StructType().add("id", "long"), False)
+    message = begun.write(iter([pa.record_batch({"id": [2]})]))
+    assert len(tree(tmp_path / "t")) == len(before) + 1
+    begun.abort([message, None])
+    assert tree(tmp_path / "t") == before
+    message = begun.write(iter([pa.record_batch({"id": [2]})]))
+    begun.abort([message])  # the commit was tried, and nobody may know whether it landed
+    assert len(tree(tmp_path / "t")) == len(before) + 1
 
 
 @pytest.mark.parametrize(("options", "said"), [
