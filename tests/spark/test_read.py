@@ -31,6 +31,7 @@ from deltanb.schema.types import (
     to_arrow,
 )
 from deltanb.spark import listed
+from deltanb.spark import plans as spark_plans
 from deltanb.spark import read as spark_read
 from deltanb.spark.columns import arrow_frame
 from deltanb.store.local import LocalStore
@@ -77,9 +78,9 @@ def with_files(folder, schema: StructType, files, partition_by=()):
 
 def plans(spark, snapshot, files=None, columns=None) -> dict[str, int]:
     """How many files each plan gets where Spark cannot be given a list."""
-    reader = spark_read._Reader(snapshot, in_process.plan(snapshot, columns), spark)
+    reader = spark_plans.Reader(snapshot, in_process.plan(snapshot, columns), spark)
     reader.lists = False
-    groups = reader._grouped(snapshot.files if files is None else files)
+    groups = reader.groups(snapshot.files if files is None else files)
     return {name: len(found) for name, found in vars(groups).items() if found}
 
 
@@ -211,7 +212,7 @@ def test_files_that_spark_would_overlook_are_read_all_the_same(spark, tmp_path, 
 def test_an_entry_that_is_not_found_stops_the_read(spark, tmp_path, monkeypatch):
     files = [one_file(tmp_path, "x/f.parquet", IDS, p="a")]
     snapshot = with_files(tmp_path, schema_of(id="long", p="string"), files, ["p"])
-    monkeypatch.setattr(spark_read, "file_path", lambda local: "file:/somewhere/else")
+    monkeypatch.setattr(spark_plans, "file_path", lambda local: "file:/somewhere/else")
     for where in (None, "p = 'a'", "p IS NULL"):
         frame = spark_read.read_table(snapshot, snapshot.files, spark, None, where)
         with pytest.raises(PySparkException, match="no entry under the path"):
@@ -293,7 +294,7 @@ def test_a_vector_of_a_file_that_is_not_found_stops_the_read(spark, tmp_path, mo
     file = one_file(tmp_path, "f.parquet", IDS)
     file = file.replace(deletion_vector=deletion_vectors.inline(BitMap64([0])))
     snapshot = with_files(tmp_path, schema_of(id="long"), [file])
-    monkeypatch.setattr(spark_read, "file_path", lambda local: "file:/somewhere/else")
+    monkeypatch.setattr(spark_plans, "file_path", lambda local: "file:/somewhere/else")
     with pytest.raises(PySparkException, match="no entry under the path"):
         spark_read.read_table(snapshot, snapshot.files, spark).count()
 
