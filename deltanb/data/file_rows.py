@@ -160,7 +160,7 @@ class FileRows:
         file = self._parquet.like(self._pages.file_of(rows.group, leaves, covered))
         ranges = iter(covered)
         at, end = next(ranges)
-        for batch in file.iter_batches(self._batch_rows, row_groups=[0], columns=names):
+        for batch in file.batches_of(self._batch_rows, 0, leaves):
             while batch.num_rows:
                 if at == end:
                     at, end = next(ranges)

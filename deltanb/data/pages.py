@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from deltanb.damage import is_of_the_store
 from deltanb.log.checkpoint.parquet_file import thrift_field, thrift_integer, thrift_skip, thrift_structs
 from deltanb.log.checkpoint.splice import MAGIC, replaced, thrift_fields, thrift_of
 
@@ -113,8 +113,11 @@ class Pages:
         key = group, leaf
         if key not in self._known:
             self._known[key] = None
-            with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):  # of what is damaged
+            try:
                 self._known[key] = self._found(group, leaf)
+            except Exception as error:  # damaged headers fail in many ways, too deeply nested ones among them
+                if is_of_the_store(error):
+                    raise
         return self._known[key]
 
     def covering(self, group: int, leaves: Iterable[int], ranges: Sequence[Range]) -> list[Range] | None:

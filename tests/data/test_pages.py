@@ -124,6 +124,14 @@ def test_pages_of_nulls_are_left_out(tmp_path: Path, read: list[Any], where: str
     assert 0 < sum(end - begin for begin, end in read[0][0]) <= 60
 
 
+def test_a_name_with_a_dot_is_no_field_of_another_column(tmp_path: Path, read: list[Any]) -> None:
+    table = written(tmp_path / "t", pa.table({
+        "id": range(ROWS), "a.b": range(ROWS), "a": pa.array([{"b": -n} for n in range(ROWS)])}))
+    assert table.to_arrow(["a.b"], "id = 33").to_pylist() == [{"a.b": 33}]
+    assert table.to_arrow(["a"], "id = 33").to_pylist() == [{"a": {"b": -33}}]
+    assert [columns for _, columns in read] == [1, 1, 1, 1]
+
+
 def test_files_elsewhere_are_read_whole(
     tmp_path: Path, read: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +174,16 @@ def test_headers_that_say_something_else_are_not_followed(tmp_path: Path) -> Non
         if found is not None:
             assert sum(found.end_of(n) - one.row for n, one in enumerate(found.pages)) == ROWS
     assert told < 300
+
+
+def test_headers_that_are_nested_without_end_are_not_followed() -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": range(5000)}), sink, use_dictionary=False, compression="none",
+                   max_rows_per_page=PAGE, write_batch_size=4)
+    data = bytearray(sink.getvalue().to_pybytes())
+    assert pages.Pages(open_parquet(pa.BufferReader(bytes(data)))).chunk(0, 0) is not None
+    data[4:20_000] = b"\x1c" * 19_996  # a structure as the first field of a structure as the first field of …
+    assert pages.Pages(open_parquet(pa.BufferReader(bytes(data)))).chunk(0, 0) is None
 
 
 # -- the same rows, however they are read ---------------------------------------------------------------

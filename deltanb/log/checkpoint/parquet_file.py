@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -183,6 +184,15 @@ class SafeFile(pq.ParquetFile):
     def read_at(self, length: int, start: int) -> bytes:
         """Bytes of the file as they are."""
         found: bytes = self._handle.read_at(length, start)
+        return found
+
+    def batches_of(self, rows: int, group: int, leaves: list[int]) -> Iterator[pa.RecordBatch]:
+        """Batches of a row group, of the columns at these places among all leaves and of no other.
+
+        By its name ``a.b`` Arrow takes a column of this name and the field ``b`` of a column ``a``.
+        """
+        found: Iterator[pa.RecordBatch] = self.reader.iter_batches(
+            rows, row_groups=[group], column_indices=leaves, use_threads=True)
         return found
 
     def check_sound(self) -> None:
