@@ -358,6 +358,8 @@ def _is_in_footer(leaf: Leaf, table: pa.Table) -> bool:
 
 def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: State) -> None:
     kind = leaf.kind
+    if pa.types.is_dictionary(column.type):  # of whose codes Arrow finds no bounds
+        column = column.cast(column.type.value_type)
     if kind in FLOATS:
         total = pc.sum(column).as_py()
         if total != total:  # a NaN, or infinities of both signs: the sum is one pass and no copy

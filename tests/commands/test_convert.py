@@ -149,6 +149,15 @@ def test_without_statistics(tmp_path: Path) -> None:
     assert json.loads(table.snapshot.files["stats"][0].as_py())["numRecords"] == 1
 
 
+def test_categories_without_bounds_in_the_footer_are_measured(tmp_path: Path) -> None:
+    colours = pa.array(["red", None, "blue", "red"]).dictionary_encode()
+    pq.write_table(pa.table({"colour": colours}), tmp_path / "one.parquet", write_statistics=False)
+    table = convert(tmp_path)
+    stats = json.loads(table.snapshot.files["stats"][0].as_py())
+    assert (stats["minValues"], stats["maxValues"], stats["nullCount"]) == (
+        {"colour": "blue"}, {"colour": "red"}, {"colour": 1})
+
+
 def test_properties_raise_the_protocol(tmp_path: Path) -> None:
     put(tmp_path, "1.parquet", pa.table({"id": [1], "a b": [2]}))
     error = refused(tmp_path, InvalidSchema, lambda: convert(tmp_path))
