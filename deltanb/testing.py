@@ -1,7 +1,8 @@
 """Tools to test with, ours and yours: stores in memory or misbehaving on request, a table builder.
 
 What lives here: :class:`MemoryStore`, :class:`ScriptedStore` and :class:`TableBuilder`; and by name
-:class:`~deltanb.locks.memory_index.MemoryIndex` and :class:`~deltanb.simulated_time.SimulatedTime`.
+:class:`~deltanb.locks.memory_index.MemoryIndex`, :class:`~deltanb.s3_server.S3Server` and
+:class:`~deltanb.simulated_time.SimulatedTime`.
 What it does not know: pytest, or any test.
 
 >>> table = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
@@ -28,6 +29,7 @@ from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.memory_index import MemoryIndex
 from deltanb.log.commits import commit_name
 from deltanb.options import options
+from deltanb.s3_server import S3Server
 from deltanb.simulated_time import SimulatedTime
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.open import elsewhere, store_for
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerExists", "Fail", "Lose", "LoseResponse", "MemoryIndex", "MemoryStore", "Pass",
-    "ScriptedStore", "SimulatedTime", "TableBuilder", "add", "remove",
+    "S3Server", "ScriptedStore", "SimulatedTime", "TableBuilder", "add", "remove",
 ]
 
 _numbers = itertools.count(1)

@@ -88,10 +88,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[Any]:
-    """An S3 server on loopback (:class:`tests.s3.S3Server`), for all tests of a worker."""
-    pytest.importorskip("moto", reason="moto[server] is not installed")
+    """An S3 server on loopback (:class:`deltanb.s3_server.S3Server`), for all tests of a worker."""
+    pytest.importorskip("moto", reason="moto is not installed")
     pytest.importorskip("obstore", reason="obstore is not installed")
-    from tests.s3 import S3Server
+    from deltanb.s3_server import S3Server
 
     server = S3Server()
     yield server

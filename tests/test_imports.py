@@ -81,7 +81,7 @@ ROOMS = (
     ("catalog",),
     ("observe", "query"),
     ("notebook",),
-    ("lab", "cli", "examples", "testing", ""),
+    ("lab", "cli", "examples", "s3_server", "testing", ""),
 )
 """From the ground floor to the top: a module imports from its own row and from those before it."""
 

@@ -391,20 +391,26 @@ def timestamp_of(snapshot: Snapshot) -> int:
     version = snapshot.version
     if version < 0:
         return -1
-    log = snapshot.log
-    status = log.commits.status(version)
-    if status is None:  # cleaned up: the checkpoint that stands for it is the next best witness
-        status = next(iter(log.store.list_from(f"{LOG_FOLDER}/{version:020}.")), None)
-    modified = status.modification_time if status is not None else -1
     switched_on = _enablement(snapshot)
     if switched_on is None or version < switched_on[0]:
-        return modified
+        return _modified(snapshot.log, version)
     if snapshot._state.commit_info is not None:
-        return _in_commit(snapshot._state.info, modified)
-    try:
-        return _in_commit(_read_info(log, version), modified)
-    except FileNotFoundError:
-        return modified
+        info = snapshot._state.info
+    else:
+        try:
+            info = _read_info(snapshot.log, version)
+        except FileNotFoundError:
+            info = {}
+    told = _in_commit(info, -1)
+    return told if told >= 0 else _modified(snapshot.log, version)
+
+
+def _modified(log: LogReader, version: int) -> int:
+    """When the commit's file was written; of one that is cleaned up, the checkpoint that stands for it."""
+    status = log.commits.status(version)
+    if status is None:
+        status = next(iter(log.store.list_from(f"{LOG_FOLDER}/{version:020}.")), None)
+    return status.modification_time if status is not None else -1
 
 
 def commit_times(log: LogReader, first: int, last: int) -> dict[int, int]:

@@ -17,9 +17,9 @@ pytest.importorskip("obstore")
 import deltanb as dn
 from deltanb.catalog.file_io import file_io_properties
 from deltanb.errors import CommitFailed, DeltaError, InvalidArgument, StorageError
+from deltanb.s3_server import ACCESS, Request, S3Server
 from deltanb.store.object import ObjectStore
 from tests.helpers import ids
-from tests.s3 import ACCESS, Request, S3Server
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from pyspark.errors import PySparkException
 
 import deltanb as dn
 from deltanb.errors import ConstraintViolation, DeltaError
+from deltanb.s3_server import ACCESS, Request, S3Server
 from deltanb.spark import buckets
 from deltanb.store import access as accesses
 from deltanb.store.access import borrow, lend
 from deltanb.store.object import ObjectStore
 from tests.helpers import files_of, ids, rows
-from tests.s3 import ACCESS, Request, S3Server
 
 SECRET = ACCESS["aws_secret_access_key"]
 

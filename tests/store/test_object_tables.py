@@ -29,12 +29,12 @@ from deltanb.errors import (
 from deltanb.log.commits import commit_name
 from deltanb.observe.schedule import Writer
 from deltanb.options import options, set_options
+from deltanb.s3_server import Request, S3Server, rounds
 from deltanb.store.object import ObjectStore
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.commit import commit_steps
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 from tests.helpers import files_of, ids, rows
-from tests.s3 import Request, S3Server, rounds
 from tests.transaction.test_interleavings import three, txn_ids
 from tests.transaction.test_scenarios import SCENARIOS, InFolder, hold
 
@@ -457,8 +457,11 @@ def test_versions_before_the_first_checkpoint_and_beyond_the_log_are_told_as_eve
         opened_anew(table, s3_server).as_of(6)
 
 
-def test_an_append_takes_four_round_trips_and_its_upload(s3_server: S3Server, bucket: str) -> None:
-    table = dn.create(f"{bucket}/t", {"id": [1]}, storage_options=s3_server.options)
+@pytest.mark.parametrize("properties", [{}, {"delta.enableInCommitTimestamps": True}], ids=["plain", "timed"])
+def test_an_append_takes_four_round_trips_and_its_upload(
+    s3_server: S3Server, bucket: str, properties: dict[str, Any]
+) -> None:
+    table = dn.create(f"{bucket}/t", {"id": [1]}, properties=properties, storage_options=s3_server.options)
     assert fewest(s3_server, lambda: table.append({"id": [2]}), 5) <= 5
     with s3_server.counted() as seen:
         table.append({"id": [3]})

@@ -1,10 +1,10 @@
-"""An S3 server for tests, on loopback: moto behind one lock, which counts, waits and misbehaves on request.
+"""An S3 server to try and test with, on loopback: moto behind a lock. It counts, waits and fails on request.
 
-What lives here: :class:`S3Server`, which serves from a thread, so that a test can have it misbehave.
+What lives here: :class:`S3Server`, which serves from a thread, so that its process can have it misbehave.
 What it does not know: stores, or what is kept in the buckets.
 
 moto looks for an object and then stores one, so that two writers could both be the first; behind a lock that
-cannot be. What a test has the server do wrong it does around moto: before the request reaches it, so that
+cannot be. What the server is to do wrong it does around moto: before the request reaches it, so that
 nothing is stored, or after, so that something is and the answer is another.
 """
 
@@ -17,6 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qs
+
+from deltanb.errors import MissingDependency
+
+__all__ = ["ACCESS", "Request", "S3Server", "rounds"]
 
 Environ = dict[str, Any]
 Fault = Callable[["Request"], "str | None"]
@@ -26,7 +31,11 @@ ACCESS = {"aws_access_key_id": "tester", "aws_secret_access_key": "kept-to-itsel
 
 @dataclass
 class Request:
-    """One request: what was asked for, and the rounds that it was in (see :meth:`S3Server.rounds`)."""
+    """One request: what was asked for, when, and the status that it was answered with (0: no answer).
+
+    >>> print(Request("PUT", "lake/flights/1.json", headers={"if-none-match": "*"}, status=412))
+    PUT  flights/1.json, if there is none: 412
+    """
 
     method: str
     key: str
@@ -35,25 +44,54 @@ class Request:
     number: int = 0
     began: float = 0.0
     ended: float = 0.0
+    status: int = 0
 
     @property
     def is_create(self) -> bool:
         """Whether it stores an object only if there is none."""
         return self.method == "PUT" and self.headers.get("if-none-match") == "*"
 
+    def __str__(self) -> str:
+        asked = parse_qs(self.query)
+        is_listing = "list-type" in asked
+        word = "LIST" if is_listing else self.method
+        name = asked.get("prefix", [""])[0] if is_listing else self.key.partition("/")[2]
+        condition = ", if there is none" if self.is_create else ""
+        return f"{word:4} {name}{condition}: {self.status or 'no answer'}"
+
 
 class S3Server:
-    """moto's S3 on a port of its own. ``latency`` seconds pass before each answer.
+    """moto's S3 on a port of its own, which only this machine can reach. What it stores ends
+    with the process.
 
-    ``fault`` is asked about every request and says what goes wrong: None (nothing), "503", "429", "403",
-    "500" (an error in place of the work), "lost" (the work is done, and the connection is closed without an
-    answer), "late 500" (the work is done, and the answer is 500),
-    "cut" (half of the body is sent), "deaf" (a condition is not heard).
+    ``requests`` has all that it was asked, and ``latency`` seconds pass before each answer. ``fault`` is
+    asked about every request and says what goes wrong: None (nothing), "503", "429", "403", "500" (an error
+    in place of the work), "lost" (the work is done, and the connection is closed without an answer),
+    "late 500" (the work is done, and the answer is 500), "cut" (half of the body is sent), "deaf" (a
+    condition is not heard).
+
+    Raises:
+        MissingDependency: moto is not installed, or not what its server needs.
+
+    >>> import deltanb as dn
+    >>> with S3Server() as server:
+    ...     place = server.make_bucket("lake")
+    ...     table = dn.create(f"{place}/ducks", {"name": ["Donald"]}, storage_options=server.options)
+    ...     with server.counted() as requests:
+    ...         rows = dn.open(table.path, storage_options=server.options).count()
+    ...     _ = table.append({"name": ["Daisy"]})
+    >>> rows, any(request.method == "PUT" for request in requests), table.path
+    (1, False, 's3://lake/ducks')
     """
 
     def __init__(self) -> None:
-        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-        from werkzeug.serving import WSGIRequestHandler, make_server
+        try:
+            from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+            from werkzeug.serving import WSGIRequestHandler, make_server
+        except ImportError as error:
+            raise MissingDependency(
+                f"S3Server is moto's, and {error.name} is not installed: pip install 'deltanb[lab]'",
+                extra="lab") from None
 
         class Handler(WSGIRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -82,6 +120,12 @@ class S3Server:
     def options(self) -> dict[str, str]:
         """What tables in it are opened with, as deltalake spells it."""
         return {"aws_endpoint_url": self.endpoint, "aws_allow_http": "true", **ACCESS}
+
+    def __enter__(self) -> S3Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Stop serving."""
@@ -153,24 +197,26 @@ class S3Server:
         if fault == "deaf":
             environ.pop("HTTP_IF_NONE_MATCH", None)
         if fault and fault.isdigit():
-            return _refusal(int(fault), start)
+            return _refusal(request, int(fault), start)
         answer: list[Any] = []
         with self._lock:
             parts = self._application(environ, lambda *found: answer.extend(found[:2]))
             body = b"".join(parts)
         if fault == "late 500":
-            return _refusal(500, start)
+            return _refusal(request, 500, start)
         if fault == "lost":
             environ["werkzeug.socket"].shutdown(2)
             raise ConnectionResetError("the answer is lost")
+        request.status = int(answer[0].split()[0])
         start(*answer)
         return [body[:len(body) // 2]] if fault == "cut" else [body]
 
 
-def _refusal(status: int, start: Any) -> list[bytes]:
+def _refusal(request: Request, status: int, start: Any) -> list[bytes]:
+    request.status = status
     codes = {403: "AccessDenied", 429: "TooManyRequests", 500: "InternalError", 503: "SlowDown"}
     code = codes.get(status, "Failed")
-    body = f"<Error><Code>{code}</Code><Message>{code} for the test</Message></Error>".encode()
+    body = f"<Error><Code>{code}</Code><Message>{code} on request</Message></Error>".encode()
     start(f"{status} {code}", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
     return [body]
 
