@@ -35,7 +35,7 @@ class StreamedTable(ReadableTable):
                 which replaces the rows that have the ``keys`` of a batch, and adds the others.
             keys: with ``"update"``, the columns that the stream groups by.
             trigger: ``"availableNow"``, an interval (``"10 seconds"``), or Spark's keywords as a dict.
-            query_name: the name under which Spark lists the stream.
+            query_name: the name under which Spark lists the stream, and its lane in the table's timeline.
             merge_schema: let new columns into the table.
             overwrite_schema: with ``"complete"``, give the table the stream's schema.
             user_metadata: a text kept in each commit.

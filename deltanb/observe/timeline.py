@@ -29,11 +29,11 @@ class CommitTimeline(Displayable):
     """Transactions of a table, drawn over its versions.
 
     ``tracks`` are the commits and the attempts that came to nothing, by version. In a notebook it has a
-    lane for each writer, where a line leads from the version that a transaction read to the version it
-    committed: dotted up to a circle where it lost a race and went on, dashed up to ✕ where it failed. Of a
-    long history there is a strip of all commits above, on which a click chooses versions. The text names
-    the newest transactions. ``writers`` are those whose lanes come first, from top to bottom; the others
-    follow in the order of their first commits.
+    lane for each writer and each stream, where a line leads from the version that a transaction read to the
+    version it committed: dotted up to a circle where it lost a race and went on, dashed up to ✕ where it
+    failed. Of a long history there is a strip of all commits above, on which a click chooses versions. The
+    text names the newest transactions. ``writers`` are those whose lanes come first, from top to bottom; the
+    others follow in the order of their first commits.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder, add
     >>> table = TableBuilder(MemoryStore("memory:///ducks")).create("id long")

@@ -31,6 +31,8 @@ UNKNOWN_WRITER = "unknown writer"
 WHOLE_TABLE = "the whole table"  # in place of a condition
 MAX_NAME = 60  # characters of an operation, a writer or a table: nobody reads more of them in a picture
 
+SHORT_ID = 8  # characters of a query's id: up to its first hyphen
+
 MAX_PREDICATE = 80  # characters of a condition: what a tooltip shows on a line or two
 
 _KIND_OF = {
@@ -170,7 +172,8 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
     operation = units.fit(units.clean(info.get("operation") or "not recorded"), MAX_NAME)
     return Track(
         version=version, read_version=whole_number(info.get("readVersion")), operation=operation,
-        writer=writer_of(info.get("userName"), info.get("engineInfo")),
+        writer=stream_of(info.get("operationParameters")) or writer_of(
+            info.get("userName"), info.get("engineInfo")),
         kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
         added=added, removed=removed, written=written, gone=gone,
         time=whole_number(info.get("inCommitTimestamp")) or whole_number(info.get("timestamp")),
@@ -190,6 +193,21 @@ def writer_of(user: Any, engine: Any) -> str:
         return units.fit(units.clean(user), MAX_NAME)
     found = _ENGINE.match(str(engine or ""))
     return found[0] if found else UNKNOWN_WRITER
+
+
+def stream_of(parameters: Any) -> str | None:
+    """The lane of a stream, which its batches have to themselves: by the name of its query or, where that has
+    none, the beginning of its id; None of what is no batch.
+
+    >>> batch = {"queryId": "4a812577-36cc-4dce-a4d2-12161abde8b9", "epochId": "0"}
+    >>> stream_of(batch), stream_of({**batch, "queryName": "ducks"}), stream_of({"mode": "Append"})
+    ('stream 4a812577', 'stream ducks', None)
+    """
+    query = parameters.get("queryId") if isinstance(parameters, Mapping) else None
+    if not query or "epochId" not in parameters:
+        return None
+    name = parameters.get("queryName") or str(query)[:SHORT_ID]
+    return units.fit(f"stream {units.clean(name)}", MAX_NAME)
 
 
 def kind_of(
@@ -273,13 +291,15 @@ def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]
 
 
 def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
-    actions = () if attempt.prepared is None else attempt.prepared.actions
+    prepared = attempt.prepared
+    actions = () if prepared is None else prepared.actions
+    stream = None if prepared is None else stream_of(prepared.operation.parameters)
     added = [a for a in actions if isinstance(a, AddFile)]
     removed = [a for a in actions if isinstance(a, RemoveFile)]
     return Track(
         version=attempt.version,
         read_version=attempt.read_version if attempt.read_version >= 0 else None,
-        operation=attempt.operation, writer=writer_of(attempt.writer, "deltanb"),
+        operation=attempt.operation, writer=stream or writer_of(attempt.writer, "deltanb"),
         kind=kind_of(attempt.operation, None, len(added), len(removed)),
         added=len(added), removed=len(removed),
         written=sum(a.size or 0 for a in added), gone=sum(a.size or 0 for a in removed),

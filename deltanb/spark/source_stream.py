@@ -63,7 +63,7 @@ __all__ = ["DeltaStreamReader", "DeltaStreamWriter", "is_stream", "read_stream",
            "stream_schema", "stream_writer"]
 
 STREAM_WRITE = ("path", "checkpointLocation", "txnAppId", "mergeSchema", "overwriteSchema", "userMetadata",
-                "targetFileSize")
+                "targetFileSize", "queryName")
 CHANGED_FILES = 16
 """Files of the change feed that one task reads."""
 
@@ -265,7 +265,8 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
         user_metadata=given.text("userMetadata"), target_file_size=given.number("targetFileSize"))
     made = planned(log, StructType.from_json(schema.json()), wanted)
     assert made.target is not None
-    return DeltaStreamWriter(made, WritePlan(place, made.target), mode, app_id, checkpoint)
+    return DeltaStreamWriter(
+        made, WritePlan(place, made.target), mode, app_id, checkpoint, given.text("queryName"))
 
 
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
@@ -273,10 +274,10 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(
         self, made: PlannedWrite, plan: WritePlan, mode: str, app_id: str | None,
-        checkpoint: Checkpoint | None,
+        checkpoint: Checkpoint | None, name: str | None = None,
     ) -> None:
         self.planned, self.plan, self.mode = made, plan, mode
-        self.app_id, self.checkpoint = app_id, checkpoint
+        self.app_id, self.checkpoint, self.name = app_id, checkpoint, name
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task as files; on an executor."""
@@ -294,7 +295,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
             except BaseException:
                 delete_files(log.store, [decode_path(file.path) for file in files])
                 raise
-        commit_batch(log, self.planned, Batch(query, batchId, self.mode), files)
+        commit_batch(log, self.planned, Batch(query, batchId, self.mode, name=self.name), files)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Remove what the tasks of a batch wrote; on the driver."""

@@ -15,6 +15,7 @@ import altair
 import pytest
 
 import deltanb as dn
+from deltanb.commands.rows.write import Batch
 from deltanb.errors import (
     ConcurrentDeleteReadException,
     DeltaError,
@@ -35,6 +36,7 @@ from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction import journal
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.journal import Attempt, LostRace
+from deltanb.transaction.operations import Operation
 from tests.notebook.looks import Page, assert_consistent, assert_golden_drawing, drawn_forms
 
 HTML = "text/html"
@@ -380,6 +382,37 @@ def test_other_writers_say_less_or_say_it_differently() -> None:
     _, spec, _ = drawn_forms(timeline)
     alone = next(line for line in spec["datasets"]["tracks"] if line["v"] == 3)
     assert (alone["from"], alone["read version"]) == (3, "not recorded")
+
+
+def batch(number: int, query: str, **more: str) -> dict[str, Any]:
+    return info(operation="STREAMING UPDATE", userName="Gyro", readVersion=number, operationParameters={
+        "outputMode": "Append", "queryId": query, "epochId": str(number), **more})
+
+
+def test_each_stream_has_a_lane_of_its_own() -> None:
+    one, other = "4a812577-36cc-4dce-a4d2-12161abde8b9", "adbae903-31f3-45dd-9113-153a1d433a1d"
+    merge = info(operation="MERGE", operationParameters={"predicate": "[]", "queryId": other, "epochId": "1"})
+    timeline = CommitTimeline.of(table_of(
+        [batch(0, one, queryName="ducks"), add("a")], [batch(0, other), add("b")],
+        [info(operation="WRITE", userName="Gyro"), add("c")],
+        [batch(1, one, queryName="ducks"), add("d")], [merge, add("e"), remove("b")]).log)
+    assert [track.writer for track in timeline.commits][1:] == [
+        "stream ducks", "stream adbae903", "Gyro", "stream ducks", "stream adbae903"]
+    assert [lane.name for lane in timeline.scene.lanes.lanes] == [
+        "unknown writer", "stream ducks", "stream adbae903", "Gyro"]
+    assert "4 writers" in str(timeline) and "stream adbae903" in timeline.svg
+    assert_consistent(timeline)
+
+
+def test_a_batch_that_failed_is_in_the_lane_of_its_stream() -> None:
+    table = dn.create(MemoryStore("memory:///ducks"), {"id": [1]})
+    first = Batch("4a812577-36cc-4dce-a4d2-12161abde8b9", 0, "complete", True, "ducks")
+    txn = table.log.start_transaction()
+    files = list(txn.filter_files())
+    table.delete("id = 1")
+    with pytest.raises(ConcurrentDeleteReadException):
+        txn.commit([files[0].remove()], Operation("STREAMING UPDATE", first.named))
+    assert [track.writer for track in table.timeline().failed] == ["stream ducks"]
 
 
 def test_tables_of_all_writers_have_a_timeline(shared: Path) -> None:

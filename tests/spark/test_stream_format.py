@@ -198,6 +198,16 @@ def test_each_batch_is_one_commit_under_the_id_of_the_query(
     assert ids(target) == [0, 1, 2]
 
 
+def test_a_query_with_a_name_has_its_lane(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
+    into = dn.create(tmp_path / "into", "id bigint")
+    writer = read(spark, table).writeStream.format("deltanb").queryName("ducks").trigger(availableNow=True)
+    with told():
+        query = writer.option("checkpointLocation", str(tmp_path / "c")).start(into.path)
+        assert query.awaitTermination(SECONDS)
+    assert ids(into) == [0]
+    assert [track.writer for track in into.timeline().commits][1:] == ["stream ducks"]
+
+
 def test_complete_replaces_all_rows(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
     target = dn.create(tmp_path / "target", {"id": [7], "count": [7]})
     table.append({"id": [0]})

@@ -96,7 +96,7 @@ def test_each_batch_is_a_commit_that_names_query_and_batch(
     newest = table.commit(2)
     assert newest.operation == "STREAMING UPDATE" and newest.user_metadata == "by stream"
     assert newest.operation_parameters == {
-        "outputMode": "Append", "queryId": stream.id, "epochId": "1"}
+        "outputMode": "Append", "queryId": stream.id, "epochId": "1", "queryName": "ducks"}
     assert newest.operation_metrics["numOutputRows"] == newest.operation_metrics["numAddedFiles"] == "1"
     [mark] = last_commit(table, SetTransaction)
     assert (mark.app_id, mark.version) == (stream.id, 1)
@@ -223,10 +223,11 @@ def test_update_replaces_the_rows_with_the_keys_of_a_batch(source: Source, tmp_p
     table = dn.create(tmp_path / "table", {"text": ["t1", "other"], "count": [100, 7]})
     source.add(1, 3)
     source.add(2, 5)
-    run(table, counts(source), tmp_path / "c", mode="update", keys=["text"])
+    stream = run(table, counts(source), tmp_path / "c", mode="update", keys=["text"])
     rows = table.to_arrow().sort_by("text").to_pylist()
     assert rows == [{"text": "other", "count": 7}, {"text": "t0", "count": 1}, {"text": "t1", "count": 3}]
     assert table.commit(table.version).operation == "MERGE"
+    assert table.timeline().commits[-1].writer == f"stream {stream.id[:8]}"
     [mark] = last_commit(table, SetTransaction)
     assert mark.version == 1
     version = table.version

@@ -108,6 +108,8 @@ class MergeBuilder(Spelt):
     clauses: tuple[Clause, ...] = ()
     evolves: bool = False
     narrow: Narrow | None = field(default=None, repr=False)
+    recorded: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the commit says beside the parameters of any merge: of which stream it is a batch."""
 
     def when_matched_update(
         self, condition: str | None = None, *, set: Mapping[str, Any]
@@ -546,6 +548,7 @@ class _Merge:
             "matchedPredicates": said(MATCHED),
             "notMatchedPredicates": said(NOT_MATCHED),
             "notMatchedBySourcePredicates": said(NOT_MATCHED_BY_SOURCE),
+            **self.builder.recorded,
         }
         return Operation("MERGE", parameters, metrics=metrics, tags=changes.tags(self.txn),
                          user_metadata=self.user_metadata)

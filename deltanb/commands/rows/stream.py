@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def write_stream(
         keys: with ``mode="update"``, the columns that the stream groups by: they tell which row is which.
         trigger: ``"availableNow"``, an interval such as ``"10 seconds"``, or Spark's own keywords as a dict;
             unless given, one batch follows the other.
-        query_name: the name under which Spark lists the stream.
+        query_name: the name under which Spark lists the stream, and its lane in the table's timeline.
         merge_schema: let new columns into the table's schema.
         overwrite_schema: with ``mode="complete"``, give the table the schema of the stream.
         user_metadata: a text kept in each commit.
@@ -85,7 +85,7 @@ def write_stream(
     >>> stream = table.write_stream(rows, checkpoint="lake/rates.checkpoint")  # doctest: +SKIP
     """
     options = _Options(
-        mode, _listed(keys), merge_schema, overwrite_schema, user_metadata, target_file_size)
+        mode, _listed(keys), merge_schema, overwrite_schema, user_metadata, target_file_size, query_name)
     _check_stream(frame)
     chosen = _trigger(trigger)
     _check_table(log, frame, options)
@@ -133,6 +133,7 @@ class _Options:
     overwrite_schema: bool
     user_metadata: str | None
     target_file_size: int | None
+    query_name: str | None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -160,7 +161,7 @@ class _Options:
 def _add(
     log: DeltaLog, options: _Options, rows: Any, query_id: str, number: int, reads_table: bool
 ) -> int | None:
-    batch = Batch(query_id, number, options.mode, reads_table)
+    batch = Batch(query_id, number, options.mode, reads_table, options.query_name)
     return add_batch(log, rows, batch, options.keys, **options.more).version
 
 
@@ -238,6 +239,7 @@ def _upsert(
     names = [backticked(key) for key in keys]
     on = " AND ".join(f"{TARGET_ALIAS}.{name} <=> {SOURCE_ALIAS}.{name}" for name in names)
     builder = merge(log, rows, on).when_matched_update_all().when_not_matched_insert_all()
+    builder = replace(builder, recorded=batch.named)
     if more.get("merge_schema"):
         builder = builder.with_schema_evolution()
     return builder.execute(user_metadata=more.get("user_metadata"), txn=(batch.query_id, batch.number))

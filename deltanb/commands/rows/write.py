@@ -123,13 +123,20 @@ class Batch:
     """A micro-batch of a stream.
 
     ``number`` is Spark's batch id: a batch that is run again has the same one. ``reads_table`` says that its
-    rows were computed from the table they go into.
+    rows were computed from the table they go into. ``name`` is the query's, if it has one.
     """
 
     query_id: str
     number: int
     mode: str
     reads_table: bool = False
+    name: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What a commit says of it, under Delta's names; its query's name has none there."""
+        said = {"queryId": self.query_id, "epochId": str(self.number)}
+        return said if self.name is None else {**said, "queryName": self.name}
 
 
 @active.command_named("write_stream")
@@ -406,8 +413,7 @@ def _operation(txn: OptimisticTransaction, plan: WriteOptions, change: _Change) 
 def _streaming_update(plan: WriteOptions, batch: Batch, change: _Change) -> Operation:
     written = metrics_of(change.added)
     metrics = {"numAddedFiles": written.pop("numFiles"), "numRemovedFiles": len(change.removed), **written}
-    parameters = {"outputMode": batch.mode.capitalize(), "queryId": batch.query_id,
-                  "epochId": str(batch.number)}
+    parameters = {"outputMode": batch.mode.capitalize(), **batch.named}
     return Operation(STREAMING_UPDATE, parameters, metrics=metrics, user_metadata=plan.user_metadata)
 
 
