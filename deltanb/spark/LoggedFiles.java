@@ -1,20 +1,29 @@
 package deltanb;
 
 import java.io.IOException;
+import java.math.BigDecimal;
+import java.time.Instant;
 import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
+import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
@@ -31,11 +40,14 @@ import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.LessThan;
 import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.Predicate;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -112,29 +124,25 @@ public final class LoggedFiles implements FileIndex {
       predicate.initialize(0);
       predicates.add(predicate);
     }
-    List checks = statistics.understood(dataFilters);
+    Check check = statistics.understood(dataFilters);
     List found = new ArrayList();
     for (java.util.Iterator entries = files.entrySet().iterator(); entries.hasNext();) {
       Map.Entry entry = (Map.Entry) entries.next();
       InternalRow values = (InternalRow) entry.getKey();
       if (matches(predicates, values)) {
-        List kept = possible((List) entry.getValue(), checks);
+        List kept = possible((List) entry.getValue(), check);
         found.add(PartitionDirectory.apply(values, (FileStatus[]) kept.toArray(new FileStatus[0])));
       }
     }
     return CollectionConverters.asScala(found).toSeq();
   }
 
-  /** The files of which no check says that none of their rows passes. */
-  private static List possible(List same, List checks) {
+  /** The files of which the check does not say that none of their rows passes. */
+  private static List possible(List same, Check check) {
     List kept = new ArrayList(same.size());
     for (int i = 0; i < same.size(); i++) {
       Listed listed = (Listed) same.get(i);
-      boolean may = true;
-      for (int j = 0; may && j < checks.size(); j++) {
-        may = ((Check) checks.get(j)).mayPass(listed.place);
-      }
-      if (may) {
+      if (check.mayPass(listed.place)) {
         kept.add(listed.file);
       }
     }
@@ -219,6 +227,8 @@ public final class LoggedFiles implements FileIndex {
   private static final class Statistics {
     private static final int PREFIX = 32; // code points that writers keep of a text
     private static final long GREGORIAN = -141427; // 1582-10-15; what is before may be counted otherwise
+    private static final long ZONES = -2208988800000000L; // 1900, for times: zones had minutes of their own
+    private static final long SLACK = 999; // microseconds
     private final StructType described;
     private final byte[][] texts;
     private final Map columns = new HashMap(); // name -> Column
@@ -228,30 +238,50 @@ public final class LoggedFiles implements FileIndex {
       this.texts = texts;
     }
 
-    /** Checks for those filters of which it is certain what they mean; the others leave no file out. */
-    List understood(Seq filters) {
+    /** A check of all those filters of which it is certain what they mean; the others leave no file out. */
+    Check understood(Seq filters) {
       List checks = new ArrayList();
       Iterator each = filters.iterator();
       while (each.hasNext()) {
-        Object filter = each.next();
-        Check check = null;
-        if (filter instanceof IsNull) {
-          check = check(((IsNull) filter).child(), Check.NULL, null);
-        } else if (filter instanceof IsNotNull) {
-          check = check(((IsNotNull) filter).child(), Check.NOT_NULL, null);
-        } else if (filter instanceof In) {
-          check = among((In) filter);
-        } else if (filter instanceof InSet) {
-          InSet in = (InSet) filter;
-          check = check(in.child(), Check.AMONG, CollectionConverters.asJava(in.hset()).toArray());
-        } else if (filter instanceof BinaryComparison) {
-          check = comparison((BinaryComparison) filter);
-        }
+        Check check = understood(each.next());
         if (check != null) {
           checks.add(check);
         }
       }
-      return checks;
+      Check whole = new AllOf(checks);
+      whole.assume(new HashSet());
+      return whole;
+    }
+
+    /** Of an AND one part is enough; of an OR both are needed. */
+    private Check understood(Object filter) {
+      if (filter instanceof And) {
+        Check left = understood(((And) filter).left());
+        Check right = understood(((And) filter).right());
+        if (left == null || right == null) {
+          return left == null ? right : left;
+        }
+        return new AllOf(Arrays.asList(new Object[] {left, right}));
+      }
+      if (filter instanceof Or) {
+        Check left = understood(((Or) filter).left());
+        Check right = left == null ? null : understood(((Or) filter).right());
+        return right == null ? null : new AnyOf(left, right);
+      }
+      if (filter instanceof IsNull) {
+        return check(((IsNull) filter).child(), Comparison.NULL, null);
+      }
+      if (filter instanceof IsNotNull) {
+        return check(((IsNotNull) filter).child(), Comparison.NOT_NULL, null);
+      }
+      if (filter instanceof In) {
+        return among((In) filter);
+      }
+      if (filter instanceof InSet) {
+        InSet in = (InSet) filter;
+        return check(in.child(), Comparison.AMONG, CollectionConverters.asJava(in.hset()).toArray());
+      }
+      return filter instanceof BinaryComparison ? comparison((BinaryComparison) filter) : null;
     }
 
     private Check among(In in) {
@@ -264,7 +294,7 @@ public final class LoggedFiles implements FileIndex {
         }
         members.add(((Literal) member).value());
       }
-      return check(in.value(), Check.AMONG, members.toArray());
+      return check(in.value(), Comparison.AMONG, members.toArray());
     }
 
     private Check comparison(BinaryComparison filter) {
@@ -277,15 +307,15 @@ public final class LoggedFiles implements FileIndex {
       }
       int kind;
       if (filter instanceof EqualTo) {
-        kind = Check.AMONG;
+        kind = Comparison.AMONG;
       } else if (filter instanceof LessThan) {
-        kind = mirrored ? Check.ABOVE : Check.BELOW;
+        kind = mirrored ? Comparison.ABOVE : Comparison.BELOW;
       } else if (filter instanceof LessThanOrEqual) {
-        kind = mirrored ? Check.FROM : Check.TO;
+        kind = mirrored ? Comparison.FROM : Comparison.TO;
       } else if (filter instanceof GreaterThan) {
-        kind = mirrored ? Check.BELOW : Check.ABOVE;
+        kind = mirrored ? Comparison.BELOW : Comparison.ABOVE;
       } else if (filter instanceof GreaterThanOrEqual) {
-        kind = mirrored ? Check.TO : Check.FROM;
+        kind = mirrored ? Comparison.TO : Comparison.FROM;
       } else {
         return null;
       }
@@ -306,26 +336,49 @@ public final class LoggedFiles implements FileIndex {
       if (!type.equals(column.dataType())) {
         return null;
       }
-      List comparable = new ArrayList();
+      List members = new ArrayList();
       for (int i = 0; constants != null && i < constants.length; i++) {
-        Object value = constants[i];
-        if (value instanceof UTF8String) {
-          comparable.add(value);
-        } else if (value instanceof Long || value instanceof Integer || value instanceof Short
-            || value instanceof Byte) {
-          comparable.add(Long.valueOf(((Number) value).longValue()));
-        } else if (value != null || kind != Check.AMONG || constants.length == 1) {
+        Object value = constants[i] == null ? null : comparable(constants[i], type);
+        if (value != null) {
+          members.add(value);
+        } else if (constants[i] != null || kind != Comparison.AMONG || constants.length == 1) {
           return null; // NULL is no match among others, and otherwise left to Spark
         }
       }
-      return new Check(kind, comparable.toArray(), column(column.name(), type));
+      return new Comparison(kind, members.toArray(), column(column.name(), type));
+    }
+
+    /** A constant of Spark's as what bounds of the type are compared with; null where it is none. */
+    private static Object comparable(Object value, DataType type) {
+      if (type.equals(DataTypes.StringType)) {
+        return value instanceof UTF8String ? value : null;
+      }
+      if (type instanceof DecimalType) {
+        return value instanceof Decimal ? ((Decimal) value).toJavaBigDecimal() : null;
+      }
+      if (isFloating(type)) {
+        return value instanceof Double || value instanceof Float ? floating((Number) value) : null;
+      }
+      boolean whole = value instanceof Long || value instanceof Integer || value instanceof Short
+          || value instanceof Byte;
+      return whole ? Long.valueOf(((Number) value).longValue()) : null;
+    }
+
+    private static boolean isFloating(DataType type) {
+      return type.equals(DataTypes.DoubleType) || type.equals(DataTypes.FloatType);
+    }
+
+    /** To Spark as to Java NaN is the greatest number and equal to itself; but -0.0 is 0.0 to Spark. */
+    private static Double floating(Number value) {
+      return Double.valueOf(value.doubleValue() + 0.0);
     }
 
     private synchronized Column column(String name, DataType type) {
       Column known = (Column) columns.get(name);
       if (known == null) {
-        known = new Column(texts.length);
+        known = new Column(texts.length, isFloating(type));
         ObjectMapper mapper = new ObjectMapper();
+        mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, type instanceof DecimalType);
         for (int i = 0; i < texts.length; i++) {
           if (texts[i] != null) {
             try {
@@ -360,6 +413,15 @@ public final class LoggedFiles implements FileIndex {
       if (type.equals(DataTypes.DateType)) {
         return value.isTextual() ? day(value.textValue()) : null;
       }
+      if (type.equals(DataTypes.TimestampType) || type.equals(DataTypes.TimestampNTZType)) {
+        return value.isTextual() ? micros(value.textValue(), type, highest) : null;
+      }
+      if (isFloating(type)) {
+        return number(value, type);
+      }
+      if (type instanceof DecimalType) {
+        return value.isNumber() ? decimal(value.decimalValue(), (DecimalType) type) : null;
+      }
       return value.isIntegralNumber() && value.canConvertToLong() ? Long.valueOf(value.longValue()) : null;
     }
 
@@ -380,6 +442,40 @@ public final class LoggedFiles implements FileIndex {
         return null;
       }
     }
+
+    /** Bounds are kept to the millisecond, so the highest may stand for all within it. */
+    private static Object micros(String value, DataType type, boolean highest) {
+      try {
+        Instant instant = type.equals(DataTypes.TimestampType) ? OffsetDateTime.parse(value).toInstant()
+            : LocalDateTime.parse(value).toInstant(ZoneOffset.UTC);
+        long micros = Math.addExact(Math.multiplyExact(instant.getEpochSecond(), 1000000L),
+            (long) (instant.getNano() / 1000));
+        return micros < ZONES ? null : Long.valueOf(highest ? Math.addExact(micros, SLACK) : micros);
+      } catch (RuntimeException e) {
+        return null; // without a zone nobody knows whose midnight it is
+      }
+    }
+
+    /** NaN is no bound; infinities are texts. */
+    private static Object number(JsonNode value, DataType type) {
+      double found = Double.NaN;
+      if (value.isNumber()) {
+        found = value.doubleValue();
+      } else if (value.isTextual() && value.textValue().endsWith("Infinity")) {
+        found = value.textValue().startsWith("-") ? Double.NEGATIVE_INFINITY : Double.POSITIVE_INFINITY;
+      }
+      if (type.equals(DataTypes.FloatType)) {
+        found = (double) (float) found; // what is written is the shortest text that means the float
+      }
+      return Double.isNaN(found) ? null : floating(Double.valueOf(found));
+    }
+
+    private static Object decimal(BigDecimal value, DecimalType type) {
+      BigDecimal plain = value.stripTrailingZeros();
+      boolean fits = plain.signum() == 0 || (plain.scale() <= type.scale()
+          && (long) plain.precision() - plain.scale() <= type.precision() - type.scale());
+      return fits ? plain : null; // what is no value of the column was rounded by somebody
+    }
   }
 
   /** Of one column, what is known of each file. */
@@ -388,8 +484,10 @@ public final class LoggedFiles implements FileIndex {
     final Object[] highest;
     final boolean[] noNull;
     final boolean[] onlyNull;
+    final boolean mayBeNan;
 
-    Column(int length) {
+    Column(int length, boolean mayBeNan) {
+      this.mayBeNan = mayBeNan;
       lowest = new Object[length];
       highest = new Object[length];
       noNull = new boolean[length];
@@ -404,8 +502,74 @@ public final class LoggedFiles implements FileIndex {
     }
   }
 
+  /** A condition, asked of files. */
+  private abstract static class Check {
+    /** False only where no row of the file passes. */
+    abstract boolean mayPass(int place);
+
+    /** Add the columns that are not NaN in any row that passes. */
+    abstract void addNumbers(Set columns);
+
+    /** Rows have to meet other conditions, too, by which these columns are not NaN. */
+    abstract void assume(Set numbers);
+  }
+
+  /** All of some conditions. */
+  private static final class AllOf extends Check {
+    private final List parts;
+
+    AllOf(List parts) {
+      this.parts = parts;
+    }
+
+    boolean mayPass(int place) {
+      for (int i = 0; i < parts.size(); i++) {
+        if (!((Check) parts.get(i)).mayPass(place)) {
+          return false;
+        }
+      }
+      return true;
+    }
+
+    void addNumbers(Set columns) {
+      for (int i = 0; i < parts.size(); i++) {
+        ((Check) parts.get(i)).addNumbers(columns);
+      }
+    }
+
+    void assume(Set numbers) {
+      Set all = new HashSet(numbers);
+      addNumbers(all);
+      for (int i = 0; i < parts.size(); i++) {
+        ((Check) parts.get(i)).assume(all);
+      }
+    }
+  }
+
+  /** One of two conditions. */
+  private static final class AnyOf extends Check {
+    private final Check left;
+    private final Check right;
+
+    AnyOf(Check left, Check right) {
+      this.left = left;
+      this.right = right;
+    }
+
+    boolean mayPass(int place) {
+      return left.mayPass(place) || right.mayPass(place);
+    }
+
+    void addNumbers(Set columns) {}
+
+    void assume(Set numbers) {
+      left.assume(numbers);
+      right.assume(numbers);
+    }
+  }
+
   /** One filter on one column. */
-  private static final class Check {
+  private static final class Comparison extends Check {
     static final int NULL = 0;
     static final int NOT_NULL = 1;
     static final int AMONG = 2;
@@ -416,11 +580,33 @@ public final class LoggedFiles implements FileIndex {
     private final int kind;
     private final Object[] constants;
     private final Column column;
+    private boolean mayBeNan; // greater than any number, while bounds leave it out
 
-    Check(int kind, Object[] constants, Column column) {
+    Comparison(int kind, Object[] constants, Column column) {
       this.kind = kind;
       this.constants = constants;
       this.column = column;
+      this.mayBeNan = column.mayBeNan;
+    }
+
+    void addNumbers(Set columns) {
+      boolean numbers = column.mayBeNan && (kind == AMONG || kind == BELOW || kind == TO);
+      for (int i = 0; numbers && i < constants.length; i++) {
+        numbers = !isNan(constants[i]);
+      }
+      if (numbers) {
+        columns.add(column);
+      }
+    }
+
+    void assume(Set numbers) {
+      Set all = new HashSet(numbers);
+      addNumbers(all);
+      mayBeNan = mayBeNan && !all.contains(column);
+    }
+
+    private static boolean isNan(Object constant) {
+      return constant instanceof Double && ((Double) constant).isNaN();
     }
 
     boolean mayPass(int place) {
@@ -431,7 +617,7 @@ public final class LoggedFiles implements FileIndex {
         return false;
       }
       Object low = column.lowest[place];
-      Object high = column.highest[place];
+      Object high = mayBeNan ? null : column.highest[place];
       switch (kind) {
         case AMONG:
           for (int i = 0; i < constants.length; i++) {

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 FIELD_ID = "parquet.field.id"  # the key by which Spark takes a column's Parquet field id
 
+_DESCRIBED = {*INTEGERS, "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
 _EXACT_BITS = {"float": 24, "double": 53}  # integers up to this size are exact in a floating number
 
 
@@ -71,10 +72,10 @@ def spark_schema(schema: StructType, mode: str = "none", *, ids: bool = False) -
 
 def described(schema: StructType, mode: str = "none") -> T.StructType:
     """The columns whose statistics in the log can be held against Spark's filters, as :func:`spark_schema`
-    names them: whole numbers, dates, and texts without a length or a collation, compared byte by byte."""
+    names them: numbers, dates, times, and texts without a length or a collation, compared byte by byte."""
     return spark_schema(StructType(
         f for f in schema.fields
-        if str(f.type) in {*INTEGERS, "date", "string"}
+        if (str(f.type) in _DESCRIBED or str(f.type).startswith("decimal"))
         and not any(key.startswith("__") for key in f.metadata)  # how a text is padded or collated
     ), mode)
 

@@ -69,8 +69,8 @@ def file_list(
         root: the folder that stands for all of them in plans, as Spark writes paths.
         files: the list, of :func:`table_of`.
         values: the columns whose values are the same for all rows of a file; filters on them leave files out.
-        described: the columns whose statistics leave files out, too, as they are called there: whole numbers,
-            dates, and texts that Spark compares byte by byte.
+        described: the columns whose statistics leave files out, too, as they are called there: numbers,
+            dates, times, and texts that Spark compares byte by byte.
     """
     types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
     known = T.StructType([T.StructField(name, kind)
