@@ -230,6 +230,21 @@ def test_a_footer_without_a_column_of_a_row_group_is_unsound():
         footer.check(file)
 
 
+def test_a_footer_whose_histograms_do_not_fit_its_columns_is_unsound():
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1, None], "text": ["a", "b"], "list": [[1], []]}), sink)
+    file = open_parquet(pa.BufferReader(sink.getvalue()))
+    assert [chunk.sizes for chunk in file.footer.groups[0][1]] == [(0, 0, 2), (1, 0, 2), (0, 2, 4)]
+    assert file.is_sound
+    for leaf, sizes in [(0, (0, 0, 1)), (0, (1, 0, 2)), (1, (1, 2, 2)), (2, (0, 2, 3))]:
+        (num_rows, chunks), = read_footer(bytes(bytearray(file.footer_bytes))).groups
+        chunk = chunks[leaf]
+        before, chunk.sizes = chunk.sizes, sizes
+        assert not Footer(((num_rows, chunks),)).is_sound(file)
+        chunk.sizes = before
+    assert file.footer.is_sound(file)
+
+
 def builder(info=None, **add_fields):
     schema = {"type": "struct", "fields": [
         {"name": "id", "type": "long", "nullable": True, "metadata": {}}]}

@@ -50,15 +50,18 @@ _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 
 class Chunk:
     """One column of one row group: its number of values, of which ``null_count`` are NULL (None: the
-    footer does not say). ``physical_type`` and ``bounds`` (lengths of minima and maxima) are the file's."""
+    footer does not say). ``physical_type`` and ``bounds`` (lengths of minima and maxima) are the file's, and
+    ``sizes``, of its size statistics: whether they count bytes of texts, and the lengths of their histograms
+    of repetition and definition levels."""
 
-    __slots__ = ("bounds", "null_count", "num_values", "physical_type")
+    __slots__ = ("bounds", "null_count", "num_values", "physical_type", "sizes")
 
     def __init__(self, physical_type: int = -1, num_values: int = -1) -> None:
         self.physical_type = physical_type
         self.num_values = num_values
         self.null_count: int | None = None
         self.bounds: list[int] = []
+        self.sizes = (0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -92,14 +95,16 @@ class Footer:
             self.check(file)
         except ValueError:
             return False
-        widths = []
+        known = []
         for i in range(len(file.schema)):
             column = file.schema.column(i)
             kind = _PHYSICAL.get(column.physical_type, -1)
-            widths.append((kind, column.length if kind == 7 else _WIDTHS.get(kind)))
+            sizes = kind == 6, column.max_repetition_level + 1, column.max_definition_level + 1
+            known.append((kind, column.length if kind == 7 else _WIDTHS.get(kind), sizes))
         return all(
             chunk.physical_type == kind and (width is None or all(b == width for b in chunk.bounds))
-            for _, chunks in self.groups for chunk, (kind, width) in zip(chunks, widths, strict=True))
+            and all(not size or size == right for size, right in zip(chunk.sizes, sizes, strict=True))
+            for _, chunks in self.groups for chunk, (kind, width, sizes) in zip(chunks, known, strict=True))
 
 
 _PHYSICAL = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5,
@@ -332,8 +337,26 @@ def _column_metadata(data: bytes, position: int, chunk: Chunk) -> int:
                 position += 1
         elif field == 12 and kind == _STRUCT:
             position = _statistics(data, position, chunk)
+        elif field == 16 and kind == _STRUCT:
+            position = _size_statistics(data, position, chunk)
         else:
             position = _skip(data, position, kind)
+    return position + 1
+
+
+def _size_statistics(data: bytes, position: int, chunk: Chunk) -> int:
+    found, field = list(chunk.sizes), 0
+    while head := data[position]:
+        field, position = _field(data, position + 1, head, field)
+        kind = head & 15
+        if field == 1:
+            found[0] = 1
+        elif kind == _LIST and field in (2, 3):
+            found[field - 1] = data[position] >> 4
+            if found[field - 1] == 15:
+                found[field - 1], _ = _length(data, position + 1)
+        position = _skip(data, position, kind)
+    chunk.sizes = found[0], found[1], found[2]
     return position + 1
 
 
