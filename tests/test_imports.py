@@ -64,8 +64,8 @@ def test_locks_are_had_without_arrow() -> None:
 
 ROOMS = (
     ("_version", "completion", "safe_text", "errors", "options", "display", "formatting", "progress",
-     "memory", "parallel", "precedence", "background", "damage", "spellings", "action", "simulated_time",
-     "actions"),
+     "memory", "parallel", "precedence", "background", "compute", "damage", "spellings", "action",
+     "simulated_time", "actions"),
     ("store",),
     ("schema",),
     ("sql",),

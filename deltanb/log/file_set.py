@@ -30,8 +30,8 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltanb.compute import pc
 from deltanb.log.arrays import mask_of, numbers, taken, within
 from deltanb.log.arrow_rows import empty_table
 from deltanb.log.layer import Convert, Layer, Leaf

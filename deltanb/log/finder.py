@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as t
 
+from deltanb.compute import pc
 from deltanb.log.arrays import array_of, mask_of, numbers, taken
 
 __all__ = ["MIN_ROWS", "Finder"]

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltanb.compute import pc
 from deltanb.log.arrays import taken
 from deltanb.log.finder import Finder
 from deltanb.log.replay import (

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltanb import actions
 from deltanb.actions import Action, DomainMetadata, Metadata, SetTransaction
+from deltanb.compute import pc
 from deltanb.log.arrow_rows import table_of
 from deltanb.log.lines import Line, decode_actions, explain
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow.compute as pc
 
 from deltanb import errors
 from deltanb.action import camel
 from deltanb.actions import CommitInfo, Metadata, Protocol
+from deltanb.compute import pc
 from deltanb.display import Displayable
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable, VersionNotFound
 from deltanb.log import checksum as files

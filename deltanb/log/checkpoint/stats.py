@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from deltanb.actions import Metadata
 from deltanb.errors import UnsupportedProtocol
@@ -141,6 +140,8 @@ def stats_as_struct(stats: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 
 def _parse_fast(texts: list[str | None], kind: pa.DataType) -> pa.Array:
     """All texts by Arrow's reader; it refuses the whole column for one odd value."""
+    import pyarrow.json as pj  # few tables store typed statistics, and a commit may wait while it is loaded
+
     lines = "\n".join("{}" if text is None else text for text in texts).encode()
     table = pj.read_json(
         io.BytesIO(lines),

@@ -1,0 +1,31 @@
+"""Arrow's functions, loaded at the first one that is called.
+
+What lives here: ``pc``, which stands for :mod:`pyarrow.compute` in modules that a table is opened with.
+What it does not know: any of these functions.
+
+``pyarrow.compute`` writes the signatures and docstrings of some 300 functions when it is loaded. That is a
+sixth of the time in which a process opens its first table, and opening a small one calls none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["pc"]
+
+
+class _Functions:
+    """The module's names; each is looked up there once."""
+
+    def __getattr__(self, name: str) -> Any:
+        import pyarrow.compute
+
+        found = getattr(pyarrow.compute, name)
+        self.__dict__[name] = found
+        return found
+
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = _Functions()
