@@ -25,10 +25,12 @@ MAY_LOAD = {
     "deltanb.open(path)": LOG,
     "repr(deltanb.open(path))": LOG | {"pyroaring"},
     "repr(deltanb.open(path).history())": LOG | {"pyroaring"},
-    "deltanb.open(path).log.checkpoint()": FILES,
+    "deltanb.create(other, pa.table({'id': ids})).log.checkpoint()": FILES,
     "deltanb.open(path).to_arrow()": FILES,
     "deltanb.open(path).append(pa.table({'id': ids}))": LOG | {"pyarrow.parquet", "pyarrow.fs"},
     "deltanb.create(other, pa.table({'id': ids}))": LOG | {"pyarrow.parquet", "pyarrow.fs"},
+    "deltanb.create(other, pa.table({'id': ids, 'name': ids.cast(pa.string())}), partition_by='name')":
+        LOG | {"pyarrow.parquet", "pyarrow.fs"},
     "deltanb.open(path).append({'id': [4]})": LOG | {"pyarrow.parquet", "pyarrow.fs"},
     "deltanb.open(path).delete('id = 2')": FILES,
     "deltanb.open(path).delete('id = 9')": FILES,

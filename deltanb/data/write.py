@@ -215,7 +215,8 @@ class TableWriter:
             place = rows.schema.get_field_index(column.name)
             values = rows.column(place)
             if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-                blank = pc.equal(pc.binary_length(values), 0)
+                # A number to compare with would load pandas.
+                blank = pc.invert(pc.binary_length(values).cast(pa.bool_()))
                 if pc.any(blank).as_py():
                     null = pa.scalar(None, values.type)
                     rows = rows.set_column(place, rows.schema.field(place),

@@ -1,7 +1,7 @@
 """Python rows to Arrow tables, by column, straight into Arrow's buffers.
 
-What lives here: :func:`table_of`, which turns rows with attributes into a table of a given schema, and
-:func:`column`, which turns the values of one.
+What lives here: :func:`table_of`, which turns rows with attributes into a table of a given schema,
+:func:`column`, which turns the values of one, and :func:`scalar`, which turns one of those.
 What it does not know: what the rows mean.
 
 Buffers are filled here rather than by ``pa.array``: that imports pandas at its first call, a third of
@@ -22,13 +22,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["column", "empty_table", "table_of"]
+__all__ = ["column", "empty_table", "scalar", "table_of"]
 
 MAX_TEXT = 2**31 - 1
 """Bytes of text in one chunk: Arrow's string offsets have 32 bits."""
@@ -52,7 +52,7 @@ def empty_table(schema: pa.Schema) -> pa.Table:
 
 
 def column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values of one of the types above."""
+    """Values of one of the types above, and lists of them; a struct's may be dicts."""
     if values.count(None) == len(values):
         return pa.nulls(len(values), kind)
     if pa.types.is_string(kind):
@@ -61,9 +61,16 @@ def column(values: list[Any], kind: pa.DataType) -> pa.Array:
         return _maps(values)
     if pa.types.is_struct(kind):
         return _structs(values, kind)
+    if pa.types.is_list(kind):
+        return _lists(values, kind)
     if pa.types.is_boolean(kind):
         return _booleans(values)
     return _numbers(values, kind)
+
+
+def scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """One value of such a type; ``pa.scalar`` would import pandas."""
+    return column([value], kind)[0]
 
 
 def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
@@ -132,11 +139,22 @@ def _column_or_empty(values: list[Any]) -> pa.Array:
     return column(values, pa.string()) if values else pa.nulls(0, pa.string())
 
 
+def _lists(values: list[Any], kind: pa.ListType) -> pa.Array:
+    validity, missing = _validity(values)
+    items = [item for value in values if value for item in value]
+    lengths = (len(value) if value else 0 for value in values)
+    offsets = np.fromiter(accumulate(lengths, initial=0), np.int32, len(values) + 1)
+    child = column(items, kind.value_type) if items else pa.nulls(0, kind.value_type)
+    buffers = [validity, pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(kind, len(values), buffers, missing, children=[child])
+
+
 def _structs(values: list[Any], kind: pa.StructType) -> pa.Array:
     validity, missing = _validity(values)
+    is_dict = any(isinstance(value, dict) for value in values)
     children = []
     for child in kind:
-        get = attrgetter(child.name)
+        get = methodcaller("get", child.name) if is_dict else attrgetter(child.name)
         children.append(column([None if v is None else get(v) for v in values], child.type))
     return pa.Array.from_buffers(kind, len(values), [validity], missing, children=children)
 

@@ -29,10 +29,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from deltanb.compute import pc
-from deltanb.log.arrays import mask_of, numbers, taken, within
+from deltanb.log.arrays import array_of, mask_of, numbers, taken, within
 from deltanb.log.arrow_rows import empty_table
 from deltanb.log.layer import Convert, Layer, Leaf
 from deltanb.log.replay import FILES_SCHEMA, CheckpointParts, Delta, key_array, tombstones_table
@@ -107,7 +108,7 @@ class Part:
         pieces = self.layer.pieces()
         if self.keep is None:
             return pieces
-        gone = pc.indices_nonzero(pc.invert(self.keep)).to_numpy()
+        gone: Any = np.flatnonzero(~numbers(self.keep))
         firsts = gone.searchsorted([piece.start for piece in pieces])
         ends = gone.searchsorted([piece.stop for piece in pieces])
         return [piece for piece, a, b in zip(pieces, firsts, ends, strict=True) if a == b]
@@ -119,11 +120,10 @@ class Part:
         runs, start = [], 0
         for piece in (*sorted(pieces, key=lambda piece: piece.start), None):
             stop = self.layer.num_rows if piece is None else piece.start
-            length = stop - start
-            standing = pa.repeat(True, length) if self.keep is None else self.keep.slice(start, length)
-            runs.append(pc.add(pc.indices_nonzero(standing).cast(pa.int64()), start))
+            runs.append(np.arange(start, stop) if self.keep is None
+                        else start + np.flatnonzero(numbers(self.keep.slice(start, stop - start))))
             start = stop if piece is None else piece.stop
-        return self.layer.take(columns, pa.concat_arrays(runs))
+        return self.layer.take(columns, array_of(np.concatenate(runs)))
 
     def _standing(self, table: pa.Table) -> pa.Table:
         if self.keep is None:

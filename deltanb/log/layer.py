@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from deltanb.compute import pc
 from deltanb.log.arrays import taken
+from deltanb.log.arrow_rows import scalar
 from deltanb.log.finder import Finder
 from deltanb.log.replay import (
     FILES_SCHEMA,
@@ -211,6 +212,7 @@ class Layer:
             paths = pa.chunked_array(chunks, pa.string())
             absolute = paths.filter(pc.starts_with(paths, "/"))
             for start in ("file:", "file://") if len(absolute) else ():
-                chunks += pc.binary_join_element_wise(pa.scalar(start), absolute, "").chunks
+                texts = scalar(start, pa.string()), absolute, scalar("", pa.string())  # the last one joins
+                chunks += pc.binary_join_element_wise(*texts).chunks
             self._named = pa.chunked_array(chunks, pa.string())
         return self._named

@@ -35,6 +35,7 @@ from deltanb.actions import (
 from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
 from deltanb.log.arrays import within
+from deltanb.log.arrow_rows import scalar
 from deltanb.log.checkpoint.parquet_file import SafeFile, has_codes, open_parquet
 from deltanb.log.checkpoint.splice import RowGroup, row_groups
 from deltanb.log.checkpoint.stats import stats_as_json
@@ -555,12 +556,12 @@ def _absent(column: str, wanted: pa.DataType, num_rows: int, is_add: bool) -> pa
     """A column the checkpoint has no value of; an add without partitions has an empty map."""
     if column == "partition_values" and is_add:
         return pa.MapArray.from_arrays(
-            pa.repeat(pa.scalar(0, pa.int32()), num_rows + 1),
-            pa.array([], pa.string()),
-            pa.array([], pa.string()),
+            pa.repeat(scalar(0, pa.int32()), num_rows + 1),
+            pa.nulls(0, pa.string()),
+            pa.nulls(0, pa.string()),
         ).cast(wanted)
     if column == "data_change":
-        return pa.repeat(pa.scalar(False), num_rows)
+        return pa.repeat(scalar(False, pa.bool_()), num_rows)
     return pa.nulls(num_rows, wanted)
 
 

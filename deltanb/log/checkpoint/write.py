@@ -29,7 +29,7 @@ from deltanb.actions import (
 )
 from deltanb.errors import InvalidArgument
 from deltanb.log import parquet_options
-from deltanb.log.arrow_rows import empty_table
+from deltanb.log.arrow_rows import column, empty_table, scalar
 from deltanb.log.checkpoint.hint import LastCheckpoint, write_last_checkpoint
 from deltanb.log.checkpoint.interval import interval
 from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, sidecar_path, v2_name
@@ -238,8 +238,8 @@ def _live_tombstones(snapshot: Snapshot, now: int) -> pa.Table:
     """Those within ``delta.deletedFileRetentionDuration``; without a time they count as old."""
     removes = snapshot.tombstones
     retention = properties.get(snapshot.properties, "delta.deletedFileRetentionDuration")
-    young = pc.greater(removes.column("deletion_timestamp"), now - retention)
-    return removes.filter(pc.fill_null(young, False))
+    oldest = scalar(now - retention, pa.int64())
+    return removes.filter(pc.greater(removes.column("deletion_timestamp"), oldest))
 
 
 def _options(metadata: Metadata, default: str) -> ParquetOptions:
@@ -380,25 +380,18 @@ def _small_table(rows: Sequence[Action]) -> pa.Table:
     table = {}
     for key, kind in {**_SMALL, **_V2_ONLY}.items():
         values = [_storable(action.to_value()) if action.key == key else None for action in rows]
-        table[key] = pa.array(values, kind)
+        table[key] = column(values, kind)
     return pa.table(table)
 
 
-def _storable(value: Any) -> Any:
-    """The form in which Arrow takes maps: fields of structs stay a dict, maps become pairs."""
-    stored = {name: _pairs(name, item) for name, item in value.items()}
-    # Versions that list features must have a list in the checkpoint, be it empty.
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    """The action's value; versions that list features must have a list in the checkpoint, be it empty."""
+    stored = dict(value)
     if stored.get("minReaderVersion", 0) >= TABLE_FEATURES_READER:
         stored.setdefault("readerFeatures", [])
     if stored.get("minWriterVersion", 0) >= TABLE_FEATURES_WRITER:
         stored.setdefault("writerFeatures", [])
     return stored
-
-
-def _pairs(name: str, item: Any) -> Any:
-    if name == "format":
-        return {**item, "options": list((item.get("options") or {}).items())}
-    return list(item.items()) if isinstance(item, dict) else item
 
 
 # -- file actions ------------------------------------------------------------------------------
@@ -407,12 +400,12 @@ def _pairs(name: str, item: Any) -> Any:
 def _fields_of(rows: pa.Table, fields: dict[str, str]) -> dict[str, pa.Array]:
     """The columns under their names in a checkpoint."""
     found = {}
-    for column, field in fields.items():
-        values = rows.column(column).combine_chunks()
-        if column == "data_change":
+    for name, field in fields.items():
+        values = rows.column(name).combine_chunks()
+        if name == "data_change":
             # A checkpoint is a state: nothing in it is a change.
-            values = pa.repeat(pa.scalar(False), len(rows))
-        elif column == "deletion_vector":
+            values = pa.repeat(scalar(False, pa.bool_()), len(rows))
+        elif name == "deletion_vector":
             values = _renamed(values, _DELETION_VECTOR)
         found[field] = values
     return found
