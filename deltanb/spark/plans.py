@@ -64,6 +64,8 @@ _OPTIONS = {
 }
 _TRACKED = ("base_row_id", "default_row_commit_version")
 """Of a file in the log: what its rows' ids and commit versions begin with."""
+MAX_DELETED = 1 << 24
+"""Bytes of bitmaps of deleted rows that are kept with a version's lists."""
 _NO_FOLDERS = {"recursiveFileLookup": "true"}  # the files named and no others; nothing from folders
 
 
@@ -74,6 +76,14 @@ class Value(NamedTuple):
     column: str
     type: T.DataType
     of_files: pa.Array | None = None
+
+
+class _Lists(NamedTuple):
+    """A version's files as Spark was told them: those without deleted rows, those with, and these rows."""
+
+    whole: listed.FileList | None
+    vectors: listed.FileList | None
+    deleted: pa.Table | None
 
 
 class Reader:
@@ -110,17 +120,28 @@ class Reader:
         """The rows of all files; where Spark was given a list of them before, by that one."""
         known = tuple(value.column for value in self._values())
         context = self.session.sparkContext if self.lists else None
-        index = kept.find(context, self.snapshot, known) if self.lists else None
-        if index is not None:
-            return self._logical(*self._valued(self._relation(index), places=bool(self.tracked)))
-        files = self.snapshot.files_for_scan()
-        groups = self.groups(files)
-        if not (self.lists and groups.listed) or groups.process or groups.vectors:
-            return self._of_groups(groups, files)
-        files = files.take(pa.array([file.place for file in groups.listed]))  # in the order of the group
-        index = self._index(groups.listed, self._values(files), files.column("stats"))
-        kept.keep(context, self.snapshot, known, index, (file.local for file in groups.listed))
-        return self._logical(*self._valued(self._relation(index), places=bool(self.tracked)))
+        lists = kept.find(context, self.snapshot, known) if self.lists else None
+        if lists is None:
+            files = self.snapshot.files_for_scan()
+            groups = self.groups(files)
+            told = [*groups.listed, *groups.vectors]
+            if not (self.lists and told) or groups.process:
+                return self._of_groups(groups, files)
+            lists = _Lists(self._described(groups.listed, files), self._described(groups.vectors, files),
+                           self._deleted(groups.vectors) if groups.vectors else None)
+            if lists.deleted is None or lists.deleted.nbytes <= MAX_DELETED:
+                kept.keep(context, self.snapshot, known, lists, (file.local for file in told))
+        return self._of_lists(lists)
+
+    def _of_lists(self, lists: _Lists) -> DataFrame:
+        frames = []
+        if lists.whole is not None:
+            frame, values = self._valued(self._relation(lists.whole), places=bool(self.tracked))
+            frames.append(self._logical(frame, values))
+        if lists.vectors is not None and lists.deleted is not None:
+            frame, values = self._valued(self._relation(lists.vectors), places=True)
+            frames.append(self._live(frame, values, lists.deleted))
+        return reduce(lambda one, other: one.union(other), frames)
 
     def _of_groups(self, groups: Groups, files: pa.Table) -> DataFrame:
         with self.planning():
@@ -189,9 +210,17 @@ class Reader:
     ) -> DataFrame:
         """The live rows of files that have deleted ones, columns ``more`` beside them."""
         frame, values = self._with_values(group, files)
+        return self._live(frame, values, self._deleted(group), more)
+
+    def _live(
+        self, frame: DataFrame, values: Mapping[str, Column], deleted: pa.Table, more: Sequence[str] = ()
+    ) -> DataFrame:
+        """The rows of a frame but for the deleted ones, as :meth:`_deleted` gives them."""
+        key = T.StructField(_NUMBER, T.IntegerType()) if self.lists else T.StructField(PATH, T.StringType())
+        chunks = arrow_frame(self.session, deleted, T.StructType([
+            key, T.StructField(_CHUNK, T.LongType()), T.StructField(_BITS, T.ArrayType(T.LongType()))]))
         frame = frame.withColumn(_CHUNK, F.shiftright(column(ROW), CHUNK_BITS))
-        key = _NUMBER if self.lists else PATH
-        frame = frame.join(self._deleted(group).hint("broadcast"), [key, _CHUNK], "left")
+        frame = frame.join(chunks.hint("broadcast"), [key.name, _CHUNK], "left")
         word = F.element_at(column(_BITS), (
             F.shiftright(column(ROW), 6).bitwiseAND(F.lit(WORDS - 1)) + 1).cast("int"))
         is_live = F.getbit(word, column(ROW).bitwiseAND(F.lit(63)).cast("int")) == 0
@@ -228,7 +257,7 @@ class Reader:
         """The stored columns and, with ``places``, :data:`PATH` and :data:`ROW`; the log's values."""
         columns = self._values(files.take(pa.array([file.place for file in group])))
         if self.lists:
-            return self._valued(self._list(group, columns), places=places)
+            return self._valued(self._relation(self._index(group, columns)), places=places)
         frame, made = self._join(group, columns)
         return frame, self._with_row_ids(made)
 
@@ -258,16 +287,20 @@ class Reader:
             made[version] = F.coalesce(column(version), made[version])
         return made
 
-    def _list(self, group: list[File], columns: Sequence[Value]) -> DataFrame:
-        """The stored columns, each file's values and, where rows are deleted, its number in the group."""
-        columns = list(columns)
-        if any(file.vector is not None for file in group):
-            columns.append(Value(_NUMBER, _NUMBER, T.IntegerType(), pa.array(range(len(group)), pa.int32())))
-        return self._relation(self._index(group, columns))
+    def _described(self, group: list[File], files: pa.Table) -> listed.FileList | None:
+        """A list of the files, of which statistics leave some out; None of no file."""
+        if not group:
+            return None
+        files = files.take(pa.array([file.place for file in group]))  # in the order of the group
+        return self._index(group, self._values(files), files.column("stats"))
 
     def _index(
         self, group: list[File], columns: Sequence[Value], stats: pa.ChunkedArray | None = None
     ) -> listed.FileList:
+        """A list of the files with their values and, where rows are deleted, their numbers in the group."""
+        columns = list(columns)
+        if any(file.vector is not None for file in group):
+            columns.append(Value(_NUMBER, _NUMBER, T.IntegerType(), pa.array(range(len(group)), pa.int32())))
         root = self.scan.store.local_path("") or ""
         files = listed.table_of(
             [file.local for file in group], [file.size for file in group], [file.modified for file in group],
@@ -295,7 +328,7 @@ class Reader:
         return frame, {value.name: _guarded(column(name), value.type)
                        for name, value in zip(names, columns, strict=True)}
 
-    def _deleted(self, group: list[File]) -> DataFrame:
+    def _deleted(self, group: list[File]) -> pa.Table:
         """(file, number of the chunk, bitmap as 64-bit words) of every chunk that has a deletion.
 
         The file is its number in the list, or its path where Spark has none.
@@ -308,12 +341,7 @@ class Reader:
                 pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
             key = pa.scalar(number, pa.int32()) if self.lists else pa.scalar(file_path(file.local))
             tables.append(bitmaps(key, positions))
-        file_key = T.StructField(_NUMBER, T.IntegerType()) if self.lists else \
-            T.StructField(PATH, T.StringType())
-        schema = T.StructType([
-            file_key, T.StructField(_CHUNK, T.LongType()),
-            T.StructField(_BITS, T.ArrayType(T.LongType()))])
-        return arrow_frame(self.session, pa.concat_tables(tables).rename_columns(schema.names), schema)
+        return pa.concat_tables(tables).rename_columns([_NUMBER if self.lists else PATH, _CHUNK, _BITS])
 
     def _logical(
         self, frame: DataFrame, values: Mapping[str, Column], more: Sequence[str] = ()

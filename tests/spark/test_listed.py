@@ -19,11 +19,11 @@ from pyspark.sql import functions as F
 
 import deltanb as dn
 from deltanb.actions import Metadata
+from deltanb.data import deletion_vectors, statistics
 from deltanb.data import read as in_process
-from deltanb.data import statistics
 from deltanb.errors import DataFileNotFound
 from deltanb.schema.types import STRING, StructField, StructType, to_arrow
-from deltanb.spark import listed
+from deltanb.spark import listed, plans
 from deltanb.spark.read import read_table
 from deltanb.spark.session import settings
 from tests.helpers import schema_of
@@ -218,9 +218,10 @@ def test_plain_paths_and_others_are_listed_together(spark, tmp_path) -> None:
 
 def files_read(frame) -> int:
     """How many files Spark means to read for a frame."""
-    plan = frame._jdf.queryExecution().executedPlan()
-    plan.executeCollect()
-    return plan.collectLeaves().apply(0).metrics().apply("numFiles").value()
+    leaves = frame._jdf.queryExecution().sparkPlan().collectLeaves()
+    every = (leaves.apply(place) for place in range(leaves.size()))
+    return sum(leaf.selectedPartitions().totalNumberOfFiles() for leaf in every
+               if leaf.getClass().getSimpleName() == "FileSourceScanExec")
 
 
 LONG = "x" * 31
@@ -353,6 +354,42 @@ def test_bounds_mean_what_they_mean_to_the_process(spark, tmp_path, kind, bounds
     with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         found = {condition: files_read(frame.filter(condition)) for condition in expected}
     assert found == expected
+
+
+def test_files_with_deleted_rows_are_listed_once_and_left_out_by_a_filter(
+    spark, tmp_path, made, monkeypatch
+) -> None:
+    table = dn.create(tmp_path, {"id": [0, 1], "p": [0, 0]}, partition_by=["p"],
+                      properties={"delta.enableDeletionVectors": "true"})
+    for i in range(1, 6):
+        table.append({"id": [2 * i, 2 * i + 1], "p": [i % 2, i % 2]})
+    table.delete("id IN (0, 5, 7)")
+    loaded, load = [], deletion_vectors.load
+    monkeypatch.setattr(
+        deletion_vectors, "load", lambda *given, **more: loaded.append(1) or load(*given, **more))
+    frame = table.to_df(spark)
+    assert made == [3, 3]
+    assert len(loaded) == 3
+    for condition, files, ids in (
+            ("id = 4", 1, [4]), ("id = 5", 1, []), ("id = 6 OR id = 9", 2, [6, 9]), ("id > 90", 0, []),
+            ("p = 1 AND id < 7", 2, [2, 3, 6]), ("id >= 0", 6, [1, 2, 3, 4, 6, 8, 9, 10, 11])):
+        chosen = frame.filter(condition)
+        assert (files_read(chosen), sorted(row.id for row in chosen.collect())) == (files, ids), condition
+    again = table.to_df(spark)
+    assert sorted(row.id for row in again.collect()) == [1, 2, 3, 4, 6, 8, 9, 10, 11]
+    assert frame.join(again, frame.id == again.id).count() == 9
+    assert (made, len(loaded)) == ([3, 3], 3), "nothing is looked up a second time"
+    table.delete("id = 9")
+    assert sorted(row.id for row in table.to_df(spark).collect()) == [1, 2, 3, 4, 6, 8, 10, 11]
+    assert sorted(row.id for row in frame.collect()) == [1, 2, 3, 4, 6, 8, 9, 10, 11]
+
+
+def test_very_many_deleted_rows_are_not_kept(spark, tmp_path, made, monkeypatch) -> None:
+    monkeypatch.setattr(plans, "MAX_DELETED", 10)
+    table = dn.create(tmp_path, {"id": [0, 1]}, properties={"delta.enableDeletionVectors": "true"})
+    table.delete("id = 0")
+    assert [table.to_df(spark).count() for _ in range(2)] == [1, 1]
+    assert made == [1, 1]
 
 
 def test_what_spark_says_of_a_file_is_no_column_of_its_name(spark, tmp_path) -> None:
