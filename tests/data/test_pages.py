@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -264,4 +268,147 @@ def test_random_conditions_with_deleted_rows_and_partitions(
     left = [{**row, "late": None} for row in model.to_pylist()
             if not (row["id"] % 10 == 3 or 100 <= row["id"] <= 130)]
     compared(table, left, mode)
+    assert read
+
+
+# -- what others write -------------------------------------------------------------------------------
+
+
+def of_polars(table: pa.Table, path: Path) -> None:
+    polars.from_arrow(table).write_parquet(path, data_page_size=64, statistics="full")
+
+
+def of_duckdb(table: pa.Table, path: Path) -> None:
+    duckdb.from_arrow(table).write_parquet(str(path), compression="zstd")
+
+
+def of_deltalake(table: pa.Table, path: Path) -> None:
+    deltalake.write_deltalake(path.parent, table, writer_properties=deltalake.WriterProperties(
+        data_page_row_count_limit=PAGE, write_batch_size=7, compression="LZ4_RAW",
+        statistics_truncate_length=2, dictionary_page_size_limit=64,
+        default_column_properties=deltalake.ColumnProperties(statistics_enabled="PAGE")))
+
+
+@pytest.mark.parametrize("write", [of_polars, of_duckdb, of_deltalake])
+def test_any_ranges_of_files_that_others_wrote(tmp_path: Path, write: Callable[..., None]) -> None:
+    table = rows().drop_columns(["map"])  # polars has none
+    write(table, tmp_path / "one.parquet")
+    (path,) = tmp_path.glob("*.parquet")
+    file, generator = open_parquet(pa.OSFile(str(path))), random.Random(5)
+    found = pages.Pages(file)
+    whole = pq.read_table(path)
+    for name, leaves in row_groups.leaf_places(list(file.schema_arrow), table.column_names).items():
+        for _ in range(4):
+            edges = sorted(generator.sample(range(ROWS), 4))
+            covered = found.covering(0, leaves, [(edges[0], edges[1]), (edges[2], edges[3])])
+            assert (covered is None) is (name == "tags")  # of its lists nobody counts the rows
+            if covered is not None:
+                small = file.like(found.file_of(0, list(leaves), covered)).read([name])[name]
+                right = [value for start, stop in covered for value in whole[name].slice(start, stop - start)]
+                assert small.to_pylist() == [value.as_py() for value in right]
+
+
+# -- values that compare oddly ------------------------------------------------------------------------
+
+
+def odd() -> pa.Table:
+    """NaN, zeros of both signs and infinities, texts beyond ASCII, bytes, a column of NULLs, old times."""
+    rare = [math.nan, -0.0, 0.0, math.inf, -math.inf, None]
+    generator = random.Random(11)
+    return pa.table({
+        "id": pa.array(range(ROWS), pa.int64()),
+        "x": pa.array([generator.choice(rare) if 100 <= n < 160 or n % 37 == 0 else n - 300.0
+                       for n in range(ROWS)]),
+        "f": pa.array([rare[n // 40 % 6] for n in range(ROWS)], pa.float32()),
+        "text": pa.array(["ü" * (n // 30 % 2) + f"{n // 9}" + "\U0010ffff" * (n % 3)
+                          for n in range(ROWS)]),
+        "raw": pa.array([bytes([n // 3, 255, n % 256]) for n in range(ROWS)], pa.binary()),
+        "void": pa.nulls(ROWS, pa.int32()),
+        "old": pa.array([NOON + dt.timedelta(days=365 * (n - 300) // 8) for n in range(ROWS)],
+                        pa.timestamp("us", "UTC"))})
+
+
+def order(value: Any) -> Any:
+    """By what values compare: NaN is the greatest number, and equal to itself."""
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value)
+    return value
+
+
+def literal(value: Any) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case float():
+            return f"CAST('{value}' AS DOUBLE)"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case dt.datetime():
+            return f"TIMESTAMP '{value:%Y-%m-%d %H:%M:%SZ}'"
+    return repr(value)
+
+
+Test = Callable[[Row], bool | None]
+
+
+def odd_condition(generator: random.Random, model: list[Row], depth: int = 2) -> tuple[str, Test]:
+    """Comparisons under AND, OR and NOT, in logic of three values."""
+    form = generator.choice(["and", "or", "not", "one"] if depth else ["one"])
+    if form == "one":
+        return odd_atom(generator, model)
+    left, one = odd_condition(generator, model, depth - 1)
+    if form == "not":
+        return f"NOT ({left})", lambda row: None if (found := one(row)) is None else not found
+    right, other = odd_condition(generator, model, depth - 1)
+    decisive = form == "or"
+
+    def both(row: Row) -> bool | None:
+        found = one(row), other(row)
+        return decisive if decisive in found else None if None in found else not decisive
+
+    return f"({left}) {form.upper()} ({right})", both
+
+
+def odd_atom(generator: random.Random, model: list[Row]) -> tuple[str, Test]:
+    name = generator.choice(["id", "id", *model[0]])
+    values = [generator.choice(model)[name] if name != "void" else 1 for _ in range(3)]
+    form = generator.choice(["=", "<>", "<", ">=", "<=>", "IN", "BETWEEN", "IS NULL", "IS NOT NULL"])
+    first = values[0]
+    if form.startswith("IS"):
+        return f"{name} {form}", lambda row: (row[name] is None) is (form == "IS NULL")
+    if form == "<=>":
+        return f"{name} <=> {literal(first)}", lambda row: order(row[name]) == order(first)
+    if form == "IN":
+        return f"{name} IN ({', '.join(map(literal, values))})", lambda row: in_(row[name], values)
+    if None in values:
+        return f"{name} IS NULL", lambda row: row[name] is None
+    keys = [order(value) for value in values]
+    sql = f"{name} {form} {literal(first)}" if form != "BETWEEN" else (
+        f"{name} BETWEEN {literal(first)} AND {literal(values[1])}")
+    holds: dict[str, Callable[[Any], bool]] = {
+        "=": lambda a: a == keys[0], "<>": lambda a: a != keys[0], "<": lambda a: a < keys[0],
+        ">=": lambda a: a >= keys[0], "BETWEEN": lambda a: keys[0] <= a <= keys[1]}
+    return sql, lambda row: None if row[name] is None else holds[form](order(row[name]))
+
+
+def in_(value: Any, values: list[Any]) -> bool | None:
+    if value is None:
+        return None
+    return True if order(value) in map(order, values) else None if None in values else False
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"data_page_version": "2.0", "use_dictionary": False, "use_deprecated_int96_timestamps": True},
+    {"write_statistics": ["id", "x"], "dictionary_pagesize_limit": 64}], ids=str)
+def test_random_conditions_on_values_that_compare_oddly(
+    tmp_path: Path, options: Any, read: list[Any]
+) -> None:
+    table, model = written(tmp_path / "t", odd(), **options), odd().to_pylist()
+    generator = random.Random(str(options))
+    for _ in range(30):
+        sql, holds = odd_condition(generator, model)
+        start = generator.randrange(ROWS)
+        sql = f"id BETWEEN {start} AND {start + 90} AND ({sql})"
+        found = table.to_arrow(["id"], sql)["id"].to_pylist()
+        assert sorted(found) == [row["id"] for row in model[start:start + 91] if holds(row) is True], sql
     assert read
