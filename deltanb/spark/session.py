@@ -265,7 +265,6 @@ def session_settings() -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS),
         "spark.sql.parquet.fieldId.read.enabled": "true",
-        "spark.sql.python.filterPushdown.enabled": "true",
     }
 
 

@@ -44,7 +44,9 @@ class DeltaDataSource(DataSource):
     Options of reading: ``versionAsOf`` or ``timestampAsOf``; ``readChangeFeed`` with ``startingVersion`` or
     ``startingTimestamp``, ``endingVersion`` or ``endingTimestamp``. A frame stays at the version that was the
     newest when it was made. ``.schema("id long")`` reads these columns alone: Spark does not tell a source
-    which columns a query needs.
+    which columns a query needs. ``where`` reads only the rows for which a condition is true, and leaves out
+    files and row groups by it; it means what it means in ``table.to_df(where=...)``. Filters of the query
+    itself are left to Spark.
 
     Options of writing, in the modes ``append`` and ``overwrite``: ``replaceWhere``, ``mergeSchema``,
     ``overwriteSchema``, ``partitionOverwriteMode``, ``partitionBy`` (names with commas; Spark keeps
@@ -109,8 +111,7 @@ class DeltaDataSource(DataSource):
 def register(spark: SparkSession | None = None) -> None:
     """Let a session read and write ``format("deltanb")``; sessions of :func:`deltanb.spark` can already.
 
-    No setting of the session is changed. Where ``spark.sql.python.filterPushdown.enabled`` is true, filters
-    of queries leave out files and row groups.
+    No setting of the session is changed.
 
     Args:
         spark: the session; the running one, or a new local one, unless given.

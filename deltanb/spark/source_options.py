@@ -21,7 +21,7 @@ from deltanb.store.uris import is_served, parse
 
 __all__ = ["READ", "STREAM", "WRITE", "Given", "ReadOptions", "WriteOptions"]
 
-READ = ("path", "versionAsOf", "timestampAsOf", "readChangeFeed", "startingVersion", "endingVersion",
+READ = ("path", "versionAsOf", "timestampAsOf", "where", "readChangeFeed", "startingVersion", "endingVersion",
         "startingTimestamp", "endingTimestamp")
 WRITE = ("path", "replaceWhere", "mergeSchema", "overwriteSchema", "partitionOverwriteMode", "partitionBy",
          "txnAppId", "txnVersion", "userMetadata", "targetFileSize", "saveMode")
@@ -144,6 +144,7 @@ class ReadOptions:
     changes: bool = False
     start: int | str | None = None
     end: int | str | None = None
+    where: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -173,7 +174,7 @@ class ReadOptions:
         return cls(given.path, given.storage_options, given.number("versionAsOf"),
                    given.text("timestampAsOf"), changes,
                    given.text(begins[1]) if start is None else start,
-                   given.text(ends[1]) if end is None else end)
+                   given.text(ends[1]) if end is None else end, given.text("where"))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ open the store themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from deltanb.formatting import did_you_mean
 from deltanb.schema.types import StructType
 from deltanb.spark.columns import spark_schema
 from deltanb.spark.executors import Place, files_as_dicts, parts, read_files
-from deltanb.spark.pushed import taken
 from deltanb.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -58,16 +57,16 @@ class Source:
         """The columns."""
         return spark_schema(StructType(self.scan().columns))
 
-    def scan(self, columns: list[str] | None = None, where: str | None = None) -> Scan:
+    def scan(self, columns: list[str] | None = None) -> Scan:
         """What is asked of each file."""
         if self.options.changes:
-            return self.changes(columns, where)[0]
-        return plan(self.table.snapshot, columns, where)
+            return self.changes(columns)[0]
+        return plan(self.table.snapshot, columns, self.options.where)
 
-    def changes(self, columns: list[str] | None, where: str | None) -> tuple[Scan, list[Any]]:
+    def changes(self, columns: list[str] | None) -> tuple[Scan, list[Any]]:
         """What is asked of each changed file, and these files."""
         return plan_changes(self.table.log, self.options.start, self.options.end, columns=columns,
-                            where=where, newest=self.table.snapshot)
+                            where=self.options.where, newest=self.table.snapshot)
 
     def reader(self, schema: T.StructType) -> DeltaReader:
         """A reader of some columns.
@@ -110,40 +109,19 @@ class _Task(InputPartition):
         self.files = files
 
 
-class _Pushing:
-    """``pushFilters`` as an attribute that PySpark does not take for a method of the reader's own.
-
-    Where pushing is off, PySpark refuses every reader that has one, instead of not asking it.
-    """
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, reader: DeltaReader) -> None:
-        self.reader = reader
-
-    def __call__(self, filters: list[Any]) -> Iterable[Any]:
-        return self.reader.push(filters)
-
-
 class DeltaReader(DataSourceReader):
     """Reads rows: planned on the driver, read on executors."""
 
-    pushFilters: Any
+    # It takes no filters: Spark keeps what a reader is after its filters with the frame that was loaded, and
+    # uses it for other queries on that frame, which then lack rows.
 
     def __init__(self, source: Source, wanted: T.StructType) -> None:
         self.source, self.wanted = source, wanted
-        self.where: str | None = None
-        self.pushFilters = _Pushing(self)
-
-    def push(self, filters: list[Any]) -> Iterable[Any]:
-        """Take the filters that mean here what they mean in Spark; the others are given back."""
-        self.where, kept = taken(filters, StructType(self.source.scan().columns))
-        return kept
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As executors get it: PySpark sends it once its filters are known, and then asks for its tasks."""
+        """As executors get it; PySpark sends it, and then asks for its tasks."""
         source = self.source
-        scan = source.scan(self.wanted.fieldNames(), self.where)
+        scan = source.scan(self.wanted.fieldNames())
         place = Place(scan.store, source.options.storage_options)
         read = _read_changes if source.options.changes else read_files
         return _TaskReader, (place, scan, read, to_arrow_schema(self.wanted, timezone="UTC"))
@@ -153,11 +131,11 @@ class DeltaReader(DataSourceReader):
         columns = self.wanted.fieldNames()
         tasks: list[Any]
         if self.source.options.changes:
-            _, files = self.source.changes(columns, self.where)
+            _, files = self.source.changes(columns)
             tasks = [files[at:at + CHANGED_FILES] for at in range(0, len(files), CHANGED_FILES)]
         else:
-            snapshot = self.source.table.snapshot
-            found = snapshot.files_for_scan(*(() if self.where is None else (self.where,)))
+            where = self.source.options.where
+            found = self.source.table.snapshot.files_for_scan(*(() if where is None else (where,)))
             tasks = list(parts(files_as_dicts(found, self.source.scan(columns))))
         return [_Task(task) for task in tasks or [[]]]
 

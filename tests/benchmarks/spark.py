@@ -188,7 +188,12 @@ def scans(
 
         return dn.open(path).to_df(session, where=query).selectExpr("sum(value)", "count(*)").collect()
 
-    return {name: told if asked and name == "deltanb" else scanned(READERS[name]) for name in names}
+    def by_source() -> Any:
+        chosen = session.read.format("deltanb").option("where", query).load(str(path))
+        return chosen.selectExpr("sum(value)", "count(*)").collect()
+
+    conditions = {"deltanb": told, "data source": by_source} if asked else {}
+    return {name: conditions.get(name) or scanned(READERS[name]) for name in names}
 
 
 def writes(session: Any, folder: Path, rows: int, by: tuple[str, ...], durability: str) -> dict[str, Way]:
