@@ -30,6 +30,7 @@ ABOVE = {
     "lock_events": "deltanb.observe.lock_events",
     "LockedTables": "deltanb.locked_table",
     "replay": "deltanb.observe.what_if",
+    "StreamState": "deltanb.observe.stream_state",
     "write_report": "deltanb.observe.report",
 }
 """What a method of an object below gives people, by name: the module that has it."""

@@ -27,10 +27,10 @@ KEEP_FILE_NAME = 34  # columns: a data file's name longer than this is cut in it
 def count(n: int | None, noun: str, plural: str | None = None) -> str:
     """A number with its noun, thousands apart by a space that does not break.
 
-    >>> count(1, "file"), count(2, "file"), count(None, "row"), count(3, "match", "matches")
+    >>> count(1, "file"), count(2, "file"), count(None, "row"), count(3, "match")
     ('1 file', '2 files', '? rows', '3 matches')
     """
-    word = noun if n == 1 else plural or noun + "s"
+    word = noun if n == 1 else plural or noun + ("es" if noun.endswith("ch") else "s")
     return f"{number(n)} {word}"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
+from deltanb.display import Displayable, above
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.spark.refusals import reason
 from deltanb.spark.stream_sink import Sink, check_checkpoint
@@ -47,11 +48,12 @@ def start(
     return TableStream(query, sink)
 
 
-class TableStream:
+class TableStream(Displayable):
     """A stream into a table that is running, or has ended: Spark's ``StreamingQuery`` and a little more.
 
     It has all that Spark's query has (``id``, ``status``, ``lastProgress``, ``stop()``, …). Where a batch has
     failed, ``awaitTermination`` and ``processAllAvailable`` raise the error of this library that says why.
+    A notebook shows its :attr:`state`.
     """
 
     def __init__(self, query: StreamingQuery, sink: Sink) -> None:
@@ -66,6 +68,17 @@ class TableStream:
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(name for name in dir(self.query) if name[0] != "_")})
+
+    @property
+    def state(self) -> Any:
+        """How the stream stands: its status, its newest batches, how far behind its sources it is.
+
+        It is a :class:`~deltanb.observe.stream_state.StreamState`, which does not change with the stream.
+        """
+        query, error = self.query, self.exception()
+        return above("StreamState").of(
+            self._sink.log, query.id, name=query.name, is_active=query.isActive, status=query.status,
+            progress=query.recentProgress, error=error)
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:
         """Wait until the stream ends, or for ``timeout`` seconds: then whether it has ended.

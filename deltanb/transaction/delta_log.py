@@ -114,6 +114,22 @@ class DeltaLog(LogReader, Displayable):
             return log
 
     @staticmethod
+    def known_by_id(table_id: str) -> DeltaLog | None:
+        """The log of the table with this id, where this process has read one; None where it has several, as
+        of a table whose folder was copied.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> log = TableBuilder(MemoryStore("memory:///ducks")).create().log
+        >>> DeltaLog.known_by_id("not " + log.snapshot.metadata.id) is None
+        True
+        """
+        with _logs_lock:
+            logs = list(_logs.values())
+        found = [log for log in logs if log._held is not None and log._held[0].version >= 0
+                 and log._held[0].metadata.id == table_id]
+        return found[0] if len(found) == 1 else None
+
+    @staticmethod
     def clear_cache() -> None:
         """Forget all logs; handles that people hold go on working."""
         with _logs_lock:

@@ -23,6 +23,7 @@ from deltanb.errors import (
 )
 from deltanb.spark.source import told
 from tests.helpers import tree
+from tests.notebook.looks import assert_consistent
 
 pytestmark = pytest.mark.spark
 
@@ -170,6 +171,25 @@ def test_a_batch_reader_takes_no_options_of_streams(spark: Any, table: dn.DeltaT
     for name, value in (("maxFilesPerTrigger", "1"), ("startingVersion", "0")):
         with pytest.raises(InvalidArgument, match=f"(?i){name}"), told():
             spark.read.format("deltanb").option(name, value).load(table.path).collect()
+
+
+def test_a_stream_tells_how_far_it_is_behind(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
+    table.append({"id": [1]})
+    into = dn.create(tmp_path / "into", "id bigint")
+    stream = into.write_stream(table.read_stream(spark), checkpoint=tmp_path / "c", trigger="availableNow",
+                               query_name="ducks")
+    assert stream.awaitTermination(SECONDS)
+    state = stream.state
+    assert (state.status, state.num_batches, state.rows_in, state.rows_out) == ("stopped", 1, 2, 2)
+    assert [batch.version for batch in state.batches] == [1] and state.batches[0].duration is not None
+    table.append({"id": [2]})
+    [before], [now] = state.sources, stream.state.sources
+    assert (before.read_version, before.behind, before.lag) == (1, 0, 0)
+    assert (now.name, now.newest, now.behind) == ("table", 2, 1) and now.lag is not None
+    assert repr(stream) == "<TableStream ducks, stopped, into into>"
+    assert "table  v1 of v2  1 version behind" in str(stream)
+    assert_consistent(stream)
+    assert into.timeline().commits[-1].writer == "stream ducks"
 
 
 # -- into a table ------------------------------------------------------------------------------------
