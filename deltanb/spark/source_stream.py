@@ -42,7 +42,13 @@ from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.data.data_file import Scan
 from deltanb.data.write import delete_files
 from deltanb.display import above
-from deltanb.errors import DataFileNotFound, InvalidArgument, StreamSourceChanged, TableNotFound
+from deltanb.errors import (
+    CheckpointMismatch,
+    DataFileNotFound,
+    InvalidArgument,
+    StreamSourceChanged,
+    TableNotFound,
+)
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.types import StructType
 from deltanb.spark.columns import spark_schema
@@ -50,7 +56,7 @@ from deltanb.spark.executors import Place, WritePlan, parts, read_files, remove_
 from deltanb.spark.session import spark as start_session
 from deltanb.spark.source_options import READ, STREAM, WRITE, Given
 from deltanb.spark.source_write import Wrote
-from deltanb.spark.stream_checkpoint import Checkpoint
+from deltanb.spark.stream_checkpoint import NONE, Checkpoint
 from deltanb.spark.stream_sink import check_batch
 from deltanb.store.base import is_remote
 from deltanb.store.open import store_for
@@ -187,8 +193,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The end of the table, which Spark shows beside how far the stream is."""
-        start = self._read.source.initial()
-        return start.at(Position(self._read.log.update().version + 1, True, 0)).to_dict()
+        end = Position(self._read.log.update().version + 1, True, 0)
+        return Offset(self._read.shown.metadata.id, end, end).to_dict()  # where it began may be gone by now
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What each task of a batch reads."""
@@ -221,8 +227,8 @@ class _TaskReader(DataSourceStreamReader):
         assert isinstance(partition, _Task)
         try:
             for batch in self._batches(partition.files):
-                columns = [column if column.type == field.type else column.cast(field.type)
-                           for column, field in zip(batch.columns, self.form, strict=True)]
+                found = [(batch.column(field.name), field.type) for field in self.form]  # in any order
+                columns = [column if column.type == kind else column.cast(kind) for column, kind in found]
                 yield pa.RecordBatch.from_arrays(columns, schema=self.form)
         except DataFileNotFound as error:
             raise DataFileNotFound(
@@ -287,15 +293,26 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         """Commit what the tasks of a batch wrote, once; on the driver."""
         files = [file for message in messages if message is not None for file in message.files]
         log = DeltaLog.for_table(self.plan.place.opened())
-        query = self.app_id
-        if query is None:
-            assert self.checkpoint is not None
-            try:
-                query = check_batch(log, self.checkpoint, batchId)
-            except BaseException:
-                delete_files(log.store, [decode_path(file.path) for file in files])
-                raise
+        try:
+            query = self._query(log, batchId)
+        except BaseException:
+            delete_files(log.store, [decode_path(file.path) for file in files])
+            raise
         commit_batch(log, self.planned, Batch(query, batchId, self.mode, name=self.name), files)
+
+    def _query(self, log: DeltaLog, number: int) -> str:
+        """The id under which a batch is counted."""
+        if self.app_id is None:
+            assert self.checkpoint is not None
+            return check_batch(log, self.checkpoint, number)
+        there = log.update().set_transactions.get(self.app_id, NONE)
+        if there > number:
+            raise CheckpointMismatch(
+                f"table {log.path} has batches of txnAppId {self.app_id!r} up to {there}, and this stream is "
+                f"to write batch {number} under it: it has a new checkpoint, or another stream has the id. "
+                "Nothing was written. Give the stream its former checkpoint, or another txnAppId",
+                query_id=self.app_id, batch=there)
+        return self.app_id
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Remove what the tasks of a batch wrote; on the driver."""

@@ -7,9 +7,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has limits for streams of Python")
+
+from pyspark.sql.types import StructType
 
 import deltanb as dn
 from deltanb.errors import (
@@ -22,6 +25,7 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.spark.source import told
+from deltanb.spark.source_stream import stream_reader, stream_schema, stream_writer
 from tests.helpers import tree
 from tests.notebook.looks import assert_consistent
 
@@ -134,6 +138,25 @@ def test_new_columns_stop_a_stream_and_a_new_frame_goes_on(
     with pytest.raises(StreamSourceChanged, match="Make it anew"):
         batches(frame, tmp_path / "c")
     assert batches(read(spark, table), tmp_path / "c", ("id", "more")) == [[(1, 7)]]
+
+
+def test_columns_in_another_order_keep_their_values(tmp_path: Path) -> None:
+    options = {"path": dn.create(tmp_path / "t", {"id": [1], "other": [2]}).path, "startingVersion": "0"}
+    reader = stream_reader(options, StructType(list(reversed(stream_schema(options).fields))))
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
+    make, given = reader.__reduce__()  # as an executor gets it
+    rows = [row for task in tasks for batch in make(*given).read(task) for row in batch.to_pylist()]
+    assert rows == [{"other": 2, "id": 1}]
+
+
+def test_the_end_of_a_table_is_told_where_the_start_of_a_stream_is_gone(table: dn.DeltaTable) -> None:
+    table.append({"id": [1]})
+    table.log.checkpoint()
+    Path(table.path, "_delta_log", f"{0:020}.json").unlink()
+    options = {"path": table.path, "startingVersion": "0"}
+    end = stream_reader(options, stream_schema(options)).reportLatestOffset()
+    assert end is not None and end["version"] == 2
 
 
 def test_a_start_that_is_gone_is_told(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
@@ -271,6 +294,22 @@ def test_two_writers_of_one_id_are_told(spark: Any, table: dn.DeltaTable, tmp_pa
     with pytest.raises(CheckpointMismatch, match="knows batches up to 1"):
         write(frame, target, tmp_path / "copy")
     assert ids(target) == [0, 1, 2] and data_files(target) == files
+
+
+def test_an_id_of_ones_own_does_not_begin_anew(table: dn.DeltaTable) -> None:
+    options = {"path": table.path, "txnAppId": "mine"}
+
+    def write_batch(number: int) -> None:
+        writer = stream_writer(options, stream_schema({"path": table.path}), False)
+        rows = pa.record_batch({"id": pa.array([number + 1], pa.int64())})
+        writer.commit([writer.write(iter([rows]))], number)
+
+    for number in (0, 1, 1):
+        write_batch(number)
+    files = data_files(table)
+    with pytest.raises(CheckpointMismatch, match="batches of txnAppId 'mine' up to 1"):
+        write_batch(0)
+    assert ids(table) == [0, 1, 2] and data_files(table) == files
 
 
 def test_others_may_write_and_change_columns_while_a_stream_runs(
