@@ -131,9 +131,9 @@ def test_first_look_reads_the_log_alone(world: World) -> None:
 def test_picture_is_quick(world: World, name: str) -> None:
     obj, times = world.objects[name], []
     for _ in range(TURNS):
-        start = time.perf_counter()
+        start = time.process_time()
         obj._repr_mimebundle_()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) <= MAX_SECONDS * SLACK
 
 

@@ -137,8 +137,8 @@ def test_looking_reads_nothing_and_is_quick(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(table.log.store, name, lambda *_: pytest.fail("something is read"))
     best = 1.0
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         assert_consistent(entry)
         bundle.mimebundle(entry)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     assert best < 4 * MAX_SECONDS

@@ -438,9 +438,9 @@ def test_drawing_is_quick() -> None:
     for obj in (DeltaTable(log), log.snapshot, lost, lost.conflict, ACTIONS["add"]):
         times = []
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.process_time()
             bundle.mimebundle(obj)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         assert min(times) <= MAX_SECONDS, type(obj).__name__
 
 
