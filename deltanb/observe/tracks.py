@@ -101,6 +101,8 @@ class Track:
     is_counted: bool = True
     predicate: str = ""
     run: Run | None = None
+    user: str | None = None
+    """Who wrote it, where ``writer`` is the lane of a stream."""
 
     @property
     def is_committed(self) -> bool:
@@ -170,10 +172,11 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
         elif line.commitInfo is not None:
             info = line.commitInfo
     operation = units.fit(units.clean(info.get("operation") or "not recorded"), MAX_NAME)
+    stream = stream_of(info.get("operationParameters"))
+    user = writer_of(info.get("userName"), info.get("engineInfo"))
     return Track(
         version=version, read_version=whole_number(info.get("readVersion")), operation=operation,
-        writer=stream_of(info.get("operationParameters")) or writer_of(
-            info.get("userName"), info.get("engineInfo")),
+        writer=stream or user, user=user if stream else None,
         kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
         added=added, removed=removed, written=written, gone=gone,
         time=whole_number(info.get("inCommitTimestamp")) or whole_number(info.get("timestamp")),

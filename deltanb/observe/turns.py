@@ -188,7 +188,8 @@ def waits_of(runners: Iterable[Runner], tracks: Iterable[Track]) -> tuple[dict[A
 
     Of a writer that failed its error tells.
     """
-    commits = [(getattr(track, "who", track.writer), track.version) for track in tracks if track.is_committed]
+    commits = [(getattr(track, "who", track.user or track.writer), track.version)
+               for track in tracks if track.is_committed]
     found: dict[Any, list[LockWait]] = {}
     others = []
     for runner, wait in [(one, wait) for one in runners for wait in one.waits]:
