@@ -21,10 +21,12 @@ from deltanb.catalog import progress
 from deltanb.commands.read.feed import ChangeFeed
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
+from deltanb.display import Displayable
 from deltanb.locks import Cycle, LockManager, Transaction, Wait
 from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
+from deltanb.observe.stream_state import StreamState
 from deltanb.query.result import QueryResult
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
@@ -149,7 +151,7 @@ KINDS = (
     "CommandResult",
     "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
-    "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline",
+    "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline", "StreamState", "TableStream",
 )
 """Names of the objects: that of the view, and of what state."""
 
@@ -208,6 +210,22 @@ def step_failed(catalog: dn.Catalog) -> Any:
     return stepper
 
 
+def stream_of(table: DeltaTable) -> StreamState:
+    """A stream with a thousand sources, and as many batches that Spark tells of."""
+    sources = [{"description": "x" * 400 + str(at)} for at in range(1000)]
+    reports = [{"batchId": at, "numInputRows": 10**9, "batchDuration": 90, "sources": sources}
+               for at in range(1000)]
+    return StreamState.of(table.log, "4a812577-36cc-4dce-a4d2-12161abde8b9", name="x" * 10_000,
+                          error=ValueError("y" * 10_000), progress=reports)
+
+
+class TableStream(Displayable):
+    """What a view asks of a stream that Spark runs; no Spark is loaded here."""
+
+    def __init__(self, state: StreamState) -> None:
+        self.state = state
+
+
 def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     """How to get one of every kind of object, by the name of its view."""
     lost = commits(table)
@@ -235,6 +253,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         f"qty NOT IN ({', '.join(map(str, range(at, at + 100)))})" for at in range(100)))
     wide_rows = pa.table({f"c{at}": ["x" * 400] * 1000 for at in range(100)})
     grid = progress.begun("txn", {f"shop.t{at:06}": "WRITE" for at in range(1000)})
+    streamed = stream_of(table)
     made: dict[str, Callable[[], Any]] = {
         "DeltaTable": lambda: table, "DeltaLog": lambda: table.log, "Snapshot": lambda: snapshot,
         "StructType": lambda: wide_schema, "TableDetail": table.detail, "FileScan": lambda: scan,
@@ -269,6 +288,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "GroupCommit": lambda: grid, "IcebergTable": lambda: wide,
         "GroupFrame": lambda: stepped.frame, "GroupStepper": lambda: stepped,
         "CatalogTimeline": catalog.timeline,
+        "StreamState": lambda: streamed, "TableStream": lambda: TableStream(streamed),
     }
     assert tuple(made) == KINDS
     return made
