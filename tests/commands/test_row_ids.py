@@ -242,8 +242,8 @@ def test_a_change_that_loses_a_race_takes_the_version_it_gets(tmp_path: Path) ->
     original = txn_table.log.start_transaction
     raced: list[int] = []
 
-    def start() -> Any:
-        txn = original()
+    def start(snapshot: Any = None) -> Any:
+        txn = original(snapshot)
         if not raced:
             raced.append(1)
             table.append({"id": [50], "p": ["z"], "v": [5]})
