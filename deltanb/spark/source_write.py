@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from deltanb.commands.rows.elsewhere import PlannedWrite, commit, planned
+from deltanb.commands.rows.elsewhere import PlannedWrite, commit_planned, planned
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.schema.types import StructType
@@ -62,7 +62,7 @@ class DeltaWriter(DataSourceArrowWriter):
         if self.planned is None or self.plan is None:
             return
         files = [file for message in messages if message is not None for file in message.files]
-        commit(DeltaLog.for_table(self.plan.place.opened()), self.planned, files)
+        commit_planned(DeltaLog.for_table(self.plan.place.opened()), self.planned, files)
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove what the tasks wrote; on the driver.

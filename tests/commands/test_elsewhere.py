@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb.commands.rows.elsewhere import PlannedWrite, commit, planned
+from deltanb.commands.rows.elsewhere import PlannedWrite, commit_planned, planned
 from deltanb.commands.rows.write import WriteOptions
 from deltanb.data.write import write_files
 from deltanb.errors import (
@@ -48,7 +48,7 @@ def wrote(log: DeltaLog, plan: PlannedWrite, rows: pa.Table) -> list[Any]:
 
 def done(table: DeltaTable, rows: pa.Table, options: WriteOptions = APPEND) -> Any:
     plan = begun(table, rows, options)
-    return commit(table.log, plan, [] if plan.target is None else wrote(table.log, plan, rows))
+    return commit_planned(table.log, plan, [] if plan.target is None else wrote(table.log, plan, rows))
 
 
 def names(table: DeltaTable) -> set[str]:
@@ -67,7 +67,7 @@ def test_an_append_lands_beside_another(table):
     plan = begun(table, ROWS)
     files = wrote(table.log, plan, ROWS)
     table.append({"id": [9]})
-    assert commit(table.log, plan, files) == 2
+    assert commit_planned(table.log, plan, files) == 2
     assert ids(table) == [1, 2, 3, 4, 9]
     assert last_operation(table)[0] == "WRITE"
 
@@ -78,7 +78,7 @@ def test_an_overwrite_loses_to_rows_it_has_not_seen_and_takes_its_files_along(ta
     table.append({"id": [9]})
     before = names(table)
     with pytest.raises(ConcurrentAppendException):
-        commit(table.log, plan, files)
+        commit_planned(table.log, plan, files)
     assert names(table) == before - {file.path for file in files}
     assert ids(table) == [1, 2, 9]
 
@@ -88,7 +88,7 @@ def test_columns_that_come_meanwhile_are_a_conflict(table):
     files = wrote(table.log, plan, ROWS)
     table.add_columns("name string")
     with pytest.raises(MetadataChangedException):
-        commit(table.log, plan, files)
+        commit_planned(table.log, plan, files)
     assert not names(table) & {file.path for file in files}
 
 
@@ -99,7 +99,7 @@ def test_files_for_another_table_than_is_committed_are_refused(table):
     assert plan.target is not None
     wrong = PlannedWrite(APPEND, plan.schema, replace(plan.target, version=1))
     with pytest.raises(MetadataChangedException, match="written for"):
-        commit(table.log, wrong, files)
+        commit_planned(table.log, wrong, files)
     assert not names(table) & {file.path for file in files}
 
 
@@ -109,9 +109,9 @@ def test_a_table_is_created_once():
     options = WriteOptions("Append", txn=("app", 4))
     plans = [planned(log, from_arrow(ROWS.schema), options) for _ in range(2)]
     files = [wrote(log, plan, ROWS) for plan in plans]
-    assert commit(log, plans[0], files[0]) == 0
+    assert commit_planned(log, plans[0], files[0]) == 0
     with pytest.raises(TableAlreadyExists):
-        commit(log, plans[1], files[1])
+        commit_planned(log, plans[1], files[1])
     table = dn.open(store)
     assert ids(table) == [3, 4]
     assert names(table) == {file.path for file in files[0]}
@@ -138,9 +138,9 @@ def test_two_tries_of_one_write_at_a_time_are_a_conflict(table):
     options = WriteOptions("Append", txn=("app", 1))
     plans = [begun(table, ROWS, options) for _ in range(2)]
     files = [wrote(table.log, plan, ROWS) for plan in plans]
-    assert commit(table.log, plans[0], files[0]) == 1
+    assert commit_planned(table.log, plans[0], files[0]) == 1
     with pytest.raises(ConcurrentTransactionException):
-        commit(table.log, plans[1], files[1])
+        commit_planned(table.log, plans[1], files[1])
     assert ids(table) == [1, 2, 3, 4]
 
 
@@ -182,6 +182,6 @@ def test_where_nobody_knows_whether_it_landed_the_files_stay(monkeypatch):
     monkeypatch.setattr(store, "put_if_absent", lost)
     monkeypatch.setattr(store, "read", lambda name: (_ for _ in ()).throw(OSError("nobody answers")))
     with pytest.raises(CommitOutcomeUnknown):
-        commit(table.log, plan, files)
+        commit_planned(table.log, plan, files)
     monkeypatch.undo()
     assert names(table) >= {file.path for file in files}

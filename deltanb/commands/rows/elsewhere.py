@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
-__all__ = ["PlannedWrite", "commit", "commit_batch", "planned"]
+__all__ = ["PlannedWrite", "commit_batch", "commit_planned", "planned"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _try(log: DeltaLog, schema: pa.Schema, target: Target) -> None:
             "table.overwrite(df)", features=["identityColumns"], path=log.path)
 
 
-def commit(log: DeltaLog, plan: PlannedWrite, files: Sequence[AddFile]) -> CommandResult:
+def commit_planned(log: DeltaLog, plan: PlannedWrite, files: Sequence[AddFile]) -> CommandResult:
     """Commit the files of a write as one transaction on the version that was planned on.
 
     Where the commit surely has not landed the files are gone.
