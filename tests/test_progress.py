@@ -314,6 +314,7 @@ def test_the_start_of_spark_has_a_line_from_its_first_import_on(
         raise MissingDependency("no Java", extra="java")
 
     monkeypatch.setattr(session, "running_session", lambda: None)
+    monkeypatch.setattr(session, "_of_running_context", lambda: None)
     monkeypatch.setattr(session, "java_home", no_java)
     with pytest.raises(MissingDependency):
         session.spark()

@@ -17,7 +17,7 @@ from deltanb.errors import InvalidArgument, MissingDependency
 from deltanb.notebook.drawing.html import Markup
 from deltanb.notebook.drawing.page import page
 from deltanb.notebook.views import registry as views
-from deltanb.safe_text import shown
+from deltanb.safe_text import safe, shown
 
 PNG_SCALE = 2  # pixels of a PNG for one of the picture: sharp on screens of today
 CONVERTERS = ("vl_convert", "resvg_py", "cairosvg")
@@ -36,10 +36,10 @@ def save(obj: Any, path: str | os.PathLike[str]) -> Path:
     write = _WRITERS.get(place.suffix.lower())
     if write is None:
         raise InvalidArgument(
-            f"{shown(str(path))} does not end in .html, .svg or .png: the ending says which form is written")
+            f"{shown(place.name)} does not end in .html, .svg or .png: the ending says which form is written")
     data = write(obj)
     if not place.parent.is_dir():
-        raise InvalidArgument(f"there is no folder {shown(str(place.parent))} for the picture; make it first")
+        raise InvalidArgument(f"there is no folder '{safe(place.parent)}' for the picture; make it first")
     place.write_bytes(data)
     return place
 
