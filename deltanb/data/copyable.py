@@ -22,7 +22,13 @@ import pyarrow.parquet as pq
 
 from deltanb.actions import AddFile
 from deltanb.log.checkpoint import splice
-from deltanb.log.checkpoint.parquet_file import SafeFile, thrift_field, thrift_integer, thrift_skip
+from deltanb.log.checkpoint.parquet_file import (
+    SafeFile,
+    chunk_place,
+    thrift_field,
+    thrift_integer,
+    thrift_skip,
+)
 
 if TYPE_CHECKING:
     from deltanb.log.parquet_options import ParquetOptions
@@ -78,14 +84,8 @@ class Original:
 
     def chunks(self, number: int) -> list[tuple[int, int]]:
         """Where the columns of a row group begin in the file, and end."""
-        group, found = self.metadata.row_group(number), []
-        for place in range(group.num_columns):
-            chunk = group.column(place)
-            begin = chunk.data_page_offset
-            if chunk.has_dictionary_page:
-                begin = min(begin, chunk.dictionary_page_offset)
-            found.append((begin, begin + chunk.total_compressed_size))
-        return found
+        group = self.metadata.row_group(number)
+        return [chunk_place(group.column(place)) for place in range(group.num_columns)]
 
     def content(self, parquet: SafeFile, number: int, leaves: range | None = None) -> bytes | None:
         """The bytes of a row group, or of neighbouring columns of it; None where a page is not right."""

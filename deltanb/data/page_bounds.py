@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from deltanb.data.conform import Place, compile_conversion
-from deltanb.data.pages import Chunk, Page, Pages, Range
+from deltanb.data.pages import Chunk, Page, Pages, Range, joined
 from deltanb.data.row_groups import Judge, Leaf, type_at
 from deltanb.errors import DeltaError
 from deltanb.schema.types import DataType, PrimitiveType, StructField, arrow_type
@@ -72,7 +72,9 @@ def wanted(
         known = _Known(starts, rows, chunks[leaf.index], is_believed)
         columns[stat.name] = known.nulls(kind) if stat.kind == "null_count" else known.bounds(
             stat.kind, leaf.stored, kind)
-    return _runs(starts, rows, condition.holds(pa.table(columns)))
+    verdicts = condition.holds(pa.table(columns))
+    return joined((start, start + count)
+                  for start, count, verdict in zip(starts, rows, verdicts, strict=True) if verdict)
 
 
 def _of_none(stat: Stat, kind: DataType, rows: Sequence[int]) -> pa.Array:
@@ -84,17 +86,6 @@ def _of_none(stat: Stat, kind: DataType, rows: Sequence[int]) -> pa.Array:
 
 def _is_single(kind: DataType) -> bool:
     return isinstance(kind, PrimitiveType) and kind.name != "variant"
-
-
-def _runs(starts: Sequence[int], rows: Sequence[int], verdicts: Sequence[bool]) -> list[Range]:
-    """The stretches that may be wanted, those as one that follow each other."""
-    found: list[Range] = []
-    for start, count, verdict in zip(starts, rows, verdicts, strict=True):
-        if verdict and found and found[-1][1] == start:
-            found[-1] = found[-1][0], start + count
-        elif verdict:
-            found.append((start, start + count))
-    return found
 
 
 class _Known:

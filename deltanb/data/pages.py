@@ -22,13 +22,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from deltanb.damage import is_of_the_store
-from deltanb.log.checkpoint.parquet_file import thrift_field, thrift_integer, thrift_skip, thrift_structs
+from deltanb.log.checkpoint.parquet_file import (
+    chunk_place,
+    thrift_field,
+    thrift_integer,
+    thrift_skip,
+    thrift_structs,
+)
 from deltanb.log.checkpoint.splice import MAGIC, replaced, thrift_fields, thrift_of
 
 if TYPE_CHECKING:
     from deltanb.log.checkpoint.parquet_file import SafeFile
 
-__all__ = ["Chunk", "Page", "Pages", "Range", "Stated"]
+__all__ = ["Chunk", "Page", "Pages", "Range", "Stated", "joined"]
 
 HEADER_BYTES = 256
 """Bytes of a page that are read for its header; eight times as many for one that is longer."""
@@ -132,7 +138,7 @@ class Pages:
             for chunk in chunks:
                 if chunk is None:
                     return None
-                found = _joined((chunk.pages[place].row, chunk.end_of(place)) for place in chunk.over(found))
+                found = joined((chunk.pages[place].row, chunk.end_of(place)) for place in chunk.over(found))
         return found
 
     def file_of(self, group: int, leaves: Collection[int], ranges: Sequence[Range]) -> pa.Buffer:
@@ -150,7 +156,7 @@ class Pages:
             assert chunk is not None
             pieces = [self._read(chunk.dictionary)] if chunk.dictionary else []
             found = [chunk.pages[place] for place in chunk.over(ranges)]
-            pieces += map(self._read, _joined((page.begin, page.end) for page in found))
+            pieces += map(self._read, joined((page.begin, page.end) for page in found))
             size, values = sum(map(len, pieces)), sum(page.header.values for page in found)
             moved[leaf] = {_NUM_VALUES: values, _COMPRESSED: size, _DATA_PAGE: at, _DICTIONARY_PAGE: at}
             content += pieces
@@ -177,10 +183,7 @@ class Pages:
         if not self._file.is_at_hand or column.file_path:
             return None
         is_flat = self._file.schema.column(leaf).max_repetition_level == 0
-        begin: int = column.data_page_offset
-        if column.has_dictionary_page:
-            begin = min(begin, column.dictionary_page_offset)
-        end = begin + column.total_compressed_size
+        begin, end = chunk_place(column)
         dictionary, pages, row = None, list[Page](), 0
         while begin < end and len(pages) < MAX_PAGES:
             header, stop = self._header(begin)
@@ -259,7 +262,7 @@ def _text(data: bytes, begin: int, end: int) -> bytes:
     return data[begin + 1:end]
 
 
-def _joined(ranges: Iterable[Range]) -> list[Range]:
+def joined(ranges: Iterable[Range]) -> list[Range]:
     """Ascending ranges, those as one that follow each other."""
     found: list[Range] = []
     for start, stop in ranges:

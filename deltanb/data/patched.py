@@ -25,7 +25,7 @@ from deltanb.data.constraints import Check
 from deltanb.data.copyable import Original, can_be_copied, is_much, logged
 from deltanb.data.data_file import Scan, naming, plan, read_data_file
 from deltanb.data.file_writer import Encoded, Part, empty_footer, encoded
-from deltanb.data.row_groups import leaf_count
+from deltanb.data.row_groups import leaf_places
 from deltanb.data.row_ids import columns_of
 from deltanb.data.statistics import Collector, State, of_group
 from deltanb.data.touched import mask_of
@@ -209,16 +209,14 @@ Run = tuple[range, str | None]
 
 def _runs(writer: TableWriter, changed: frozenset[str]) -> list[Run]:
     runs: list[Run] = []
-    place = 0
-    for field, stored in zip(writer.kept.fields, writer.file_schema, strict=True):
-        stop = place + leaf_count(stored.type)
+    places = leaf_places(list(writer.file_schema), writer.file_schema.names)
+    for field, (name, leaves) in zip(writer.kept.fields, places.items(), strict=True):
         if field.name in changed:
-            runs.append((range(place, stop), stored.name))
+            runs.append((leaves, name))
         elif runs and runs[-1][1] is None:
-            runs[-1] = range(runs[-1][0].start, stop), None
+            runs[-1] = range(runs[-1][0].start, leaves.stop), None
         else:
-            runs.append((range(place, stop), None))
-        place = stop
+            runs.append((leaves, None))
     return runs
 
 

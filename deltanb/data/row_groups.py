@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from deltanb.sql.predicates import Predicate
 
 __all__ = [
-    "MIN_ROWS", "Condition", "Judge", "Leaf", "coded", "leaf_count", "leaf_places", "matching", "type_at"]
+    "MIN_ROWS", "Condition", "Judge", "Leaf", "coded", "leaf_places", "matching", "type_at"]
 
 MIN_ROWS = 10_000  # smaller files are decoded in the time that judging their statistics takes
 
@@ -108,12 +108,9 @@ def coded(file: SafeFile, stored: Sequence[pa.Field], names: Collection[str]) ->
     Read as dictionaries they cost half the time, and next to none where few of their rows are wanted.
     """
     footer = file.metadata
-    leaves, place = [], 0
-    for field in stored:
-        if field.name in names and t.is_string(field.type):
-            leaves.append(place)
-        place += leaf_count(field.type)
-    chunks = place * footer.num_row_groups
+    texts = {field.name for field in stored if field.name in names and t.is_string(field.type)}
+    leaves = [found.start for found in leaf_places(stored, texts).values()]
+    chunks = footer.num_columns * footer.num_row_groups
     if not leaves or not chunks or footer.num_rows < CODED_ROWS * chunks:
         return []
     try:
@@ -171,7 +168,7 @@ class Leaf:
             found = find_field(stored, field, mode, Place(""))
             if found is None:
                 return None
-            index += sum(leaf_count(other.type) for other in stored[:found])
+            index += sum(_leaf_count(other.type) for other in stored[:found])
             kind = stored[found].type
             stored = list(kind) if t.is_struct(kind) else []
             fields = field.type.fields if isinstance(field.type, StructType) else ()
@@ -217,21 +214,21 @@ def leaf_places(stored: Sequence[pa.Field], names: Collection[str]) -> dict[str,
     """The places, among all leaves of a file, of those of its columns of these names."""
     found, place = {}, 0
     for field in stored:
-        count = leaf_count(field.type)
+        count = _leaf_count(field.type)
         if field.name in names:
             found[field.name] = range(place, place + count)
         place += count
     return found
 
 
-def leaf_count(kind: pa.DataType) -> int:
+def _leaf_count(kind: pa.DataType) -> int:
     """How many columns of a Parquet file an Arrow type takes."""
     if isinstance(kind, pa.BaseExtensionType):
-        return leaf_count(kind.storage_type)
+        return _leaf_count(kind.storage_type)
     if t.is_struct(kind):
-        return sum(leaf_count(field.type) for field in kind)
+        return sum(_leaf_count(field.type) for field in kind)
     if t.is_map(kind):
-        return leaf_count(kind.key_type) + leaf_count(kind.item_type)
+        return _leaf_count(kind.key_type) + _leaf_count(kind.item_type)
     if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
-        return leaf_count(kind.value_type)
+        return _leaf_count(kind.value_type)
     return 1

@@ -125,6 +125,14 @@ def has_codes(metadata: pq.FileMetaData, leaf: int) -> bool:
 _KNOWN = ("footer", "is_sound")  # what was found out of a footer
 
 
+def chunk_place(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Where a column of a row group begins in the file, with its dictionary, and where it ends."""
+    begin: int = chunk.data_page_offset
+    if chunk.has_dictionary_page:
+        begin = min(begin, chunk.dictionary_page_offset)
+    return begin, begin + chunk.total_compressed_size
+
+
 class SafeFile(pq.ParquetFile):
     """A file whose footer can be asked without harm."""
 
