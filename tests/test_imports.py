@@ -77,7 +77,7 @@ ROOMS = (
     ("commands",),
     ("reading", "streamed", "table", "table_transaction", "entry", "locked_rows", "locked_table",
      "spark.source", "spark.source_read", "spark.source_stream",
-     "spark.source_write"),
+     "spark.source_tasks", "spark.source_write"),
     ("catalog",),
     ("observe", "query"),
     ("notebook",),

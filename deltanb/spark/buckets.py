@@ -23,6 +23,7 @@ from deltanb.errors import DeltaError
 from deltanb.spark import executors
 from deltanb.spark.executors import Place, WritePlan
 from deltanb.spark.jobs import followed
+from deltanb.spark.wanted import is_remote
 from deltanb.store.access import borrow, lend
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def place_for(store: LogStore, session: SparkSession) -> Place | None:
 
 
 def _is_on_this_machine(session: SparkSession) -> bool:
-    is_remote = type(session).__module__.startswith("pyspark.sql.connect")
-    master = "" if is_remote else session.conf.get("spark.master", None) or ""
+    master = "" if is_remote(session) else session.conf.get("spark.master", None) or ""
     return master == "local" or master.startswith("local[")
 
 

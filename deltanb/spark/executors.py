@@ -71,6 +71,11 @@ class Place:
     store: LogStore
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def at(cls, path: str, storage_options: Mapping[str, str]) -> Place:
+        """Where a path leads, with options that may be none."""
+        return cls(store_for(path, storage_options or None), storage_options)
+
     def opened(self) -> LogStore:
         """The store, in this process."""
         return store_for(self.store.root, self.storage_options) if self.storage_options else self.store

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from deltanb.progress import Line, progress
-from deltanb.spark.session import is_remote
+from deltanb.spark.wanted import is_remote
 
 _GROUP = "spark.jobGroup.id"
 _numbers = itertools.count(1)

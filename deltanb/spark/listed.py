@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import types as T
 
 from deltanb.spark.columns import arrow_frame
-from deltanb.spark.session import is_remote
+from deltanb.spark.wanted import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

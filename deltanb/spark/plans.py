@@ -40,7 +40,8 @@ from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
 from deltanb.spark.columns import arrow_frame, column, described, renamed, spark_schema, spark_type
 from deltanb.spark.file_groups import Choice, File, Groups
 from deltanb.spark.paths import file_path, literal_pattern, spark_path
-from deltanb.spark.session import MANY_PATHS, is_remote, read_by_field_id, settings
+from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
+from deltanb.spark.wanted import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -293,11 +293,6 @@ def _remote_session(remote: str, config: Mapping[str, Any], app_name: str) -> Sp
         ) from None
 
 
-def is_remote(session: Any) -> bool:
-    """Whether it is the session of a Connect server, which has no JVM in this process."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
-
-
 def read_by_field_id(session: SparkSession) -> None:
     """Let the session find Parquet columns by id, where a schema carries ids.
 

@@ -10,7 +10,6 @@ open the store themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,22 +18,20 @@ from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from deltanb.commands.read.changes import plan_changes, rows_of
+from deltanb.commands.read.changes import plan_changes
 from deltanb.data.data_file import Scan, plan
 from deltanb.errors import InvalidArgument, SchemaMismatch
 from deltanb.formatting import did_you_mean
 from deltanb.schema.types import StructType
 from deltanb.spark.columns import spark_schema
 from deltanb.spark.executors import Place, files_as_dicts, parts, read_files
+from deltanb.spark.source_tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.table import DeltaTable
 
 if TYPE_CHECKING:
     from deltanb.spark.source_options import ReadOptions
 
 __all__ = ["DeltaReader", "Source", "source"]
-
-CHANGED_FILES = 16
-"""Files of the change data feed that one task reads."""
 
 
 class Source:
@@ -101,14 +98,6 @@ def source(options: ReadOptions) -> Source:
     return Source(options, table.version)
 
 
-class _Task(InputPartition):
-    """What one task reads: a part of the files."""
-
-    def __init__(self, files: list[Any]) -> None:
-        super().__init__(None)
-        self.files = files
-
-
 class DeltaReader(DataSourceReader):
     """Reads rows: planned on the driver, read on executors."""
 
@@ -120,24 +109,26 @@ class DeltaReader(DataSourceReader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As executors get it; PySpark sends it, and then asks for its tasks."""
-        source = self.source
-        scan = source.scan(self.wanted.fieldNames())
-        place = Place(scan.store, source.options.storage_options)
-        read = _read_changes if source.options.changes else read_files
-        return _TaskReader, (place, scan, read, to_arrow_schema(self.wanted, timezone="UTC"))
+        options, (scan, _) = self.source.options, self._planned
+        read = read_changes if options.changes else read_files
+        return _TaskReader, (Place(scan.store, options.storage_options), scan, read,
+                             to_arrow_schema(self.wanted, timezone="UTC"))
 
     def partitions(self) -> list[InputPartition]:
         """What each task reads; on the driver."""
+        scan, changed = self._planned
+        if changed is not None:
+            return [*changes_as_tasks(changed)] or [Task([])]
+        where = self.source.options.where
+        found = self.source.table.snapshot.files_for_scan(*(() if where is None else (where,)))
+        return [*map(Task, parts(files_as_dicts(found, scan)))] or [Task([])]
+
+    @cached_property
+    def _planned(self) -> tuple[Scan, list[Any] | None]:
+        """What is asked of each file, and the changed ones where it is the change feed; found once."""
         columns = self.wanted.fieldNames()
-        tasks: list[Any]
-        if self.source.options.changes:
-            _, files = self.source.changes(columns)
-            tasks = [files[at:at + CHANGED_FILES] for at in range(0, len(files), CHANGED_FILES)]
-        else:
-            where = self.source.options.where
-            found = self.source.table.snapshot.files_for_scan(*(() if where is None else (where,)))
-            tasks = list(parts(files_as_dicts(found, self.source.scan(columns))))
-        return [_Task(task) for task in tasks or [[]]]
+        return self.source.changes(columns) if self.source.options.changes else (
+            self.source.scan(columns), None)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a task; only executors read."""
@@ -152,13 +143,6 @@ class _TaskReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a task as Arrow batches in Spark's form, none of them empty."""
-        assert isinstance(partition, _Task)
+        assert isinstance(partition, Task)
         for batch in self.rows(self.place, self.scan, partition.files):
-            columns = [column if column.type == field.type else column.cast(field.type)
-                       for column, field in zip(batch.columns, self.form, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.form)
-
-
-def _read_changes(place: Place, scan: Scan, files: list[Any]) -> Iterator[pa.RecordBatch]:
-    scan = replace(scan, store=place.opened())
-    return (batch for file in files for batch in rows_of(scan, file) if batch.num_rows)
+            yield in_form(batch.columns, self.form)

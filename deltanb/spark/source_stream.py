@@ -13,7 +13,6 @@ query, whose id is read from the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +32,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from deltanb.actions import decode_path
-from deltanb.commands.read.changes import rows_of
 from deltanb.commands.read.stream import MAX_FILES, Offset, Position, StreamOptions, TableStreamSource
-from deltanb.commands.rows.elsewhere import PlannedWrite, commit_batch, planned
+from deltanb.commands.rows.elsewhere import PlannedWrite, commit_batch, discard, planned
 from deltanb.commands.rows.write import Batch
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.data.data_file import Scan
-from deltanb.data.write import delete_files
 from deltanb.display import above
 from deltanb.errors import (
     CheckpointMismatch,
@@ -55,11 +51,11 @@ from deltanb.spark.columns import spark_schema
 from deltanb.spark.executors import Place, WritePlan, parts, read_files, remove_written, write_files
 from deltanb.spark.session import spark as start_session
 from deltanb.spark.source_options import READ, STREAM, WRITE, Given
+from deltanb.spark.source_tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.spark.source_write import Wrote
 from deltanb.spark.stream_checkpoint import NONE, Checkpoint
 from deltanb.spark.stream_sink import check_batch
 from deltanb.store.base import is_remote
-from deltanb.store.open import store_for
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -70,8 +66,6 @@ __all__ = ["DeltaStreamReader", "DeltaStreamWriter", "is_stream", "read_stream",
 
 STREAM_WRITE = ("path", "checkpointLocation", "txnAppId", "mergeSchema", "overwriteSchema", "userMetadata",
                 "targetFileSize", "queryName")
-CHANGED_FILES = 16
-"""Files of the change feed that one task reads."""
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -126,7 +120,7 @@ class _Read:
             "latest" if latest else given.number("startingVersion"), given.text("startingTimestamp"),
             MAX_FILES if max_files is None and max_bytes is None else max_files, max_bytes,
             given.flag("ignoreDeletes"), given.flag("skipChangeCommits"), given.flag("readChangeFeed"))
-        self.place = Place(store_for(given.path, given.storage_options or None), given.storage_options)
+        self.place = Place.at(given.path, given.storage_options)
         self.log = DeltaLog.for_table(self.place.store)
         self.shown: Snapshot = self.log.update()
         if self.shown.version < 0:
@@ -167,7 +161,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __reduce__(self) -> tuple[Any, ...]:
         """As executors get it: where the files are, and what is asked of each."""
         read = self._read
-        return _TaskReader, (read.place, read.source.scan, self._form, read.options.changes)
+        rows = read_changes if read.options.changes else read_files
+        return _TaskReader, (read.place, read.source.scan, rows, self._form)
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a stream without a checkpoint begins."""
@@ -200,47 +195,31 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What each task of a batch reads."""
         files = self._read.source.files(Offset.of(start), Offset.of(end))
         if not self._read.options.changes:
-            return [_Task(part) for part in parts(files)]
-        return [_Task(files[at:at + CHANGED_FILES]) for at in range(0, len(files), CHANGED_FILES)]
+            return [*map(Task, parts(files))]
+        return [*changes_as_tasks(files)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a task; only executors read."""
         raise NotImplementedError
 
 
-class _Task(InputPartition):
-    """What one task reads: a part of the files."""
-
-    def __init__(self, files: list[Any]) -> None:
-        super().__init__(None)
-        self.files = files
-
-
 class _TaskReader(DataSourceStreamReader):
     """A reader on an executor."""
 
-    def __init__(self, place: Place, scan: Scan, form: pa.Schema, changes: bool) -> None:
-        self.place, self.scan, self.form, self.changes = place, scan, form, changes
+    def __init__(self, place: Place, scan: Scan, read: Any, form: pa.Schema) -> None:
+        self.place, self.scan, self.rows, self.form = place, scan, read, form
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a task as Arrow batches in Spark's form."""
-        assert isinstance(partition, _Task)
+        assert isinstance(partition, Task)
         try:
-            for batch in self._batches(partition.files):
-                found = [(batch.column(field.name), field.type) for field in self.form]  # in any order
-                columns = [column if column.type == kind else column.cast(kind) for column, kind in found]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.form)
+            for batch in self.rows(self.place, self.scan, partition.files):
+                yield in_form([batch.column(name) for name in self.form.names], self.form)  # in any order
         except DataFileNotFound as error:
             raise DataFileNotFound(
                 f"the stream is to read a file of {self.scan.table} that is gone: {error}. VACUUM removes "
                 "what newer versions no longer need after the retention time, and the stream was away for "
                 "longer. Start it with a new checkpoint, from the table as it is now") from error
-
-    def _batches(self, files: list[Any]) -> Iterator[pa.RecordBatch]:
-        if not self.changes:
-            return read_files(self.place, self.scan, files)
-        scan = replace(self.scan, store=self.place.opened())
-        return (batch for file in files for batch in rows_of(scan, file) if batch.num_rows)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -260,7 +239,7 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
             'a stream into format("deltanb") counts its batches under the id of its query, which is in the '
             'checkpoint: give it as .option("checkpointLocation", …), in a folder of this machine, or '
             'another id that no other stream uses as .option("txnAppId", …)')
-    place = Place(store_for(given.path, given.storage_options or None), given.storage_options)
+    place = Place.at(given.path, given.storage_options)
     log = DeltaLog.for_table(place.store)
     if log.update().version < 0:
         raise TableNotFound(f"there is no Delta table at {log.path} to stream into; create it with "
@@ -296,7 +275,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         try:
             query = self._query(log, batchId)
         except BaseException:
-            delete_files(log.store, [decode_path(file.path) for file in files])
+            discard(log, files)
             raise
         commit_batch(log, self.planned, Batch(query, batchId, self.mode, name=self.name), files)
 

@@ -23,7 +23,6 @@ from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.schema.types import StructType
 from deltanb.spark.executors import Place, WritePlan, remove_written, write_files
-from deltanb.store.open import store_for
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> Delt
         TableAlreadyExists: there is a table, and ``saveMode`` says that there must be none.
         SchemaMismatch, InvalidArgument, …: what cannot be written is refused before any task begins.
     """
-    place = Place(store_for(options.path, options.storage_options or None), options.storage_options)
+    place = Place.at(options.path, options.storage_options)
     log = DeltaLog.for_table(place.store)
     exists = log.update().version >= 0
     if exists and options.save_mode == "ignore":

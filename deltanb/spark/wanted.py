@@ -1,6 +1,7 @@
 """The session that somebody asks for: arguments that go together, and whether one that runs is such a one.
 
-What lives here: :class:`Wanted`, made of the arguments of :func:`deltanb.spark.session.spark`.
+What lives here: :class:`Wanted`, made of the arguments of :func:`deltanb.spark.session.spark`; and
+:func:`is_remote`, which tells the two kinds of sessions apart.
 What it does not know: how a session is started, Java, tables.
 """
 
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.safe_text import redacted
 
-__all__ = ["Wanted", "wanted"]
+__all__ = ["Wanted", "is_remote", "wanted"]
 
 _MASTER, _REMOTE, _PACKAGES = "spark.master", "spark.remote", "spark.jars.packages"
 _MASTERS = re.compile(r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+")
@@ -41,7 +42,7 @@ class Wanted:
         Raises:
             IllegalStateError: it is another one, or has settings that are not to be changed.
         """
-        if type(running).__module__.startswith("pyspark.sql.connect"):
+        if is_remote(running):
             self._must_be_remote(running)
         else:
             self._must_be_local(running)
@@ -121,6 +122,11 @@ def wanted(
         raise InvalidArgument(f"master={master!r} is none of Spark's: write 'local[2]', 'local[*]', "
                               f"'spark://host:7077', 'yarn' or 'k8s://...'{hint}")
     return Wanted(remote, master, found, told)
+
+
+def is_remote(session: Any) -> bool:
+    """Whether it is the session of a Connect server, which has no JVM in this process."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def _config(config: Mapping[str, Any] | None) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """WRITE in two halves: planned here, and committed here once rows were written as files elsewhere.
 
-What lives here: :func:`planned`, what files are to be written for, and :func:`commit`, which makes one
-transaction of them, by the command that writes rows in the process.
+What lives here: :func:`planned`, what files are to be written for, and :func:`commit_planned` and
+:func:`commit_batch`, which make one transaction of them, by the command that writes rows in the process.
 What it does not know: who writes the files.
 
 The commit reads the version of the plan, so that whatever other writers do while the rows are written is
@@ -10,7 +10,7 @@ held against it by the same rules as ever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
-__all__ = ["PlannedWrite", "commit_batch", "commit_planned", "planned"]
+__all__ = ["PlannedWrite", "commit_batch", "commit_planned", "discard", "planned"]
 
 
 @dataclass(frozen=True)
@@ -149,16 +149,7 @@ def commit_planned(log: DeltaLog, plan: PlannedWrite, files: Sequence[AddFile]) 
     target, options = plan.target, plan.options
     if target is None:
         return CommandResult("WRITE", None, "log")
-    written = Written(plan.schema, lambda: iter(()), sum(file.num_records or 0 for file in files),
-                      target=target, files=tuple(files))
-    try:
-        return _committed(log, written, options)
-    except CommitOutcomeUnknown:
-        raise
-    except BaseException:
-        if not written.taken:  # else the transaction has removed them, if that was safe
-            delete_files(log.store, [decode_path(file.path) for file in files])
-        raise
+    return _or_discarded(log, plan.schema, target, files, lambda written: _committed(log, written, options))
 
 
 def commit_batch(
@@ -171,35 +162,48 @@ def commit_batch(
 
     Raises:
         MetadataChangedException: the table's columns or properties have changed since the stream began.
-        Others: as :func:`commit`.
+        Others: as :func:`commit_planned`.
     """
     target, options = plan.target, plan.options
     assert target is not None
-    paths = [decode_path(file.path) for file in files]
     newest = log.update()
     if newest.set_transactions.get(batch.query_id, -1) >= batch.number:
-        delete_files(log.store, paths)
+        discard(log, files)
         return CommandResult(STREAMING_UPDATE, None, "log")
     if newest.version != target.version:
         grown = (target.metadata, target.protocol)  # what merge_schema made of it, once that is committed
         before = log.snapshot_at(target.version)
         if (newest.metadata, newest.protocol) not in (grown, (before.metadata, before.protocol)):
-            delete_files(log.store, paths)
+            discard(log, files)
             raise MetadataChangedException(
                 f"the columns or properties of {log.path} have changed since the stream began (version "
                 f"{target.version}), and its files are written for those of before. Nothing was committed; "
                 "start the stream again with the same checkpoint")
         target = replace(target, version=newest.version)
-    written = Written(plan.schema, lambda: iter(()), sum(file.num_records or 0 for file in files),
+    return _or_discarded(log, plan.schema, target, files, lambda written: write_batch(
+        log, written, batch, merge_schema=options.merge_schema, overwrite_schema=options.overwrite_schema,
+        user_metadata=options.user_metadata))
+
+
+def discard(log: DeltaLog, files: Sequence[AddFile]) -> None:
+    """Remove files that no version will name."""
+    delete_files(log.store, [decode_path(file.path) for file in files])
+
+
+def _or_discarded(
+    log: DeltaLog, schema: pa.Schema, target: Target, files: Sequence[AddFile],
+    commit: Callable[[Written], CommandResult],
+) -> CommandResult:
+    """Commit the files; where that surely has not landed they are gone."""
+    written = Written(schema, lambda: iter(()), sum(file.num_records or 0 for file in files),
                       target=target, files=tuple(files))
     try:
-        return write_batch(log, written, batch, merge_schema=options.merge_schema,
-                           overwrite_schema=options.overwrite_schema, user_metadata=options.user_metadata)
+        return commit(written)
     except CommitOutcomeUnknown:
         raise
     except BaseException:
-        if not written.taken:
-            delete_files(log.store, paths)
+        if not written.taken:  # else the transaction has removed them, if that was safe
+            discard(log, files)
         raise
 
 

@@ -174,7 +174,7 @@ def write_batch(
     """
     mode = "Overwrite" if batch.mode == "complete" else "Append"
     plan = WriteOptions(mode, merge_schema, overwrite_schema, txn=(batch.query_id, batch.number),
-                 user_metadata=user_metadata, target_file_size=target_file_size, batch=batch)
+                        user_metadata=user_metadata, target_file_size=target_file_size, batch=batch)
     return _run(log, data, plan)
 
 
