@@ -8,6 +8,9 @@ What it does not know: what is read or written.
 
 from __future__ import annotations
 
+import random
+import sqlite3
+import time
 from typing import Any
 
 from deltanb.catalog.tables import sa
@@ -48,7 +51,7 @@ def _sqlite(url: sa.URL, sync: bool) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def connected(connection: Any, _: object) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
+        write_ahead(connection)
         connection.execute(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
 
     @sa.event.listens_for(engine, "begin")
@@ -63,6 +66,23 @@ def _sqlite(url: sa.URL, sync: bool) -> sa.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def write_ahead(connection: Any) -> None:
+    """Have a database keep a write-ahead log, waiting for others that want the same of a new file.
+
+    Two that change the mode at once each hold what the other one needs, so SQLite tells one of them "locked"
+    without waiting as it does elsewhere.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(random.uniform(0.001, 0.01))
 
 
 def _postgresql(url: sa.URL, sync: bool) -> sa.Engine:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from deltanb.catalog.engines import write_ahead
 from deltanb.catalog.ledgers import Answer
 from deltanb.catalog.names import TableName
 from deltanb.catalog.ratification import Asserted, Ratified, Refused
@@ -239,6 +242,34 @@ def test_a_new_database_is_opened_by_many_at_once(new_url: Callable[[], str]) ->
     for store in [running.result() for running in opened]:
         assert store.history() == []
         store.close()
+
+
+def test_a_new_file_waits_for_another_connection_that_holds_it(tmp_path: Path) -> None:
+    # Between reading and the write-ahead log SQLite answers "locked" at once, however long it may wait.
+    holder = sqlite3.connect(tmp_path / "c.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    refused = []
+
+    class Connection:
+        """A connection that lets the other one go once it has been refused."""
+
+        def __init__(self) -> None:
+            self.connection = sqlite3.connect(tmp_path / "c.db", timeout=0, isolation_level=None)
+
+        def execute(self, text: str) -> sqlite3.Cursor:
+            try:
+                return self.connection.execute(text)
+            except sqlite3.OperationalError as error:
+                refused.append(str(error))
+                holder.execute("ROLLBACK")
+                raise
+
+    waiting = Connection()
+    write_ahead(waiting)
+    assert refused == ["database is locked"]
+    assert waiting.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    waiting.connection.close()
+    holder.close()
 
 
 # Many at once
