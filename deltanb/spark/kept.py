@@ -70,6 +70,12 @@ def keep(context: Any, snapshot: Snapshot, key: Any, made: Any, files: Iterable[
             lists[snapshot] = {key: of_snapshot[key]}
 
 
+def clear() -> None:
+    """Drop all lists, of all sessions."""
+    with _lock:
+        _sessions.clear()
+
+
 def _lists(context: Any) -> _Lists:
     """Those of one session; those of sessions that were stopped are dropped."""
     for known in list(_sessions):

@@ -1,81 +1,62 @@
-"""Tables as DataFrames beside Delta Spark's and plain Parquet: planning, scans and writes, in one session.
+"""Tables as DataFrames beside Delta Spark's and plain Parquet: planning, scans, writes and micro-batches.
 
     python -m tests.benchmarks spark [--quick] [--rounds N] [--only TEXT]
 
 All ways run by turns in the same session, with the same settings, for which Delta Spark's jars and extension
 are in it; the first turns warm the JVM up, which takes seconds, and do not count. Planning goes from the
-table's path to what Spark would run: log, files, physical plan, tasks. Processor time is that of Python and
-of the JVM.
+table's path to what Spark would run: log, files, physical plan, tasks; "cold" is with nothing known of the
+table. Processor time is that of Python and of the JVM, and it decides: the clock says more about what else
+the machine does.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.benchmarks.figures import Figure, absent, attempt, times
+from tests.benchmarks.spark_tables import SQL_TYPES, make, make_many
 
 SUITE = "spark"
-PLANNED, SCANNED, ROWS = (5_000, 50_000), 2_000, 2_000_000
-QUICK_PLANNED, QUICK_SCANNED, QUICK_ROWS = (200,), 40, 40_000
-PARTITIONS = 100
-WARM_UP = 3  # turns; the JVM goes on compiling for longer, for both alike
 GOAL = 1.0  # times Delta Spark's speed
-SQL_TYPES = "id long, value double, name string, part int"
+MOST = 1.15  # of the time of plain Parquet
+NAMES = ("deltanb", "Delta Spark", "plain Parquet", "data source")
 
 Way = Callable[[], Any]
+Ways = dict[str, Way]
 
 
-# -- tables -------------------------------------------------------------------------------------
+class Size(NamedTuple):
+    """How much is measured."""
+
+    planned: tuple[int, ...] = (10_000, 50_000)
+    files: int = 200
+    rows: int = 10_000_000
+    deleted: tuple[int, int] = (200, 2_000_000)
+    """Files and rows of the table that has deleted rows."""
+    batches: int = 25
 
 
-def rows_of(start: int, stop: int, part: int) -> Any:
-    import pyarrow as pa
-
-    ids = range(start, stop)
-    return pa.table({"id": pa.array(ids, pa.int64()), "value": pa.array([i * 0.5 for i in ids], pa.float64()),
-                     "name": pa.array([f"name {i % 1000}" for i in ids], pa.string()),
-                     "part": pa.array([part] * len(ids), pa.int32())})
+QUICK = Size((200,), 40, 40_000, (40, 40_000), 3)
 
 
-def make(folder: Path, files: int, rows: int, partitioned: bool = False, deleted: int = 0) -> Path:
-    """A table of that many files with ``rows`` rows in all, one of ``deleted`` rows of them deleted."""
-    import pyarrow.parquet as pq
-    from pyroaring import BitMap64
+class Work(NamedTuple):
+    """What is measured: its ways, made in a folder, and what is wanted of ours."""
 
-    from deltanb.actions import AddFile, Metadata, Protocol
-    from deltanb.data import deletion_vectors
-    from deltanb.schema.types import from_arrow
-    from deltanb.store.local import LocalStore
-
-    store, each = LocalStore(folder), rows // files
-    vectors = ("deletionVectors",) if deleted else ()
-    protocol = Protocol(3, 7, vectors, vectors) if deleted else Protocol(1, 2)
-    by = ("part",) if partitioned else ()
-    schema = from_arrow(rows_of(0, 0, 0).schema)
-    actions: list[Any] = [protocol, Metadata("t", schema.to_json(), by)]
-    vector = deletion_vectors.inline(BitMap64(range(0, each, deleted))) if deleted else None
-    for number in range(files):
-        part = number % PARTITIONS
-        name = f"part={part}/{number}.parquet" if partitioned else f"{number}.parquet"
-        content = rows_of(number * each, (number + 1) * each, part)
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(content.drop_columns(list(by)), path)
-        bounds = {"id": number * each}, {"id": (number + 1) * each - 1}
-        stats = {"numRecords": each, "minValues": bounds[0], "maxValues": bounds[1], "nullCount": {"id": 0},
-                 **({"tightBounds": False} if deleted else {})}
-        actions.append(AddFile(name, {"part": str(part)} if partitioned else {}, path.stat().st_size, 1,
-                               stats=json.dumps(stats), deletion_vector=vector))
-    text = "\n".join(action.to_json() for action in actions)
-    store.put_if_absent(f"_delta_log/{0:020d}.json", text.encode())
-    return folder
+    ways: Callable[[Any, Path], Ways]
+    goal: float | None = GOAL
+    """Against Delta Spark."""
+    most: float | None = None
+    """Against plain Parquet."""
+    warm_up: int = 3
+    """Turns that do not count; the JVM goes on compiling for longer, for all alike."""
 
 
 # -- the session --------------------------------------------------------------------------------
@@ -118,7 +99,17 @@ def data_source(session: Any, path: Path) -> Any:
     return session.read.format("deltanb").load(str(path))
 
 
-READERS = {"deltanb": ours, "Delta Spark": theirs, "plain Parquet": plain, "data source": data_source}
+READERS = dict(zip(NAMES, (ours, theirs, plain, data_source), strict=True))
+
+
+def forget(session: Any) -> None:
+    """What the two libraries know of tables."""
+    from deltanb.spark import kept
+    from deltanb.transaction.delta_log import DeltaLog
+
+    DeltaLog.clear_cache()
+    kept.clear()
+    session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def processor_seconds(session: Any) -> float:
@@ -137,13 +128,12 @@ def processor_seconds(session: Any) -> float:
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def compared(
-    session: Any, title: str, ways: dict[str, Way], rounds: int, goal: float | None = GOAL
-) -> Iterator[Figure]:
+def compared(session: Any, title: str, work: Work, folder: Path, rounds: int) -> Iterator[Figure]:
     """Each way by turns; the best of those that count, against ours."""
     best: dict[str, dict[str, Any]] = {}
     results: dict[str, Any] = {}
-    for turn in range(-WARM_UP, rounds):
+    ways = work.ways(session, folder)
+    for turn in range(-work.warm_up, rounds):
         for name, way in ways.items():
             started, worked = time.perf_counter(), processor_seconds(session)
             result = way()
@@ -156,47 +146,56 @@ def compared(
     own = {**best["deltanb"], "result": results["deltanb"]}
     for name, other in best.items():
         if name != "deltanb":
-            wanted = goal if name == "Delta Spark" else None
-            yield times(SUITE, title, name, {**other, "result": results[name]}, own, wanted)
+            yield _figure(title, name, {**other, "result": results[name]}, own, work)
+
+
+def _figure(title: str, name: str, other: dict[str, Any], own: dict[str, Any], work: Work) -> Figure:
+    if name == "plain Parquet" and work.most is not None:
+        found = times(SUITE, title, name, own, other, work.most, by="cpu")
+        return replace(found, at_most=True)
+    return times(SUITE, title, name, other, own, work.goal if name == "Delta Spark" else None, by="cpu")
 
 
 # -- what is measured ---------------------------------------------------------------------------
 
 
-def plans(session: Any, path: Path, where: str) -> dict[str, Way]:
+def plans(session: Any, path: Path, where: str = "", cold: bool = False) -> Ways:
+    """From a path to the tasks that Spark would run."""
     def planned(reader: Callable[[Any, Path], Any]) -> Way:
         def way() -> None:
+            if cold:
+                forget(session)
             frame = reader(session, path)
             frame = frame.filter(where) if where else frame
             frame._jdf.queryExecution().toRdd().getNumPartitions()
 
         return way
 
-    return {name: planned(READERS[name]) for name in ("deltanb", "Delta Spark")}
+    return {name: planned(READERS[name]) for name in NAMES[:2 if where else 3]}
 
 
-def scans(
-    session: Any, path: Path, query: str, names: tuple[str, ...], asked: bool = False
-) -> dict[str, Way]:
+def scans(session: Any, path: Path, query: str, names: tuple[str, ...] = NAMES, asked: bool = False) -> Ways:
     """The rows of a filter on the frame; with ``asked`` we are told the condition when the frame is made."""
+    sums = ("sum(id)", "sum(value)", "sum(length(name))", "max(part)", "count(*)")
 
     def scanned(reader: Callable[[Any, Path], Any]) -> Way:
-        return lambda: reader(session, path).filter(query).selectExpr("sum(value)", "count(*)").collect()
+        return lambda: reader(session, path).filter(query).selectExpr(*sums).collect()
 
     def told() -> Any:
         import deltanb as dn
 
-        return dn.open(path).to_df(session, where=query).selectExpr("sum(value)", "count(*)").collect()
+        return dn.open(path).to_df(session, where=query).selectExpr(*sums).collect()
 
     def by_source() -> Any:
         chosen = session.read.format("deltanb").option("where", query).load(str(path))
-        return chosen.selectExpr("sum(value)", "count(*)").collect()
+        return chosen.selectExpr(*sums).collect()
 
     conditions = {"deltanb": told, "data source": by_source} if asked else {}
     return {name: conditions.get(name) or scanned(READERS[name]) for name in names}
 
 
-def writes(session: Any, folder: Path, rows: int, by: tuple[str, ...], durability: str) -> dict[str, Way]:
+def writes(session: Any, folder: Path, rows: int, by: tuple[str, ...]) -> Ways:
+    """Rows that Spark makes, into a new table; ours with syncs and without, Delta Spark has none."""
     import deltanb as dn
     from deltanb.options import set_options
 
@@ -209,7 +208,7 @@ def writes(session: Any, folder: Path, rows: int, by: tuple[str, ...], durabilit
         shutil.rmtree(target, ignore_errors=True)
         return target
 
-    def own() -> None:
+    def own(durability: str) -> None:
         with set_options(durability=durability):
             dn.create(fresh(), frame(), partition_by=by)
 
@@ -217,48 +216,106 @@ def writes(session: Any, folder: Path, rows: int, by: tuple[str, ...], durabilit
         writer = frame().write.format("deltanb").mode("append")
         (writer.option("partitionBy", ",".join(by)) if by else writer).save(str(fresh()))
 
-    found = {"deltanb": own,
-             "Delta Spark": lambda: frame().write.format("delta").partitionBy(*by).save(str(fresh())),
-             "plain Parquet": lambda: frame().write.partitionBy(*by).parquet(str(fresh()))}
-    return {**found, "data source": by_source} if durability == "sync" else found  # its tasks always sync
+    return {"deltanb": lambda: own("sync"),
+            "Delta Spark": lambda: frame().write.format("delta").partitionBy(*by).save(str(fresh())),
+            "plain Parquet": lambda: frame().write.partitionBy(*by).parquet(str(fresh())),
+            "deltanb, not synced": lambda: own("none"),
+            "data source": by_source}
 
 
-def works(quick: bool) -> dict[str, tuple[float | None, Callable[[Any, Path], dict[str, Way]]]]:
-    """By title: the goal, and the ways, of a session and a folder for the tables."""
-    found: dict[str, tuple[float | None, Callable[[Any, Path], dict[str, Way]]]] = {}
-    for files in QUICK_PLANNED if quick else PLANNED:
-        found[f"plan, {files:,} files"] = GOAL, lambda session, folder, files=files: plans(
-            session, make(folder / f"{files}", files, files), "")
-        found[f"plan, one partition of {files:,} files"] = GOAL, lambda session, folder, files=files: plans(
-            session, make(folder / f"{files}-by", files, files, partitioned=True), "part = 7")
-    files, rows = (QUICK_SCANNED, QUICK_ROWS) if quick else (SCANNED, ROWS)
-    for text, query, goal, deleted in (
-            ("scan", "value >= 0", GOAL, 0), ("selective scan", "id = 777", GOAL, 0),
-            ("selective scan, by a filter", "id = 777", GOAL, 0),
-            ("scan, 1 % of rows deleted", "value >= 0", None, 100)):
-        names = ("deltanb", "Delta Spark") if deleted else tuple(READERS)
-        found[f"{text}, {files:,} files"] = (
-            goal, lambda session, folder, text=text, query=query, deleted=deleted, names=names: scans(
-                session, _known(folder / f"rows-{deleted}", files, rows, deleted), query, names,
-                text == "selective scan"))
-    for text, by, durability, goal in (
-            ("write", (), "sync", GOAL), ("write, neither syncs", (), "none", GOAL),
-            ("write, 24 partitions", ("part",), "sync", None)):
-        found[f"{text}, {rows // 1000:,} k rows"] = (
-            goal, lambda session, folder, by=by, durability=durability: writes(
-                session, folder, rows, by, durability))
+def streams(session: Any, folder: Path, batches: int) -> Ways:
+    """Micro-batches of a file each, from a folder into a new table, until all are there."""
+    import pyarrow.parquet as pq
+
+    import deltanb as dn
+    from tests.benchmarks.spark_tables import rows_of
+
+    source, numbers = folder / "source", count()
+    source.mkdir()
+    for number in range(batches):
+        pq.write_table(rows_of(number * 1000, number * 1000 + 1000, number), source / f"{number}.parquet")
+
+    def begun() -> tuple[Any, str, str]:
+        place = folder / f"stream-{next(numbers)}"
+        frame = session.readStream.schema(SQL_TYPES).option("maxFilesPerTrigger", 1).parquet(str(source))
+        dn.create(place / "t", pq.read_schema(source / "0.parquet"))
+        return frame, str(place / "t"), str(place / "checkpoint")
+
+    def ended(query: Any, table: str) -> int:
+        query.awaitTermination()
+        assert dn.open(table).version == batches
+        return batches
+
+    def own() -> int:
+        frame, table, checkpoint = begun()
+        return ended(dn.open(table).write_stream(frame, checkpoint=checkpoint, trigger="availableNow"), table)
+
+    def by_format(name: str) -> Way:
+        def way() -> int:
+            frame, table, checkpoint = begun()
+            writer = frame.writeStream.format(name).option("checkpointLocation", checkpoint)
+            return ended(writer.trigger(availableNow=True).start(table), table)
+
+        return way
+
+    return {"deltanb": own, "Delta Spark": by_format("delta"), "data source": by_format("deltanb")}
+
+
+# -- all of it ----------------------------------------------------------------------------------
+
+
+def works(size: Size) -> dict[str, Work]:
+    """By title."""
+    return {**_plans(size), **_scans(size), **_writes(size),
+            f"stream, {size.batches} micro-batches": Work(
+                lambda session, folder: streams(session, folder, size.batches), warm_up=1)}
+
+
+def _plans(size: Size) -> dict[str, Work]:
+    found = {}
+    for files in size.planned:
+        for cold in (False, True):
+            words = f"{files:,} files" + (", cold" if cold else "")
+            found[f"plan, {words}"] = Work(
+                lambda session, folder, files=files, cold=cold: plans(
+                    session, _known(make_many, folder / f"{files}", files), "", cold), most=MOST)
+            found[f"plan, one partition of {words}"] = Work(
+                lambda session, folder, files=files, cold=cold: plans(
+                    session, _known(make_many, folder / f"{files}-by", files, True), "part = 7", cold))
     return found
 
 
-def _known(folder: Path, files: int, rows: int, deleted: int) -> Path:
-    return folder if folder.exists() else make(folder, files, rows, deleted=deleted)
+def _scans(size: Size) -> dict[str, Work]:
+    rows = f"{size.rows // 1000:,} k rows"
+    found = {f"{text}, {rows}": Work(
+        lambda session, folder, query=query, asked=asked: scans(
+            session, _known(make, folder / "rows", size.files, size.rows), query, asked=asked),
+        most=MOST, warm_up=1 if text == "scan" else 3)
+        for text, query, asked in (
+            ("scan", "value >= 0", False), ("selective scan", "id = 777", True),
+            ("selective scan, by a filter", "id = 777", False))}
+    files, rows_left = size.deleted
+    found[f"scan, 1 % of {rows_left // 1000:,} k rows deleted"] = Work(lambda session, folder: scans(
+        session, _known(make, folder / "deleted", files, rows_left, 100), "value >= 0", NAMES[:2]), goal=None)
+    return found
+
+
+def _writes(size: Size) -> dict[str, Work]:
+    rows = f"{size.rows // 1000:,} k rows"
+    return {f"write, {text}{rows}": Work(
+        lambda session, folder, by=by: writes(session, folder, size.rows, by), warm_up=1)
+        for text, by in (("", ()), ("24 partitions, ", ("part",)))}
+
+
+def _known(make: Callable[..., Path], folder: Path, *arguments: Any) -> Path:
+    return folder if folder.exists() else make(folder, *arguments)
 
 
 def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Figure]:
     """The figures, one after another as they are measured."""
     from tests.peers.delta_spark import Unavailable
 
-    chosen = {title: work for title, work in works(quick).items() if only in title}
+    chosen = {title: work for title, work in works(QUICK if quick else Size()).items() if only in title}
     if not chosen:
         return
     try:
@@ -268,9 +325,9 @@ def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Fi
         return
     folder = Path(tempfile.mkdtemp(prefix="deltanb-spark-"))
     try:
-        for title, (goal, ways) in chosen.items():
-            yield from attempt(SUITE, title, lambda title=title, goal=goal, ways=ways: compared(
-                session, title, ways(session, folder), rounds, goal))
+        for title, work in chosen.items():
+            yield from attempt(SUITE, title, lambda title=title, work=work: compared(
+                session, title, work, folder, rounds))
     finally:
         session.stop()
         shutil.rmtree(folder)
