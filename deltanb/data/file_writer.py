@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -66,13 +67,17 @@ class Encoders:
     """The threads that encode: begun when they are wanted, and ended by whoever made this."""
 
     def __init__(self) -> None:
-        self.count = parallel.threads(parallel.MAX_THREADS)
         self._pool: Executor | None = None
         self._last: _Divided | None = None
 
+    @cached_property
+    def count(self) -> int:
+        """How many there are; the system is asked where it matters, not for every small file."""
+        return parallel.threads(parallel.MAX_THREADS)
+
     def are_worth(self, rows: pa.Table) -> bool:
         """Whether a file that begins with these rows is encoded by several threads."""
-        return self.count > 1 and rows.num_columns > 1 and rows.nbytes >= PARALLEL_BYTES
+        return rows.num_columns > 1 and rows.nbytes >= PARALLEL_BYTES and self.count > 1
 
     def submit(self, content: _Divided, works: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         """Begin works for a file, once what is in flight for another one is done."""
@@ -102,26 +107,28 @@ def on_disk(store: LogStore, name: str) -> Iterator[None]:
         raise StorageError.of(error, "written", f"{store.root.rstrip('/')}/{name}") from error
 
 
-def _settings(schema: pa.Schema, form: ParquetOptions) -> dict[str, Any]:
+def settings_of(schema: pa.Schema, form: ParquetOptions) -> dict[str, Any]:
+    """What Arrow's Parquet writer is told of every file with these columns."""
     # Without the Arrow schema in the footer every reader derives the types from Parquet alone.
     return {"store_schema": False, **form.for_arrow, "write_statistics": with_bounds(schema)}
 
 
 def empty_footer(schema: pa.Schema, form: ParquetOptions) -> bytes:
     """The footer of a file with these columns and no rows."""
-    return splice.footer_of(_encoded(schema.empty_table(), _settings(schema, form)))
+    return splice.footer_of(_encoded(schema.empty_table(), settings_of(schema, form)))
 
 
 class FileWriter:
     """One Parquet file being written, with its statistics; by its first rows its columns are judged."""
 
     def __init__(
-        self, name: str, store: LogStore, first: pa.Table, form: ParquetOptions,
+        self, name: str, store: LogStore, first: pa.Table, settings: Mapping[str, Any],
         collector: statistics.Collector, encoders: Encoders, *, mixes: bool = False,
     ) -> None:
-        """``mixes``: row groups that are encoded already may be among those that it is given."""
+        """``settings`` are those of :func:`settings_of`. ``mixes``: row groups that are encoded already may
+        be among those that it is given."""
         self.name, self.store, self.collector = name, store, collector
-        settings = {**_settings(first.schema, form), "use_dictionary": with_dictionary(first)}
+        settings = {**settings, "use_dictionary": with_dictionary(first)}
         self._is_judged = False
         with on_disk(self.store, self.name):
             self.sink = store.open_output(name)
@@ -286,7 +293,8 @@ class _Work:
 
 def encoded(rows: pa.Table, form: ParquetOptions) -> Part:
     """Some columns of a row group, as they would be in a file with these columns alone."""
-    return part_of(_encoded(rows, {**_settings(rows.schema, form), "use_dictionary": with_dictionary(rows)}))
+    settings = {**settings_of(rows.schema, form), "use_dictionary": with_dictionary(rows)}
+    return part_of(_encoded(rows, settings))
 
 
 def _encoded(rows: pa.Table, settings: Mapping[str, Any]) -> pa.Buffer:

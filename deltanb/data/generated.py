@@ -130,6 +130,7 @@ class Filler:
         names: the columns that the data has.
         marks: last identity values given already; moved on by :meth:`fill`. None: there may be no
             identity column to fill.
+        lacks: what :func:`plan` says of them, where that is known already.
 
     Raises:
         UnsupportedPredicate: an expression that only Spark can compute.
@@ -144,10 +145,10 @@ class Filler:
     """
 
     def __init__(
-        self, names: Sequence[str], metadata: Metadata, protocol: Protocol, marks: Marks | None
+        self, names: Sequence[str], metadata: Metadata, protocol: Protocol, marks: Marks | None,
+        lacks: Plan | None = None,
     ) -> None:
-        self.plan = plan(names, metadata, protocol)
-        self._present = {name.lower() for name in names}
+        self.plan = plan(names, metadata, protocol) if lacks is None else lacks
         if marks is None and self.plan.identities:
             column = next(iter(self.plan.identities))
             raise InvalidArgument(

@@ -38,7 +38,7 @@ from deltanb.data.bounds import FLOATS, TIMES, US_PER_DAY, bound
 from deltanb.schema import properties
 from deltanb.schema.types import DataType, PrimitiveType, StructType
 
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring  # as JSONEncoder has texts where it keeps them as they are
 _BOUNDED = FLOATS | TIMES | {"byte", "short", "integer", "long", "string", "date"}
 """Types that have bounds, beside decimals."""
 _EXACT = Context(prec=76)  # twice the widest decimal, so that rescaling never rounds

@@ -13,7 +13,7 @@ Partition columns are in the path and the log; in the file, after the others, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,14 +23,13 @@ import pyarrow.compute as pc
 
 from deltanb import parallel
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
-from deltanb.data import file_writer, inputs, statistics
-from deltanb.data.constraints import Check, Checker
-from deltanb.data.enforce import Enforcer, nullable
+from deltanb.data import file_writer, inputs
+from deltanb.data.constraints import Check
 from deltanb.data.file_writer import Encoded, Encoders, FileWriter
 from deltanb.data.generated import Filler, Marks
+from deltanb.data.layout import layout_of
 from deltanb.data.written import Written
-from deltanb.errors import InvalidArgument, InvalidSchema, InvalidTable
-from deltanb.log import parquet_options
+from deltanb.errors import InvalidArgument, InvalidTable
 from deltanb.log.skipping import partitions
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
@@ -145,31 +144,17 @@ class TableWriter:
         target_file_size: int, checks: Sequence[Check], clustering: Iterable[Sequence[str]],
         marks: Marks | None, hidden: Sequence[StructField] = (),
     ) -> None:
-        self.store, self.metadata, self.target = store, metadata, target_file_size
-        schema = metadata.schema
-        self.mode = column_mapping.mode_of(metadata, protocol)
-        self.visible = schema.names if hidden else None
-        absent = [name for name in metadata.partition_columns if name not in schema]
+        absent = [name for name in metadata.partition_columns if name not in metadata.schema]
         if absent:
             raise InvalidTable(
                 f"{store.root} is partitioned by {absent[0]!r}, which is not a column of its schema. Restore "
                 "the log from a copy, or commit metadata with a schema that has it", path=store.root)
-        self.partition_by = [schema.field(name) for name in metadata.partition_columns]
-        self._names = [column_mapping.physical_name(column, self.mode) for column in self.partition_by]
-        whole = nullable(schema)
-        if hidden:
-            whole = StructType([*whole.fields, *hidden])
-        self.kept = columns_in_files(whole, metadata, protocol)
-        self.file_schema = column_mapping.physical_arrow(self.kept, self.mode)
-        self.form = parquet_options.of(metadata.configuration)
-        self.filler = Filler(incoming.names, metadata, protocol, marks)
-        lacks = self.filler.plan
-        self.enforcer = Enforcer(
-            incoming, StructType([*lacks.relaxed.fields, *hidden]) if hidden else lacks.relaxed,
-            lacks.demanded(metadata.partition_columns))
-        self.checker = Checker(schema, metadata, [*checks, *lacks.checks])
-        self.collector: Callable[[], statistics.Collector] = (
-            lambda: statistics.collector_for(schema, metadata, protocol, clustering))
+        self.store, self.metadata, self.target = store, metadata, target_file_size
+        self.layout = layout = layout_of(metadata, protocol, incoming, checks, clustering, hidden)
+        self.partition_by, self.kept, self.form = layout.partition_by, layout.kept, layout.form
+        self.file_schema, self.collector = layout.file_schema, layout.collector
+        self.checker = layout.checker
+        self.filler = Filler(incoming.names, metadata, protocol, marks, layout.lacks)
         self.root, self.prefix, self.mixes = "", "part", False
         self.rows = 0
         self.number = 0
@@ -189,14 +174,15 @@ class TableWriter:
 
     def checked(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
         """The rows as the table takes them; the number of the first one, from 0, is for errors."""
-        rows = self.enforcer.apply(batch, first_row)
+        rows = self.layout.enforcer.apply(batch, first_row)
         rows = self._without_blank_partitions(self.filler.fill(rows))
-        self.checker.check(rows.select(self.visible) if self.visible else rows, first_row)
+        visible = self.layout.visible
+        self.checker.check(rows.select(visible) if visible else rows, first_row)
         return rows
 
     def physical(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are in files, as they are called there."""
-        return column_mapping.to_physical(rows.select(self.kept.names), self.kept, self.mode)
+        return column_mapping.to_physical(rows.select(self.kept.names), self.kept, self.layout.mode)
 
     def take(self, group: Encoded) -> None:
         """Put a row group behind the rows of its partition. They are not checked: what is there stays."""
@@ -272,18 +258,18 @@ class TableWriter:
             self._end(open_keys[0])
 
     def _open(self, key: _Key, first: pa.Table) -> FileWriter:
-        return FileWriter(self.begin(key), self.store, first, self.form, self.collector(), self.encoders,
-                          mixes=self.mixes)
+        return FileWriter(self.begin(key), self.store, first, self.layout.settings, self.collector(),
+                          self.encoders, mixes=self.mixes)
 
     @property
     def holds_partitions(self) -> bool:
         """Whether partition columns are in the files, too."""
-        return any(column in self.kept.fields for column in self.partition_by)
+        return self.layout.holds_partitions
 
     def key_of(self, file: AddFile) -> _Key:
         """The partition of a file, its values as they would be written today."""
         values = [partitions.parse_value(file.partition_values.get(name), column.type)
-                  for name, column in zip(self._names, self.partition_by, strict=True)]
+                  for name, column in zip(self.layout.partition_names, self.partition_by, strict=True)]
         rows = [{column.name: value for column, value in zip(self.partition_by, values, strict=True)}]
         batch = pa.RecordBatch.from_pylist(rows, StructType(self.partition_by).to_arrow())
         return tuple(_partition_value(batch, column) for column in self.partition_by)
@@ -297,16 +283,15 @@ class TableWriter:
         return name
 
     def _folder(self, key: _Key) -> str:
-        configuration = self.metadata.configuration
-        if self.mode == "none" and not properties.get(configuration, "delta.randomizeFilePrefixes"):
-            path = partitions.hive_path(self._values(key))
+        if self.layout.is_hive:
+            path = partitions.hive_path(self._values(key)) if key else ""
             if all(len(part.encode()) <= MAX_NAME_BYTES for part in path.split("/")):
                 return path
-        length = int(configuration.get("delta.randomPrefixLength", RANDOM_PREFIX_LENGTH))
+        length = int(self.metadata.configuration.get("delta.randomPrefixLength", RANDOM_PREFIX_LENGTH))
         return options.new_id().replace("-", "")[:length]
 
     def _values(self, key: _Key) -> dict[str, str | None]:
-        return dict(zip(self._names, key, strict=True))
+        return dict(zip(self.layout.partition_names, key, strict=True))
 
     def _end(self, key: _Key) -> None:
         buffer = self.buffers[key]
@@ -362,31 +347,6 @@ def delete_files(store: LogStore, names: Iterable[str]) -> None:
     for name in names:
         with suppress(OSError):
             store.delete(name)
-
-
-def columns_in_files(schema: StructType, metadata: Metadata, protocol: Protocol) -> StructType:
-    """The columns of ``schema`` that are stored in new data files, in the files' order.
-
-    Partition columns are among them, after the others, where the feature ``materializePartitionColumns``
-    or ``delta.writePartitionColumnsToParquet`` asks for it. Readers take their values from the log all
-    the same.
-
-    Raises:
-        InvalidSchema: nothing would be left beside the partition columns.
-    """
-    partition_by = [schema.field(name) for name in metadata.partition_columns]
-    kept = [f for f in schema.fields if f not in partition_by and str(f.type) != "void"]
-    if not kept:
-        raise InvalidSchema(
-            "a table needs at least one column that is neither a partition column nor void; a column of "
-            "nothing but None is void: give it a type, as in create(path, \"name string\")"
-        )
-    if len(kept) == len(schema.fields):
-        return schema
-    if protocol.supports("materializePartitionColumns") or properties.get(
-            metadata.configuration, "delta.writePartitionColumnsToParquet"):
-        kept += partition_by
-    return StructType(kept)
 
 
 # --- a partition and a file -----------------------------------------------------------------------

@@ -30,6 +30,7 @@ from deltanb.data import statistics
 from deltanb.data import write as in_process
 from deltanb.data.constraints import Check
 from deltanb.data.generated import Marks, plan
+from deltanb.data.layout import columns_in_files
 from deltanb.data.written import Target
 from deltanb.errors import InvalidArgument, StorageError
 from deltanb.log import parquet_options
@@ -185,7 +186,7 @@ class _Write:
         # Names of their own: Spark leaves the columns it makes folders of out of the files.
         self.keys = [f"{_KEY}{number}" for number in range(len(self.partition_by))]
         whole = StructType([*metadata.schema.fields, *hidden])
-        self.kept = in_process.columns_in_files(whole, metadata, protocol)
+        self.kept = columns_in_files(whole, metadata, protocol)
         self.form = parquet_options.of(metadata.configuration)
         # Random, not options.new_id(): processes that draw their ids from one seed must not meet
         # here.

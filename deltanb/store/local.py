@@ -42,6 +42,10 @@ READ_CHUNK = 1 << 16
 """Bytes asked for at first: nearly every commit is smaller, so one call reads it. Above 128 KiB the
 allocator would map and unmap fresh memory for every file, which costs more than the read."""
 
+WRITE_BUFFER = 1 << 15
+"""Bytes held back of a file that Arrow writes: a Parquet file of one row comes in a dozen pieces, each column
+of a larger one in two or three. What is longer than this goes to the system as it is."""
+
 # Names too long for the file system, and links in a circle: nothing is there.
 _NO_SUCH_NAME = {errno.ENAMETOOLONG, errno.ELOOP}
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -299,8 +303,10 @@ class LocalStore:
         import pyarrow as pa
 
         if not self.syncs and held_time() is None:
-            return pa.OSFile(path, "wb")
-        return pa.PythonFile(_SyncedFile(path, self), mode="w")
+            file: pa.NativeFile = pa.OSFile(path, "wb")
+        else:
+            file = pa.PythonFile(_SyncedFile(path, self), mode="w")
+        return pa.BufferedOutputStream(file, WRITE_BUFFER)
 
     def _path(self, name: str) -> str:
         if not can_name_a_file(name):

@@ -257,8 +257,8 @@ def test_random_conditions_on_files_of_many_forms(tmp_path: Path, options: Any, 
 def test_random_conditions_with_deleted_rows_and_partitions(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch, read: list[Any]
 ) -> None:
-    settings = file_writer._settings
-    monkeypatch.setattr(file_writer, "_settings", lambda *args: {
+    settings = file_writer.settings_of
+    monkeypatch.setattr(file_writer, "settings_of", lambda *args: {
         **settings(*args), "max_rows_per_page": PAGE, "write_batch_size": 4})
     model = rows().append_column("part", pa.array(["a" if n < 350 else "b" for n in range(ROWS)]))
     table = dn.create(tmp_path / "t", model, partition_by="part", properties={
