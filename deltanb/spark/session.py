@@ -101,6 +101,8 @@ def spark(
         remote: a Spark Connect address, ``sc://host:port``. ``SPARK_REMOTE`` stands in for it.
         master: where the tasks run: ``"local[4]"``, ``"spark://host:7077"``, ``"yarn"``; two cores of
             this machine unless given. On a cluster, numbers of cores and partitions are Spark's own.
+            ``"local-cluster[2,1,1024]"`` is a cluster to try things on: two workers with a core and
+            1024 MB each, in processes of their own on this machine.
         packages: JARs by Maven coordinates, ``group:artifact:version``: a sequence, or a text with
             commas. The first start downloads them, by Spark's own means (``~/.ivy2.5.2`` keeps them).
         config: Spark settings that go before the ones chosen here.
@@ -177,6 +179,8 @@ def _started(builder: Any, asked: Wanted) -> SparkSession:
     variables = {}
     if _is_on_this_machine(asked.master):
         variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    if (asked.master or "").startswith("local-cluster") and os.name != "nt":
+        variables["SPARK_HOME"] = _linked_home()
     if asked.packages:
         renew()
     with ExitStack() as starting:
@@ -192,15 +196,31 @@ def _started(builder: Any, asked: Wanted) -> SparkSession:
             said = "" if heard is None else heard.text
             lacking = not_found(said)
             if not lacking:
+                reason = _reason(error)
+                raised = error if reason is None else IllegalStateError(
+                    f"Spark does not start on {asked.master or 'this machine'}: {safe(reason)}; look at "
+                    "master=, config= and Spark's own variables of the environment")
                 if said:  # the console has not had it
-                    add_note(error, "Java said: " + safe(said[-SAID:]))
-                raise
+                    add_note(raised, "Java said: " + safe(said[-SAID:]))
+                if raised is error:
+                    raise
+                raise raised from None
             raise MissingDependency(
                 f"packages: no registry has {', '.join(lacking)}, or none can be reached. Look at its "
                 "spelling (group:artifact:version), name another registry by "
                 "config={'spark.jars.repositories': ...}, or an Ivy file by 'spark.jars.ivySettings'",
                 packages=lacking) from None
         return session
+
+
+def _reason(error: Exception) -> str | None:
+    """What Java says of an error of its own, which cannot be asked any more when the JVM has ended."""
+    from py4j.protocol import Py4JJavaError
+
+    if not isinstance(error, Py4JJavaError):
+        return None
+    cause = error.java_exception
+    return str(cause.getMessage() or cause.toString())
 
 
 def _with_source(session: SparkSession) -> SparkSession:
@@ -501,9 +521,33 @@ def _cache_folder() -> Path:
             return folder
     except OSError:
         pass
-    _fallback_folder = Path(tempfile.mkdtemp(prefix="deltanb-"))
-    atexit.register(shutil.rmtree, _fallback_folder, ignore_errors=True)
+    _fallback_folder = Path(_scratch_folder())
     return _fallback_folder
+
+
+def _linked_home() -> str:
+    """Spark's home as a folder of links: workers of a ``local-cluster`` keep their files in a folder of it,
+    where PySpark's modules are and not everybody may write."""
+    import pyspark
+
+    home, links = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent), _scratch_folder()
+    atexit.register(_stop_running)  # before the folder is removed: executors write there to their end
+    for found in home.iterdir():
+        if found.name != "work":
+            os.symlink(found, os.path.join(links, found.name))
+    return links
+
+
+def _stop_running() -> None:
+    if (running := running_session()) is not None:
+        running.stop()
+
+
+def _scratch_folder() -> str:
+    """A new folder, which ends with this process."""
+    folder = tempfile.mkdtemp(prefix="deltanb-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @contextmanager

@@ -544,7 +544,7 @@ def test_the_target_is_pruned_by_the_sources_values(monkeypatch: pytest.MonkeyPa
 
     one = merge(table, {"id": [3, 2], "p": ["b", "b"]}, "t.id = s.id AND t.p = s.p")
     assert reads(one.when_matched_update_all()) == [
-        "id IN (3, 2) AND p = 'b' [p = 'b']: 1"]
+        "id IN (2, 3) AND p = 'b' [p = 'b']: 1"]
     few = merge(table, {"id": [0, 7]})
     assert reads(few.when_matched_update(set={"id": "t.id"})) == ["id IN (0, 7) [TRUE]: 2"]
     by_hand = merge(table, {"id": [0, 7]}, "t.id = s.id AND t.p IN ('c', 'd')")

@@ -124,6 +124,38 @@ def test_ctrl_c_when_the_jvm_is_up_ends_it_too(tmp_path: Path) -> None:
         process.communicate("\n")
 
 
+UNFIT = """
+import os
+import deltanb as dn
+try:
+    dn.spark(master="local-cluster[2,1,600]")
+except dn.errors.IllegalStateError as error:
+    print(error, flush=True)
+spark = dn.spark(master="local-cluster[1,1,512]", config={"spark.executor.memory": "512m"})
+print(spark.range(3).count(), flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_what_spark_says_of_a_master_is_told_and_a_cluster_beside_it_leaves_nothing(tmp_path: Path) -> None:
+    import pyspark
+
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
+    environment.pop("SPARK_HOME", None)
+    home = Path(pyspark.__file__).parent
+    before = set(home.iterdir())
+    run = subprocess.run([sys.executable, "-c", UNFIT], env=environment, cwd=tmp_path, text=True,
+                         capture_output=True, check=True)
+    assert run.stdout.splitlines() == [
+        "Spark does not start on local-cluster[2,1,600]: Asked to launch cluster with 600 MiB/worker but "
+        "requested 1024 MiB/executor; look at master=, config= and Spark's own variables of the environment",
+        "3"]
+    assert (run.stderr, list((tmp_path / "tmp").glob("deltanb-*"))) == ("", [])
+    assert set(home.iterdir()) == before
+
+
 # --- without Java ---------------------------------------------------------------------------------
 
 def wrapper_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:

@@ -100,7 +100,7 @@ class On:
                 derived = _or_null(key, derived)
             if derived is _NOTHING:
                 return None
-            if isinstance(derived, Predicate):
+            if isinstance(derived, Predicate) and derived.sql not in [one.sql for one in found]:
                 found.append(derived)
         return found
 
@@ -200,7 +200,7 @@ def _listed(key: Key, distinct: pa.Array, limit: int) -> Any:
         low, high = pc.min_max(distinct).as_py().values()
         return _bounded(key, low, high)
     literals = []
-    for value in distinct.to_pylist():
+    for value in sorted(distinct.to_pylist()):  # so that it is told alike every time
         exact, converted = _in_column(key, value)
         if exact:
             literals.append(ex.Literal(converted, key.column_type))
