@@ -82,6 +82,14 @@ class Original:
         groups = _movable(parquet, template, _CODECS[form.codec])
         return None if groups is None else cls(path, parquet.metadata, groups, form.page_version)
 
+    @property
+    def plain(self) -> frozenset[str]:
+        """The columns, other than nested ones, that have no dictionary in any row group."""
+        groups = [self.metadata.row_group(number) for number in range(self.metadata.num_row_groups)]
+        return frozenset(
+            self.metadata.schema.column(place).path for place in range(self.metadata.num_columns)
+            if not any(group.column(place).has_dictionary_page for group in groups))
+
     def chunks(self, number: int) -> list[tuple[int, int]]:
         """Where the columns of a row group begin in the file, and end."""
         group = self.metadata.row_group(number)

@@ -33,7 +33,8 @@ from deltanb.data.conform import (
     compile_conversion,
     find_field,
 )
-from deltanb.data.file_rows import FileRows, Rows, positions_of
+from deltanb.data.file_rows import Division, FileRows, Rows, positions_of
+from deltanb.data.kept import Kept
 from deltanb.data.pages import Pages
 from deltanb.data.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
@@ -172,14 +173,15 @@ def plan_for(
 def read_data_file(
     scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False,
     only: BitMap64 | None = None, batch_rows: int = BATCH_ROWS, part: tuple[int, int] = (0, 1),
-    parquet: SafeFile | None = None,
+    parquet: SafeFile | None = None, keep: Kept | None = None, kept: Kept | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """The live rows of one file that the scan asks for, in batches of at most ``batch_rows``.
 
     ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
     ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
     ``only``: of the live rows, those at these positions. ``part``: (number, parts), of the row groups.
-    ``parquet``: the file, where it is open already.
+    ``parquet``: the file, where it is open already. ``keep``: takes what is decoded of the predicate's
+    columns; ``kept``: what an earlier read of the file has left there, which is not decoded again.
 
     Raises:
         DataFileNotFound: the file, or its deletion vector, is gone.
@@ -201,7 +203,7 @@ def read_data_file(
             parquet, columns = _understood(scan, parquet, path, row, few)
             groups, pages = _groups(scan, parquet, columns, only, part), Pages(parquet)
         rows = FileRows(parquet, pages, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
-                        scan.predicate, batch_rows)
+                        scan.predicate, batch_rows, keep, _known(parquet, columns, kept))
         for start, places, found in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
             if positions or scan.tracked:
                 numbers = positions_of(start, found.num_rows, places)
@@ -288,6 +290,20 @@ def _understood(
     return parquet, columns
 
 
+def _known(parquet: SafeFile, columns: _Columns, kept: Kept | None) -> tuple[Kept, Division] | None:
+    """What is kept of the file, and its columns divided by that."""
+    if kept is None or kept.schema is None:
+        return None
+    stored = parquet.schema_arrow
+    if any(field.type != stored.field(field.name).type for field in kept.schema):
+        return None
+    sources = zip(columns.schema.names, columns.sources, strict=True)
+    first, rest = columns.divided([name for name, source in sources if source in kept.schema.names])
+    if not first.stored_names:
+        return None
+    return kept, ((first, rest) if rest.stored_names else (columns, None))
+
+
 def _value_of(partition_values: Mapping[str, str | None], name: str) -> str | None:
     """The text under a name, or under the same name in another case; absent is NULL."""
     if name in partition_values:
@@ -355,10 +371,8 @@ def _groups(
     """(number, position of its first row), of the row groups of a part that may have wanted rows."""
     count = parquet.metadata.num_row_groups
     wanted: Sequence[int] = range(count)
-    if scan.condition is not None:
-        wanted = row_groups.matching(
-            parquet, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
-            mode=scan.mode, constants=columns.constants)
+    if count > 1 or not _is_paged(scan, parquet, 0):  # of a single row group its pages say more
+        wanted = _matching(scan, parquet, columns)
     number, parts = part
     mine = range(count * number // parts, count * (number + 1) // parts)
     found, stop = [], 0
@@ -369,6 +383,21 @@ def _groups(
     return found
 
 
+def _matching(scan: Scan, parquet: SafeFile, columns: _Columns) -> Sequence[int]:
+    """The row groups that may have wanted rows, as the footer says."""
+    if scan.condition is None:
+        return range(parquet.metadata.num_row_groups)
+    return row_groups.matching(
+        parquet, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
+        mode=scan.mode, constants=columns.constants)
+
+
+def _is_paged(scan: Scan, parquet: SafeFile, group: int) -> bool:
+    """Whether the pages of a row group are looked at."""
+    return (scan.condition is not None and bool(scan.condition.wanted) and parquet.is_sound
+            and parquet.metadata.row_group(group).num_rows >= PAGED_ROWS)
+
+
 def _of_groups(
     scan: Scan, parquet: SafeFile, columns: _Columns, pages: Pages, groups: Sequence[tuple[int, int]]
 ) -> Iterator[Rows]:
@@ -376,10 +405,13 @@ def _of_groups(
     for group, start in groups:
         count = parquet.metadata.row_group(group).num_rows
         ranges = None
-        if scan.condition is not None and scan.condition.wanted and count >= PAGED_ROWS and parquet.is_sound:
+        if scan.condition is not None and _is_paged(scan, parquet, group):
             ranges = page_bounds.wanted(
                 parquet, pages, group, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
                 mode=scan.mode, constants=columns.constants)
+            is_judged = ranges is not None or parquet.metadata.num_row_groups > 1
+            if not is_judged and not _matching(scan, parquet, columns):
+                continue
         if ranges is not None and 2 * sum(stop - begin for begin, stop in ranges) > count:
             ranges = None
         yield Rows(group, start, ranges)

@@ -12,7 +12,7 @@ takes to write such a column, and the pages written until then are lost.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -29,8 +29,10 @@ MAX_RATIO = 2 / 3
 """Different values for each row, beyond which values of 8 bytes are no longer than dictionary and indices."""
 
 
-def with_dictionary(table: pa.Table) -> bool | list[str]:
+def with_dictionary(table: pa.Table, plain: Collection[str] | None = None) -> bool | list[str]:
     """Parquet's paths of the columns that get a dictionary, or True for all: pyarrow's ``use_dictionary``.
+
+    ``plain`` are columns that get none, where it is known; else a sample tells.
 
     >>> ids = pa.array(range(5000))
     >>> with_dictionary(pa.table({"id": ids, "day": pa.array([n // 100 for n in range(5000)])}))
@@ -39,7 +41,7 @@ def with_dictionary(table: pa.Table) -> bool | list[str]:
     if table.num_rows < MIN_ROWS:
         return True
     without = {name for name, column in zip(table.schema.names, table.columns, strict=True)
-               if _is_sampled(column.type) and _mostly_differ(column)}
+               if _is_sampled(column.type) and (_mostly_differ(column) if plain is None else name in plain)}
     if not without:
         return True
     return [path for field in table.schema if field.name not in without

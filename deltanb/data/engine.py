@@ -17,6 +17,7 @@ from deltanb.actions import AddFile
 from deltanb.data import inputs, zorder
 from deltanb.data.assignments import Assigner
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.data.kept import Kept, Room
 from deltanb.data.patched import Patcher
 from deltanb.data.read import iter_batches
 from deltanb.data.rewriter import Rewriter
@@ -44,19 +45,24 @@ class ProcessEngine:
     name = "arrow"
 
     def find(
-        self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None]
+        self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None],
+        *, again: bool = False,
     ) -> list[TouchedFile]:
         """Only the condition's columns are read, of the row groups that may hold such rows."""
         assert condition.predicate is not None
-        scan = plan(txn.snapshot, [], condition.predicate)
+        scan, room = plan(txn.snapshot, [], condition.predicate), Room()
 
         def search(file: AddFile) -> TouchedFile:
             rows = BitMap64()
             row = {"path": file.path, "partition_values": file.partition_values,
                    "deletion_vector": file.deletion_vector}
-            for batch in read_data_file(scan, row, positions=True):
+            kept = Kept(room) if again else None
+            for batch in read_data_file(scan, row, positions=True, keep=kept):
                 rows |= bitmap(batch.column(ROW_POSITION))
-            return TouchedFile(file, rows, live_count(txn, file) if rows else 0)
+            live = live_count(txn, file) if rows else 0
+            if kept is not None:
+                kept.narrow(rows if len(rows) < live else NOTHING)
+            return TouchedFile(file, rows, live, kept)
 
         touched = []
         for found in parallel.each(search, files, at_a_time(txn.log.store), name="find"):
@@ -90,7 +96,7 @@ class ProcessEngine:
 
             def decode(parquet: SafeFile | None, only: BitMap64 | None) -> Iterator[pa.RecordBatch]:
                 return read_data_file(
-                    scan, one.file, only=others() if only is None else only, parquet=parquet)
+                    scan, one.file, only=others() if only is None else only, parquet=parquet, kept=one.kept)
 
             return patcher.pieces(one.file, others, NOTHING, decode)
 
@@ -140,7 +146,7 @@ class ProcessEngine:
     ) -> list[AddFile]:
         return self.write(txn, inputs.Source(
             plan(txn.snapshot, row_ids=True).schema, lambda: ahead(read, touched, txn.log.store),
-            mixes=patcher.copies))
+            mixes=patcher.copies, plain=patcher.plain))
 
 
 PROCESS = ProcessEngine()

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from deltanb.data.kept import Batches, Kept
 from deltanb.data.pages import Pages, Range
 from deltanb.data.row_groups import leaf_places
 from deltanb.memory import pool
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 _Found = tuple[int, pa.Array | None, pa.RecordBatch]
 """Rows of a batch that are wanted: where the batch begins in the file, where they are in it (None: it is all
 of them), and they themselves."""
-_Decoded = Iterator[tuple[int, pa.RecordBatch]]
-"""Batches as they are stored, each with the place of its first row."""
 
 
 class Rows(NamedTuple):
@@ -52,6 +51,10 @@ class Columns(Protocol):
         """What was read as the table has it."""
 
 
+Division = tuple[Columns, Columns | None]
+"""Those that are decoded first, and those that follow where a row is wanted (None: there are none)."""
+
+
 class FileRows:
     """The wanted rows of a file.
 
@@ -62,34 +65,51 @@ class FileRows:
         naming: names the file in errors of its content.
         deleted, only: positions of rows that are left out, and of those that are wanted (None: all).
         condition: on the rows, of which those are wanted that fulfil it.
+        keep: where columns of whole row groups are kept that are decoded first.
+        known: those that were kept, and the columns that are first where they were.
     """
 
     def __init__(
-        self, parquet: SafeFile, pages: Pages, columns: tuple[Columns, Columns | None],
+        self, parquet: SafeFile, pages: Pages, columns: Division,
         naming: Callable[[], AbstractContextManager[None]], deleted: BitMap64 | None,
         only: BitMap64 | None, condition: Predicate | None, batch_rows: int,
+        keep: Kept | None = None, known: tuple[Kept, Division] | None = None,
     ) -> None:
-        self.first, self.rest = columns
+        self.columns = columns
         self._parquet, self._naming, self._batch_rows = parquet, naming, batch_rows
         self._pages = pages
         self._deleted, self._only, self._condition = deleted, only, condition
+        self._keep, self._known = keep, known
 
     def of(self, rows: Iterable[Rows]) -> Iterator[_Found]:
         """Those among the rows."""
         for some in rows:
-            late = None if self.rest is None else _Cursor(self._decoded(some, self.rest))
-            for start, batch in self._decoded(some, self.first):
+            (first, rest), batches = self._begun(some)
+            late = None if rest is None else _Cursor(self._decoded(some, rest))
+            for start, batch in batches:
                 places = _kept(self._deleted, self._only, start, batch.num_rows)
                 with self._naming():
-                    found = self.first.convert(_taken(batch, places))
+                    found = first.convert(_taken(batch, places))
                 if self._condition is not None:
                     places, found = _filtered(found, places, self._condition)
-                if late is not None and self.rest is not None and found.num_rows:
+                if late is not None and rest is not None and found.num_rows:
                     with self._naming():
                         stored = late.rows(start, batch.num_rows)
-                    yield from self._completed(start, places, found, stored, self.rest)
+                    yield from self._completed(start, places, found, stored, rest)
                 elif found.num_rows:
                     yield start, places, found
+
+    def _begun(self, rows: Rows) -> tuple[Division, Batches]:
+        """The columns, and those that come first, decoded."""
+        if self._known is not None and rows.ranges is None:
+            kept, columns = self._known
+            batches = kept.given_back(rows.group)
+            if batches is not None:
+                return columns, batches
+        found = self._decoded(rows, self.columns[0])
+        if self._keep is not None and rows.ranges is None:
+            found = self._keep.group(rows.group, found)
+        return self.columns, found
 
     def _completed(
         self, start: int, places: pa.Array | None, rows: pa.RecordBatch, stored: pa.Table, rest: Columns
@@ -108,7 +128,7 @@ class FileRows:
                 yield start, places.slice(at, batch.num_rows), whole
             at += batch.num_rows
 
-    def _decoded(self, rows: Rows, columns: Columns) -> _Decoded:
+    def _decoded(self, rows: Rows, columns: Columns) -> Batches:
         with self._naming():
             found = self._of_group(rows, columns.stored_names) if rows.ranges is None else self._of_pages(
                 rows, rows.ranges, columns.stored_names)
@@ -119,13 +139,13 @@ class FileRows:
                 break
             yield batch
 
-    def _of_group(self, rows: Rows, names: list[str]) -> _Decoded:
+    def _of_group(self, rows: Rows, names: list[str]) -> Batches:
         start = rows.start
         for batch in self._parquet.iter_batches(self._batch_rows, row_groups=[rows.group], columns=names):
             yield start, batch
             start += batch.num_rows
 
-    def _of_pages(self, rows: Rows, ranges: list[Range], names: list[str]) -> _Decoded:
+    def _of_pages(self, rows: Rows, ranges: list[Range], names: list[str]) -> Batches:
         """The columns of some rows of a row group, from a small file for all that have the same pages."""
         cursors = [
             _Cursor(self._of_group(rows, some) if covered is None else self._of_file(rows, covered, some))
@@ -154,7 +174,7 @@ class FileRows:
                 same.append(name)
         return found
 
-    def _of_file(self, rows: Rows, covered: list[Range], names: list[str]) -> _Decoded:
+    def _of_file(self, rows: Rows, covered: list[Range], names: list[str]) -> Batches:
         places = leaf_places(list(self._parquet.schema_arrow), names)
         leaves = [leaf for found in places.values() for leaf in found]
         file = self._parquet.like(self._pages.file_of(rows.group, leaves, covered))
@@ -173,7 +193,7 @@ class FileRows:
 class _Cursor:
     """Columns of some rows, of which nobody decodes more than are asked for."""
 
-    def __init__(self, batches: _Decoded) -> None:
+    def __init__(self, batches: Batches) -> None:
         self._batches = batches
         self._begin = self._end = -1
         self._batch: pa.RecordBatch

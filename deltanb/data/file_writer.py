@@ -12,7 +12,7 @@ Row groups that are encoded already (:class:`Encoded`) stand between those.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -124,18 +124,19 @@ class FileWriter:
     def __init__(
         self, name: str, store: LogStore, first: pa.Table, settings: Mapping[str, Any],
         collector: statistics.Collector, encoders: Encoders, *, mixes: bool = False,
+        plain: Collection[str] | None = None,
     ) -> None:
         """``settings`` are those of :func:`settings_of`. ``mixes``: row groups that are encoded already may
-        be among those that it is given."""
+        be among those that it is given; ``plain`` as in :func:`~deltanb.data.encodings.with_dictionary`."""
         self.name, self.store, self.collector = name, store, collector
-        settings = {**settings, "use_dictionary": with_dictionary(first)}
+        settings = {**settings, "use_dictionary": with_dictionary(first, plain)}
         self._is_judged = False
         with on_disk(self.store, self.name):
             self.sink = store.open_output(name)
             try:
                 self._content: _Whole | _Divided = (
-                    _Divided(self.sink, first, settings, encoders) if mixes or encoders.are_worth(first)
-                    else _Whole(self.sink, first.schema, settings))
+                    _Divided(self.sink, first, settings, encoders, plain)
+                    if mixes or encoders.are_worth(first) else _Whole(self.sink, first.schema, settings))
             except BaseException:
                 with suppress(Exception):
                     self.sink.close()
@@ -215,9 +216,11 @@ class _Divided:
     """A file whose row groups are put together from columns that threads encode."""
 
     def __init__(
-        self, sink: Any, first: pa.Table, settings: Mapping[str, Any], encoders: Encoders
+        self, sink: Any, first: pa.Table, settings: Mapping[str, Any], encoders: Encoders,
+        plain: Collection[str] | None,
     ) -> None:
         self._sink, self._settings, self._encoders = sink, dict(settings), encoders
+        self._plain = plain
         self._parts = self._divided(first)
         self._template = splice.footer_of(_encoded(first.schema.empty_table(), settings))
         self._groups: list[bytes] = []
@@ -234,7 +237,7 @@ class _Divided:
         """See :meth:`FileWriter.write`; the encoded rows are waited for where they may decide."""
         before = self.settle()
         if not self._rows_are_known:
-            self._settings["use_dictionary"] = with_dictionary(rows)
+            self._settings["use_dictionary"] = with_dictionary(rows, self._plain)
             self._parts = self._divided(rows)
         for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
             piece = rows.slice(start, ROW_GROUP_ROWS)

@@ -11,7 +11,7 @@ What it does not know: the table it is written to; Spark (its frames never come 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -41,6 +41,8 @@ class Source:
     mixes: bool = False
     """Whether there may be row groups among the batches that are encoded already
     (:class:`~deltanb.data.file_writer.Encoded`)."""
+    plain: Callable[[], Collection[str] | None] = lambda: None
+    """Asked once the first batch is there: the columns that need no dictionary in a file; None: not known."""
     columns: StructType | None = None
     """The schema in Delta's terms, where it says more than Arrow's."""
 

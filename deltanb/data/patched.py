@@ -12,7 +12,7 @@ not checked again, as they would be if they were new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -54,8 +54,10 @@ class Patcher:
     """
 
     def __init__(
-        self, txn: OptimisticTransaction, files: Iterable[AddFile], assigner: Assigner | None = None
+        self, txn: OptimisticTransaction, files: Sequence[AddFile], assigner: Assigner | None = None
     ) -> None:
+        self._first = files[0] if files else None
+        self._plain: Collection[str] | None = None
         self.copies = any(map(_may_be_copied, files)) and not columns_of(txn.metadata, txn.protocol)
         if not self.copies:
             return
@@ -85,10 +87,16 @@ class Patcher:
         with data_file.opened(scan.store, path, scan.table, scan.version) as parquet:
             with naming(path):
                 original = Original.of(path, parquet, self._template, self.form)
+            if original is not None and file is self._first:
+                self._plain = original.plain
             if original is None:
                 yield from decode(parquet, None)
             else:
                 yield from self._taken_apart(file, original, parquet, wanted(), changed, decode)
+
+    def plain(self) -> Collection[str] | None:
+        """The columns without dictionaries in the first file, as soon as something of it was given."""
+        return self._plain
 
     def _taken_apart(
         self, file: AddFile, original: Original, parquet: SafeFile, wanted: BitMap64, changed: BitMap64,

@@ -13,7 +13,7 @@ Partition columns are in the path and the log; in the file, after the others, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,7 +119,8 @@ def write_files(
         return []
     writer = TableWriter(
         store, metadata, protocol, incoming.schema, size, checks, clustering, marks, hidden)
-    writer.root, writer.prefix, writer.mixes = folder, prefix, incoming.mixes
+    writer.root, writer.prefix = folder, prefix
+    writer.mixes, writer.plain = incoming.mixes, incoming.plain
     try:
         for batch in incoming.batches():
             if isinstance(batch, Encoded):
@@ -156,6 +157,7 @@ class TableWriter:
         self.checker = layout.checker
         self.filler = Filler(incoming.names, metadata, protocol, marks, layout.lacks)
         self.root, self.prefix, self.mixes = "", "part", False
+        self.plain: Callable[[], Collection[str] | None] = lambda: None
         self.rows = 0
         self.number = 0
         self.begun: list[str] = []
@@ -259,7 +261,7 @@ class TableWriter:
 
     def _open(self, key: _Key, first: pa.Table) -> FileWriter:
         return FileWriter(self.begin(key), self.store, first, self.layout.settings, self.collector(),
-                          self.encoders, mixes=self.mixes)
+                          self.encoders, mixes=self.mixes, plain=self.plain())
 
     @property
     def holds_partitions(self) -> bool:

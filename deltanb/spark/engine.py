@@ -38,7 +38,8 @@ class SparkEngine:
     name = "spark"
 
     def find(
-        self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None]
+        self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None],
+        *, again: bool = False,
     ) -> list[TouchedFile]:
         """One query over all files."""
         assert condition.sql is not None

@@ -87,7 +87,8 @@ def test_one_row_is_looked_for_in_one_row_group_and_one_file_is_written_again(
 ) -> None:
     table = table_of({})
     result = command(table)
-    assert work == (2, {"k": 1 + GROUPS, "v": GROUPS, "text": GROUPS})
+    again = GROUPS - (command is delete)  # a search by a condition keeps what it decodes
+    assert work == (2, {"k": 1 + again, "v": GROUPS, "text": GROUPS})
     assert table.detail()["numFiles"] == FILES
     assert result.metrics.get("numCopiedRows", result.metrics.get("numTargetRowsCopied")) == IN_FILE - 1
 

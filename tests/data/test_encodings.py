@@ -70,3 +70,11 @@ def test_a_written_file_has_the_dictionaries_of_its_first_rows() -> None:
         group = pq.ParquetFile(file).metadata.row_group(0)
         encodings = [group.column(place).encodings for place in range(2)]
     assert ["RLE_DICTIONARY" in found for found in encodings] == [False, True]
+
+
+def test_columns_that_are_known_to_get_none_are_not_judged() -> None:
+    ids = pa.array(range(MIN_ROWS))
+    table = pa.table({"id": ids, "other": ids, "even": pa.array([n % 2 == 0 for n in range(MIN_ROWS)])})
+    assert with_dictionary(table) == ["even"]
+    assert with_dictionary(table, {"other", "even"}) == ["id", "even"]
+    assert with_dictionary(table, ()) is True

@@ -66,7 +66,7 @@ def test_columns_put_together_are_the_file_that_arrow_writes(
     table, given = rows(), settings(rows(), properties)
     one, several = io.BytesIO(), io.BytesIO()
     whole = file_writer._Whole(one, table.schema, given)
-    divided = file_writer._Divided(several, table, given, encoders)
+    divided = file_writer._Divided(several, table, given, encoders, None)
     for start in (0, 5, ROWS - 1):
         whole.write(table.slice(start), BIG)
         divided.write(table.slice(start), BIG)

@@ -180,7 +180,7 @@ class ArrowMerge:
                     yield pa.RecordBatch.from_arrays(
                         [*batch.select(kept).columns, *new], schema=written)
 
-        return inputs.Source(written, batches, mixes=patcher.copies)
+        return inputs.Source(written, batches, mixes=patcher.copies, plain=patcher.plain)
 
     def _of_file(
         self, scan: Scan, one: Changed, groups: Sequence[str], patcher: Patcher

@@ -77,7 +77,7 @@ def delete(
     from deltanb.progress import progress
 
     with progress("DELETE: looking for rows", len(files)) as seen:
-        touched = find(txn, files, condition, worker, seen)
+        touched = find(txn, files, condition, worker, seen, leave=True)
     watch.lap("scanTimeMs")
     if not touched:
         return CommandResult("DELETE", None, worker.name)

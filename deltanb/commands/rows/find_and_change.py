@@ -107,11 +107,12 @@ def understand(txn: OptimisticTransaction, where: str | None) -> Condition:
 
 def find(
     txn: OptimisticTransaction, files: FileScan, condition: Condition, engine: Engine,
-    seen: Callable[[], None] = lambda: None,
+    seen: Callable[[], None] = lambda: None, *, leave: bool = False,
 ) -> list[TouchedFile]:
     """The files of a scan that hold rows of the condition, with these rows.
 
     Where partition values decide nothing is read; else the engine looks, and calls ``seen`` after each file.
+    ``leave``: :func:`take_out` follows.
 
     Raises:
         InvalidPredicate: SQL that Spark cannot evaluate.
@@ -119,7 +120,7 @@ def find(
     if condition.is_decided_by_log(txn):
         whole = ((file, live_rows(txn, file)) for file in files)
         return [TouchedFile(file, rows, len(rows)) for file, rows in whole if rows]
-    return engine.find(txn, files, condition, seen)
+    return engine.find(txn, files, condition, seen, again=leave and not uses_vectors(txn))
 
 
 # --- rows that go ---------------------------------------------------------------------------------
