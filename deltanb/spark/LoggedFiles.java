@@ -78,14 +78,14 @@ public final class LoggedFiles implements FileIndex {
 
   /** The columns of {@code described} are those whose statistics can be held against a filter. */
   public LoggedFiles(String root, StructType schema, StructType described, InternalRow[] rows) {
-    this.roots = new Path[] {new Path(root)};
+    this.roots = new Path[] {root.startsWith("file:") ? new Path(root) : path(root)};
     this.schema = schema;
     this.paths = new Path[rows.length];
     byte[][] texts = new byte[rows.length][];
     for (int i = 0; i < rows.length; i++) {
       InternalRow row = rows[i];
       texts[i] = row.isNullAt(3) ? null : row.getUTF8String(3).getBytes();
-      paths[i] = new Path("file", "", row.getString(0)); // as the file system's own listing spells it
+      paths[i] = path(row.getString(0));
       FileStatus file = new FileStatus(row.getLong(1), false, 1, BLOCK, row.getLong(2), paths[i]);
       bytes += file.getLen();
       InternalRow values = valuesOf(row);
@@ -100,6 +100,16 @@ public final class LoggedFiles implements FileIndex {
     }
     this.statistics = new Statistics(described, texts);
     this.hash = Arrays.hashCode(paths);
+  }
+
+  /** A local path, or a URI in which nothing is encoded, as the file system's own listing spells it. */
+  private static Path path(String text) {
+    int scheme = text.startsWith("/") ? -1 : text.indexOf("://");
+    if (scheme < 0) {
+      return new Path("file", "", text);
+    }
+    int key = text.indexOf('/', scheme + 3);
+    return new Path(text.substring(0, scheme), text.substring(scheme + 3, key), text.substring(key));
   }
 
   private InternalRow valuesOf(InternalRow row) {

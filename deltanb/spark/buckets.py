@@ -23,7 +23,7 @@ from deltanb.errors import DeltaError
 from deltanb.spark import executors
 from deltanb.spark.executors import Place, WritePlan
 from deltanb.spark.jobs import followed
-from deltanb.spark.wanted import is_remote
+from deltanb.spark.wanted import is_on_this_machine
 from deltanb.store.access import borrow, lend
 
 if TYPE_CHECKING:
@@ -55,14 +55,9 @@ def place_for(store: LogStore, session: SparkSession) -> Place | None:
     access: Any = getattr(store, "access", None)
     if access is None:
         return None
-    if _is_on_this_machine(session):
+    if is_on_this_machine(session):
         return Lent(store, path=lend(access))
     return None if access.token else Place(store)
-
-
-def _is_on_this_machine(session: SparkSession) -> bool:
-    master = "" if is_remote(session) else session.conf.get("spark.master", None) or ""
-    return master == "local" or master.startswith("local[")
 
 
 def rows_of(

@@ -1,6 +1,7 @@
 """Which plan reads each data file on Spark: by where it is, its name, and what the log says of it.
 
-What lives here: the choice, and the files it was made for. Sizes and times are looked up on the way.
+What lives here: the choice, and the files it was made for. Sizes and times of files on this machine are
+looked up on the way; of those in a bucket they are the log's, since each look would be a request.
 What it does not know: what the plans are (``plans.py`` does), columns that are asked for, Spark itself.
 """
 
@@ -18,11 +19,13 @@ from deltanb.actions import decode_path
 from deltanb.errors import DataFileNotFound, DeltaError
 from deltanb.log.skipping import partitions
 from deltanb.schema.types import StructField
-from deltanb.spark.paths import GLOB, SIMPLE, is_overlooked
+from deltanb.spark.paths import GLOB, IN_A_BUCKET, SIMPLE, is_overlooked
 from deltanb.store.paths import place_of
 
 if TYPE_CHECKING:
     from deltanb.data.data_file import Scan
+    from deltanb.spark.connectors import Connector
+    from deltanb.store.base import LogStore
 
 
 @dataclass(slots=True)
@@ -31,6 +34,7 @@ class File:
 
     place: int
     local: str
+    """Where Spark finds it: a path of this machine, or Hadoop's of a bucket."""
     size: int
     modified: int
     """In ms since 1970."""
@@ -55,10 +59,12 @@ class Choice:
 
     def __init__(
         self, scan: Scan, partition_by: Sequence[tuple[StructField, str]], *,
-        lists: bool, needs_values: bool, tracked: bool,
+        lists: bool, needs_values: bool, tracked: bool, connector: Connector | None = None,
     ) -> None:
         """``partition_by`` are columns and their physical names. With ``lists`` Spark can be given a list of
-        files; with ``needs_values`` the log's values are read beside rows, with ``tracked`` rows' ids too."""
+        files; with ``needs_values`` the log's values are read beside rows, with ``tracked`` rows' ids too.
+        With a ``connector`` it reads files in a bucket."""
+        self.connector = connector
         self.scan, self.partition_by = scan, partition_by
         self.lists, self.needs_values, self.tracked = lists, needs_values, tracked
         self.trusted: dict[tuple[str, str], bool] = {}
@@ -66,21 +72,22 @@ class Choice:
     def groups(self, files: pa.Table) -> Groups:
         """The files by plan, in the order of the list."""
         groups, seen = Groups(), set[str]()
-        files = files.select(["path", "partition_values", "deletion_vector"])
+        files = files.select(["path", "partition_values", "deletion_vector", "size", "modification_time"])
         others = self._listed_at_once(files, groups, seen) if self.lists else None
         rows = files if others is None else files.take(others)
         places = range(files.num_rows) if others is None else others.to_pylist()
         for place, row in zip(places, rows.to_pylist(), strict=True):
             path = decode_path(row["path"])
             store, name = place_of(self.scan.store, path, is_encoded=False).opened()
-            local = store.local_path(name)
+            local = self._where(store, name)
             # A path that Spark was given twice would meet both entries of the log in the join by path.
             is_new = local not in seen
             seen.add(local or "")
             if local is None or not is_new or is_overlooked(os.path.basename(local)):
                 groups.process.append(place)
                 continue
-            file = self._file(place, local, path, row["partition_values"], row["deletion_vector"])
+            told = row["size"], row["modification_time"]
+            file = self._file(place, local, path, told, row["partition_values"], row["deletion_vector"])
             if file.vector is not None:
                 groups.vectors.append(file)
             elif self.lists:
@@ -103,18 +110,29 @@ class Choice:
         is_simple = pc.and_(pc.match_substring_regex(files.column("path").cast(pa.string()), SIMPLE),
                             pc.is_null(files.column("deletion_vector")))
         places = pc.indices_nonzero(is_simple)
-        names = files.column("path").take(places).to_pylist()
-        found = [local for local in map(self.scan.store.local_path, names) if local is not None]
+        simple = files.take(places)
+        names = simple.column("path").to_pylist()
+        home = self.scan.store
+        found = [local for name in names if (local := self._where(home, name)) is not None]
         seen.update(found)
         if len(seen) < len(names) or not names:  # elsewhere, or one of them named twice
             seen.clear()
             return None
-        groups.listed.extend(map(self._file, places.to_pylist(), found, names))
+        told = zip(*(simple.column(name).to_pylist() for name in ("size", "modification_time")), strict=True)
+        groups.listed.extend(map(self._file, places.to_pylist(), found, names, told))
         return pc.indices_nonzero(pc.invert(is_simple))
 
+    def _where(self, store: LogStore, name: str) -> str | None:
+        """Where Spark finds a file; None where it has no way there."""
+        there = self.connector.path_of(store, name) if self.connector is not None else None
+        return store.local_path(name) if there is None else there
+
     def _file(
-        self, place: int, local: str, path: str, values: Any = (), vector: Mapping[str, Any] | None = None
+        self, place: int, local: str, path: str, told: tuple[int, int], values: Any = (),
+        vector: Mapping[str, Any] | None = None,
     ) -> File:
+        if self.connector is not None and IN_A_BUCKET.match(local):
+            return File(place, local, *told, dict(values or ()), vector)
         try:
             # Not the log's word for it: Spark would lose the rows beyond a size that is too small.
             status = os.stat(local)

@@ -17,6 +17,8 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deltanb.spark.paths import IN_A_BUCKET
+
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
@@ -54,9 +56,12 @@ def find(context: Any, snapshot: Snapshot, key: Any) -> Any:
 
 
 def keep(context: Any, snapshot: Snapshot, key: Any, made: Any, files: Iterable[str]) -> None:
-    """Keep a list of these local files; one that alone is too long is not kept."""
+    """Keep a list of these files, paths of Spark's; one that alone is too long is not kept.
+
+    What a log says of an object holds as long as the log does: only folders of this machine are looked at.
+    """
     paths = list(files)
-    folders = _changed({os.path.dirname(path) for path in paths})
+    folders = _changed({os.path.dirname(path) for path in paths if not IN_A_BUCKET.match(path)})
     if folders is None or len(paths) > MAX_FILES:
         return
     with _lock:

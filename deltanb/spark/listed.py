@@ -1,9 +1,9 @@
 """Files as Spark's planner wants them listed: known from the log, so that it lists nothing itself.
 
 What lives here: a relation over files whose names, sizes and values are given, made of Spark's own classes
-and one small class of ours, ``LoggedFiles.java``, that Spark's compiler for generated code compiles in its
-JVM once a process. It is the one place that reaches behind PySpark's API; where it cannot (a Connect session
-has no JVM, another Spark may have other classes), nothing is lost but time.
+and one small class of ours, ``LoggedFiles.java``, that is compiled in its JVM once a process (``compiled``).
+It reaches behind PySpark's API; where it cannot (a Connect session has no JVM, another Spark may have other
+classes), nothing is lost but time.
 What it does not know: tables, logs, which files to read.
 """
 
@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files as resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -20,12 +18,12 @@ from py4j.protocol import Py4JError
 from pyspark.sql import types as T
 
 from deltanb.spark.columns import arrow_frame
+from deltanb.spark.compiled import compiled, source
 from deltanb.spark.wanted import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-JAVA_VERSION = 8  # of the source; Janino, which compiles it, takes 6 unless told
 MAX_STATS = 1 << 25
 """Bytes of statistics that Spark is given of a list: they stay in its memory."""
 _GIVEN = {"path": T.StringType(), "size": T.LongType(), "modified": T.LongType(), "stats": T.StringType()}
@@ -110,19 +108,10 @@ def _index_class(session: SparkSession) -> Any:
     gateway = session.sparkContext._gateway
     if gateway not in _classes:
         try:
-            _classes[gateway] = _compiled(session)
+            _classes[gateway] = compiled(session, _source(), "LoggedFiles").getDeclaredConstructors()[0]
         except (Py4JError, TypeError):  # TypeError: a class that is not there is a package to Py4J
             _classes[gateway] = None
     return _classes[gateway]
-
-
-def _compiled(session: SparkSession) -> Any:
-    compiler = session._jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setSourceVersion(JAVA_VERSION)
-    compiler.setTargetVersion(JAVA_VERSION)
-    compiler.setParentClassLoader(session._jsparkSession.getClass().getClassLoader())
-    compiler.cook(_source())
-    return compiler.getClassLoader().loadClass("deltanb.LoggedFiles").getDeclaredConstructors()[0]
 
 
 def _new(jvm: Any, constructor: Any, *arguments: Any) -> Any:
@@ -132,6 +121,5 @@ def _new(jvm: Any, constructor: Any, *arguments: Any) -> Any:
     return constructor.newInstance(given.toArray())
 
 
-@cache
 def _source() -> str:
-    return resources("deltanb.spark").joinpath("LoggedFiles.java").read_text("utf-8")
+    return source("LoggedFiles")

@@ -1,4 +1,4 @@
-"""Local paths as Spark and Hadoop spell them, and names that they overlook.
+"""Paths as Spark and Hadoop spell them, local ones and those in a bucket, and names that they overlook.
 
 What lives here: spellings alone; no file is touched.
 What it does not know: tables, which files to read.
@@ -6,6 +6,7 @@ What it does not know: tables, which files to read.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from urllib.parse import quote
 
@@ -15,6 +16,9 @@ partitions in folders, it then reads the files beside it once more."""
 
 SIMPLE = r"^([A-Za-z0-9=][A-Za-z0-9_.=-]*/)*[A-Za-z0-9][A-Za-z0-9_.=-]*$"
 """Paths in a log that name a file of the table's folder letter by letter, none that Spark overlooks."""
+
+IN_A_BUCKET = re.compile(r"[a-z][a-z0-9+.\-]+://[^/]+/")
+"""How a path of Hadoop's in a bucket begins; what follows is the key, in which nothing is encoded."""
 
 _LEGAL = "/_-!.~'()*,;:$&+=@"
 _ESCAPED = ("Cc", "Zs", "Zl", "Zp")  # of the characters beyond ASCII
@@ -26,8 +30,12 @@ def is_overlooked(base: str) -> bool:
 
 
 def spark_path(local: str) -> str:
-    """A local path as Spark is given it."""
-    return "file:" + local
+    """A path as Spark is given it.
+
+    >>> spark_path("/lake/t"), spark_path("s3a://lake/t")
+    ('file:/lake/t', 's3a://lake/t')
+    """
+    return local if IN_A_BUCKET.match(local) else "file:" + local
 
 
 def literal_pattern(local: str) -> str:
@@ -40,13 +48,15 @@ def literal_pattern(local: str) -> str:
 
 
 def file_path(local: str) -> str:
-    """``_metadata.file_path`` of a local file: a URI by Java's rules of what must be escaped.
+    """``_metadata.file_path`` of a file: a URI by Java's rules of what must be escaped.
 
-    >>> file_path("/lake/a b/ü%.parquet")
-    'file:/lake/a%20b/ü%25.parquet'
+    >>> file_path("/lake/a b/ü%.parquet"), file_path("s3a://lake/a b/1.parquet")
+    ('file:/lake/a%20b/ü%25.parquet', 's3a://lake/a%20b/1.parquet')
     """
-    if local.isascii():
-        return "file:" + quote(local, safe=_LEGAL)
-    return "file:" + "".join(
+    bucket = IN_A_BUCKET.match(local)
+    start, path = ("file:", local) if bucket is None else (bucket[0], local[bucket.end():])
+    if path.isascii():
+        return start + quote(path, safe=_LEGAL)
+    return start + "".join(
         quote(c, safe=_LEGAL) if c.isascii() or unicodedata.category(c) in _ESCAPED else c
-        for c in local)
+        for c in path)

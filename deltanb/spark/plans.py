@@ -12,6 +12,8 @@ What it does not know: which files to read, which plan suits a file (``file_grou
 ``process``  files that Spark would overlook (names that begin with ``_`` or ``.``) or cannot reach:
              read here, handed over as Arrow; in a bucket read by executors (``buckets``).
 
+A bucket is reached where Spark has a file system for it (``connectors``) and can be given a list.
+
 ``plain``, ``hive`` and ``joined`` stand in for ``listed`` where Spark cannot be given a list; with one,
 ``vectors`` goes by the number of a file in it.
 
@@ -38,6 +40,7 @@ from deltanb.schema.types import StructField, StructType
 from deltanb.spark import buckets, kept, listed
 from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
 from deltanb.spark.columns import arrow_frame, column, described, renamed, spark_schema, spark_type
+from deltanb.spark.connectors import connector_for
 from deltanb.spark.file_groups import Choice, File, Groups
 from deltanb.spark.paths import file_path, literal_pattern, spark_path
 from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
@@ -105,6 +108,7 @@ class Reader:
         self.file_schema = spark_schema(file_schema, self.mode, ids=self.mode == "id")
         self.needs_values = bool(self.wanted_values or self.tracked)
         self.lists = listed.is_possible(session)
+        self.connector = connector_for(scan.store, session) if self.lists else None
         if self.mode == "id":
             read_by_field_id(session)
 
@@ -119,7 +123,7 @@ class Reader:
 
     def _whole(self) -> DataFrame:
         """The rows of all files; where Spark was given a list of them before, by that one."""
-        known = tuple(value.column for value in self._values())
+        known = (*(value.column for value in self._values()), self.connector and self.connector.scheme)
         context = self.session.sparkContext if self.lists else None
         lists = kept.find(context, self.snapshot, known) if self.lists else None
         if lists is None:
@@ -182,7 +186,7 @@ class Reader:
     def groups(self, files: pa.Table) -> Groups:
         """Files by the plan that reads them."""
         choice = Choice(self.scan, self.partition_by, lists=self.lists, needs_values=self.needs_values,
-                        tracked=bool(self.tracked))
+                        tracked=bool(self.tracked), connector=self.connector)
         return choice.groups(files)
 
     # -- plans ----------------------------------------------------------------------------------
@@ -302,7 +306,7 @@ class Reader:
         columns = list(columns)
         if any(file.vector is not None for file in group):
             columns.append(Value(_NUMBER, _NUMBER, T.IntegerType(), pa.array(range(len(group)), pa.int32())))
-        root = self.scan.store.local_path("") or ""
+        root = self.scan.store.local_path("") or "" if self.connector is None else self.connector.root
         files = listed.table_of(
             [file.local for file in group], [file.size for file in group], [file.modified for file in group],
             [value.of_files for value in columns], stats)
@@ -311,7 +315,8 @@ class Reader:
                                 described(self.snapshot.schema, self.mode))
 
     def _relation(self, files: listed.FileList) -> DataFrame:
-        return listed.frame(self.session, files, self.file_schema, _OPTIONS)
+        more = {} if self.connector is None else self.connector.options
+        return listed.frame(self.session, files, self.file_schema, {**_OPTIONS, **more})
 
     def _join(
         self, group: list[File], columns: Sequence[Value]

@@ -1,7 +1,7 @@
 """The session that somebody asks for: arguments that go together, and whether one that runs is such a one.
 
 What lives here: :class:`Wanted`, made of the arguments of :func:`deltanb.spark.session.spark`; and
-:func:`is_remote`, which tells the two kinds of sessions apart.
+:func:`is_remote` and :func:`is_on_this_machine`, which tell kinds of sessions apart.
 What it does not know: how a session is started, Java, tables.
 """
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.safe_text import redacted
 
-__all__ = ["Wanted", "is_remote", "wanted"]
+__all__ = ["Wanted", "is_on_this_machine", "is_remote", "wanted"]
 
 _MASTER, _REMOTE, _PACKAGES = "spark.master", "spark.remote", "spark.jars.packages"
 _MASTERS = re.compile(r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+")
@@ -127,6 +127,12 @@ def wanted(
 def is_remote(session: Any) -> bool:
     """Whether it is the session of a Connect server, which has no JVM in this process."""
     return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def is_on_this_machine(session: Any) -> bool:
+    """Whether all tasks of a session run on the machine of this process, as its user."""
+    master = "" if is_remote(session) else session.conf.get(_MASTER, None) or ""
+    return master == "local" or master.startswith("local[")
 
 
 def _config(config: Mapping[str, Any] | None) -> dict[str, str]:

@@ -1,23 +1,17 @@
 """A Spark DataFrame as data files of a table, written by Spark's own Parquet writer.
 
-What lives here: the query that checks and shapes the rows, the folder Spark writes into, and the
-way of its files into the table. The rows pass the same enforcement and constraints as rows written
-in the process (``data/``), and the files get the same statistics, taken from their footers.
-What it does not know: transactions. A file is part of the table once a commit names it.
-
-Each write has a folder of its own inside the table, so the files in it are the ones written,
-whatever else goes on. They are then moved to their place under names of ours, and the folder is
-removed, also when anything fails.
+What lives here: the query that checks and shapes the rows, and what becomes of the files. The rows pass
+the same enforcement and constraints as rows written in the process (``data/``), and the files get the same
+statistics, taken from their footers.
+What it does not know: transactions. A file is part of the table once a commit names it. Where Spark writes,
+and how files come from there to their places, is known to ``folders``.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -41,16 +35,17 @@ from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, St
 from deltanb.spark import buckets
 from deltanb.spark.checks import checked, translated
 from deltanb.spark.columns import column, renamed, spark_schema
+from deltanb.spark.compiled import is_everywhere
+from deltanb.spark.connectors import connector_for
 from deltanb.spark.fill import filled, moved
+from deltanb.spark.folders import COMMITTER, BucketFolder, Folder, LocalFolder, Written
 from deltanb.spark.jobs import followed
 from deltanb.spark.session import settings
 from deltanb.store.base import LogStore
-from deltanb.store.local import raise_unlistable, sync_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-_KEY = "__deltanb_key"
 _NOT_NULL = partitions.HIVE_NULL + "\x01"  # stands in for the string that reads like a NULL
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -92,8 +87,9 @@ def write_files(
     partition columns in it. ``target_file_size`` (bytes) cuts files that would be much larger, by a
     guess of a row's size.
 
-    Works on Spark Connect when client and server see the same file system. Into a bucket executors write
-    themselves (:mod:`~deltanb.spark.buckets`). Into another store that Spark cannot write to, or where they
+    Works on Spark Connect when client and server see the same file system. Into a bucket Spark writes where
+    its session has a file system for it (:mod:`~deltanb.spark.connectors`), else executors do, through
+    Arrow (:mod:`~deltanb.spark.buckets`). Into another store that Spark cannot write to, or where they
     cannot, rows are written from this process, through Arrow, and must fit into memory.
 
     Other arguments, result and errors: as :func:`deltanb.data.write.write_files`.
@@ -107,7 +103,8 @@ def write_files(
         raise InvalidArgument(
             "the frame is a stream, which never ends; write it with "
             "table.write_stream(frame, checkpoint=…), a commit for each of its batches")
-    if store.local_path("") is None:
+    folder = _folder_for(store, frame.sparkSession)
+    if folder is None:
         place = buckets.place_for(store, frame.sparkSession)
         lacks = plan(frame.columns, metadata, protocol)
         # Identity values go on from one file to the next, and Arrow knows a variant as a struct alone.
@@ -118,7 +115,7 @@ def write_files(
         return in_process.write_files(
             store, metadata, protocol, frame.toArrow(), target_file_size=size,
             data_change=data_change, checks=checks, clustering=clustering, marks=marks, hidden=hidden)
-    write = _Write(store, metadata, protocol, data_change, clustering, hidden)
+    write = _Write(folder, metadata, protocol, data_change, clustering, hidden)
     lacks = plan(frame.columns, metadata, protocol)
     checks = [*checks, *lacks.checks]
     frame = filled(frame, lacks, marks)
@@ -131,16 +128,25 @@ def write_files(
         except StorageError:
             raise
         except OSError as error:
-            raise StorageError.of(error, "written", str(error.filename or write.path)) from error
+            raise StorageError.of(error, "written", str(error.filename or folder.root)) from error
         if marks is not None and lacks.identities:
             names = column_mapping.physical_names(metadata.schema, write.mode)
             moved(lacks, names, write.footers, marks)
+        folder.remove(failed=False)
         return added
     except BaseException:
-        in_process.delete_files(store, write.adopted)
+        folder.remove(failed=True)
         raise
-    finally:
-        shutil.rmtree(write.path, ignore_errors=True)
+
+
+def _folder_for(store: LogStore, session: SparkSession) -> Folder | None:
+    """Where Spark itself can write; None where it has no way to the table."""
+    if store.local_path("") is not None:
+        return LocalFolder(store)
+    connector = connector_for(store, session)
+    if connector is None or not is_everywhere(session, COMMITTER):
+        return None
+    return BucketFolder(store, connector)
 
 
 def check_columns(frame: DataFrame, metadata: Metadata, protocol: Protocol) -> None:
@@ -163,37 +169,22 @@ def _target(metadata: Metadata, target_file_size: int | None) -> int:
     return int(size)
 
 
-@dataclass(frozen=True)
-class _Written:
-    """A file as Spark left it: its name below the write's folder, and its partition values."""
-
-    name: str
-    values: dict[str, str | None]
-    footer: pq.FileMetaData
-
-
 class _Write:
-    """One write: its folder, the files in it, and where they went."""
+    """One write: its folder, and the files in it."""
 
     def __init__(
-        self, store: LogStore, metadata: Metadata, protocol: Protocol, data_change: bool,
+        self, folder: Folder, metadata: Metadata, protocol: Protocol, data_change: bool,
         clustering: Iterable[Sequence[str]], hidden: Sequence[StructField],
     ) -> None:
-        self.store, self.metadata, self.protocol = store, metadata, protocol
+        self.folder, self.metadata, self.protocol = folder, metadata, protocol
         self.data_change, self.clustering = data_change, [tuple(path) for path in clustering]
         self.mode = column_mapping.mode_of(metadata, protocol)
         self.partition_by = [metadata.schema.field(name) for name in metadata.partition_columns]
         # Names of their own: Spark leaves the columns it makes folders of out of the files.
-        self.keys = [f"{_KEY}{number}" for number in range(len(self.partition_by))]
+        self.keys = [f"{folder.key}{number}" for number in range(len(self.partition_by))]
         whole = StructType([*metadata.schema.fields, *hidden])
         self.kept = columns_in_files(whole, metadata, protocol)
         self.form = parquet_options.of(metadata.configuration)
-        # Random, not options.new_id(): processes that draw their ids from one seed must not meet
-        # here.
-        path = store.local_path(in_process.SPARK_FOLDER + uuid.uuid4().hex)
-        assert path is not None
-        self.path = path
-        self.adopted: list[str] = []
         self.footers: list[pq.FileMetaData] = []
 
     # -- Spark's part ---------------------------------------------------------------------------
@@ -202,14 +193,11 @@ class _Write:
         """Let Spark write ``rows`` (the table's logical columns) into the folder."""
         writer = self._in_file_form(rows).write.mode("error").partitionBy(*self.keys)
         per_file = max(1, target_file_size // _row_bytes(self.kept))
-        writer = writer.option("maxRecordsPerFile", per_file).options(**self.form.for_spark)
-        with settings(rows.sparkSession, _WRITER_SETTINGS), followed(rows.sparkSession, "Spark writes"):
-            writer.parquet("file:" + self.path)
-        if not os.path.isdir(self.path):
-            raise InvalidArgument(
-                f"Spark has written to {self.path}, but nothing is there: the Spark server has "
-                "another file system than this process. Write to a path both of them see, or use "
-                "a local session (deltanb.spark())", path=self.path)
+        writer = writer.option("maxRecordsPerFile", per_file).options(
+            **self.form.for_spark, **self.folder.options)
+        session = rows.sparkSession
+        with self.folder.refusals(), settings(session, _WRITER_SETTINGS), followed(session, "Spark writes"):
+            writer.parquet(self.folder.uri)
 
     def _in_file_form(self, rows: DataFrame) -> DataFrame:
         """Physical names and field ids; the keys of partitions last, as texts that keep every value."""
@@ -238,26 +226,16 @@ class _Write:
     # -- our part -------------------------------------------------------------------------------
 
     def adopt(self) -> list[AddFile]:
-        """Describe the files and move them to their places; actions in the order of their names."""
+        """Describe the files and give them their places; actions in the order of their names."""
         now = options.clock()
-        return [self._adopt(number, written, now)
-                for number, written in enumerate(self._written())]
-
-    def _written(self) -> list[_Written]:
-        found = []
-        for folder, _, names in os.walk(self.path, onerror=raise_unlistable):
-            values = self._values_of(os.path.relpath(folder, self.path))
-            for name in names:
-                if name.endswith(".parquet") and name[0] not in "._":
-                    path = os.path.join(folder, name)
-                    found.append(_Written(path, values, pq.read_metadata(path)))
         # Spark writes a file without rows where there are none at all, so that it has a schema.
-        found = [written for written in found if written.footer.num_rows]
-        return sorted(found, key=lambda written: (os.path.basename(written.name), written.name))
+        found = [written for written in self.folder.found() if written.footer.num_rows]
+        found.sort(key=lambda written: (os.path.basename(written.name), written.name))
+        return [self._adopt(number, written, now) for number, written in enumerate(found)]
 
     def _values_of(self, folder: str) -> dict[str, str | None]:
         """Partition values in the log's form, from a path of Hive folders."""
-        found = partitions.parse_hive_path(folder.replace(os.sep, "/") + "/")
+        found = partitions.parse_hive_path(folder + "/")
         return {self._physical(field): _log_text(found.get(key), field.type)
                 for field, key in zip(self.partition_by, self.keys, strict=True)}
 
@@ -270,20 +248,18 @@ class _Write:
             return options.new_id().replace("-", "")[:length]
         return partitions.hive_path(values)
 
-    def _adopt(self, number: int, written: _Written, now: int) -> AddFile:
+    def _adopt(self, number: int, written: Written, now: int) -> AddFile:
         footer = written.footer
         self.footers.append(footer)
         stats = statistics.from_footer(
             footer, self.metadata.schema, self.metadata, protocol=self.protocol,
             clustering=self.clustering,
-            read=lambda names: pq.ParquetFile(written.name).read(columns=names))
+            read=lambda names: pq.ParquetFile(self.folder.open(written)).read(columns=names))
         name = self.form.file_name(f"part-{number:05d}-{options.new_id()}-c000")
-        folder = self._folder(written.values)
-        name = f"{folder}/{name}" if folder else name
-        size = os.path.getsize(written.name)
-        self.adopted.append(name)
-        _move(self.store, written.name, name)
-        return AddFile(path=encode_path(name), partition_values=written.values, size=size,
+        values = self._values_of(written.folder)
+        folder = self._folder(values)
+        name = self.folder.adopt(written, f"{folder}/{name}" if folder else name)
+        return AddFile(path=encode_path(name), partition_values=values, size=written.size,
                        modification_time=now, data_change=self.data_change, stats=stats)
 
 
@@ -340,25 +316,3 @@ def _value_bytes(data_type: DataType) -> int:
             return ITEMS * (_value_bytes(data_type.key_type) + _value_bytes(data_type.value_type))
         case PrimitiveType(name):
             return ROW_BYTES.get(re.split(r"\W", name)[0], VALUE_BYTES)
-
-
-def _move(store: LogStore, source: str, name: str) -> None:
-    """Give a file its place in the table; it is on the disk before any commit names it."""
-    target = store.local_path(name)
-    assert target is not None
-    folder = os.path.dirname(target)
-    made = []
-    while not os.path.isdir(folder):
-        made.append(folder)
-        folder = os.path.dirname(folder)
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    _sync(source)
-    os.rename(source, target)
-    _sync(os.path.dirname(target))
-    for folder in made:
-        _sync(os.path.dirname(folder))
-
-
-def _sync(path: str) -> None:
-    if options.durability == "sync":
-        sync_path(path)

@@ -27,7 +27,8 @@ from deltanb.errors import InvalidArgument
 from deltanb.safe_text import redacted
 from deltanb.store.uris import SERVICES, Location
 
-__all__ = ["CLIENT_OPTIONS", "RETRY_OPTIONS", "Access", "access_of", "borrow", "lend", "seconds"]
+__all__ = ["CLIENT_OPTIONS", "PROFILE", "RETRY_OPTIONS", "Access", "access_of", "borrow", "lend", "lend_keys",
+           "seconds"]
 
 _PREFIXES = {"s3": ("aws_",), "gs": ("google_",), "az": ("azure_storage_", "azure_")}
 CLIENT_OPTIONS = ("allow_http", "allow_invalid_certificates", "connect_timeout", "http1_only", "http2_only",
@@ -135,6 +136,11 @@ def lend(access: Access) -> str:
     """
     told = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
     content = json.dumps({"token": access.token, "secrets": access.secrets, "environment": told})
+    return _lent_file(content)
+
+
+def _lent_file(content: str) -> str:
+    """A file of this content, the same one for the same, which this user alone can read."""
     with _kept_lock:
         if content not in _lent:
             folder = tempfile.mkdtemp(prefix="deltanb-lent-")  # which nobody else can look into
@@ -144,6 +150,27 @@ def lend(access: Access) -> str:
                 file.write(content)
             _lent[content] = path
         return _lent[content]
+
+
+PROFILE = "deltanb"
+_KEYS = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key",
+         "session_token": "aws_session_token", "token": "aws_session_token"}
+
+
+def lend_keys(access: Access) -> str | None:
+    """As :func:`lend`, the keys to a place on S3 alone: a credentials file of Amazon's, profile ``deltanb``.
+
+    They are those of the options, or of the environment where these have none. None where neither has any,
+    or where such a file could not say them.
+    """
+    found = {name: value for name, value in access.secrets.items() if name in _KEYS}
+    if not found:
+        found = {name: os.environ[key.upper()] for name, key in _KEYS.items() if os.environ.get(key.upper())}
+    told = {_KEYS[name]: value for name, value in found.items()}
+    if not {"aws_access_key_id", "aws_secret_access_key"} <= told.keys() \
+            or any(value.split() != [value] for value in told.values()):
+        return None
+    return _lent_file("\n".join([f"[{PROFILE}]", *(f"{key} = {told[key]}" for key in sorted(told)), ""]))
 
 
 def borrow(path: str) -> None:

@@ -15,7 +15,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -68,13 +68,13 @@ def jars() -> list[str]:
     return sorted(str(path) for path in (folder / "jars").glob("*.jar"))
 
 
-def fetch(folder: Path, package: str) -> None:
-    """Resolve the package with Spark's resolver; a mark in the folder says that it is whole."""
+def fetch(folder: Path, package: str, excluded: Iterable[str] = SPARKS_OWN) -> None:
+    """Resolve packages with Spark's resolver; a mark in the folder says that they are whole."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "nothing.py"
     script.write_text("")
     submit = Path(__import__("pyspark").__file__).parent / "bin" / "spark-submit"
-    command = [str(submit), "--packages", package, "--exclude-packages", ",".join(SPARKS_OWN),
+    command = [str(submit), "--packages", package, "--exclude-packages", ",".join(excluded),
                "--conf", f"spark.jars.ivy={folder}", "--conf", "spark.ui.enabled=false", str(script)]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS,

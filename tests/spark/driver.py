@@ -1,6 +1,6 @@
 """A driver of a cluster: a process that does what it is told, line by line, in a session of its own.
 
-What lives here: the loop, and :class:`Session`, what a function of ``cluster_jobs`` is given.
+What lives here: the loop, and :class:`Session`, what a function of ``cluster_jobs`` or ``s3a_jobs`` is given.
 What it does not know: what these functions do.
 """
 
@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,8 +38,9 @@ class Session:
 
         events = self.folder / "events"
         events.mkdir()
-        return deltanb.spark(config={
-            "spark.master": self.url, "spark.cores.max": "2", "spark.executor.cores": "1",
+        more = json.loads(os.environ.get("DELTANB_TEST_SESSION", "{}"))
+        return deltanb.spark(**more.pop("arguments", {}), config={
+            **more, "spark.master": self.url, "spark.cores.max": "2", "spark.executor.cores": "1",
             "spark.executor.memory": EXECUTOR_MEMORY, "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": events.as_uri(), "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false", "spark.sql.shuffle.partitions": "2",
@@ -78,9 +80,9 @@ def main(url: str, folder: Path) -> None:
         while True:
             wanted = json.loads(following())
             try:
-                from tests.spark import cluster_jobs
-
-                result = getattr(cluster_jobs, wanted["job"])(session, *wanted["arguments"])
+                module, _, name = wanted["job"].rpartition(".")
+                jobs = import_module(f"tests.spark.{module or 'cluster_jobs'}")
+                result = getattr(jobs, name)(session, *wanted["arguments"])
                 session.tell({"result": result})
             except Exception:
                 session.tell({"error": traceback.format_exc()})

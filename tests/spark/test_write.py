@@ -33,6 +33,7 @@ from deltanb.schema.types import (
     from_arrow,
     to_arrow,
 )
+from deltanb.spark import folders
 from deltanb.spark import write as spark_write
 from deltanb.store.local import LocalStore
 from tests.helpers import schema_of, tree
@@ -628,8 +629,8 @@ def test_a_failure_between_two_moves_leaves_nothing(spark, tmp_path, monkeypatch
         moved.append(name)
         real(store, source, name)
 
-    real = spark_write._move
-    monkeypatch.setattr(spark_write, "_move", move)
+    real = folders._move
+    monkeypatch.setattr(folders, "_move", move)
     with pytest.raises(OSError, match="the disk is full"):
         spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(id="long")), PLAIN,
                                 spark.range(0, 10, 1, 2))
