@@ -55,6 +55,7 @@ class StreamedTable(ReadableTable):
         starting_timestamp: str | None = None, max_files_per_trigger: int | None = None,
         max_bytes_per_trigger: int | None = None, ignore_deletes: bool = False,
         skip_change_commits: bool = False, change_feed: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> Any:
         """The table as a stream of Spark's: all rows of its newest version first, then those that come.
 
@@ -69,10 +70,15 @@ class StreamedTable(ReadableTable):
             ignore_deletes: go on behind commits that only remove whole files.
             skip_change_commits: leave out commits that delete or rewrite rows, with the rows they add.
             change_feed: stream changes, with the columns of :meth:`changes`.
+            storage_options: how Spark's processes get to a bucket; they travel with the stream. What they
+                leave out comes from the environment there. A table that was opened with credentials needs
+                them once more, since no table gives them away.
 
         Raises:
-            InvalidArgument: options that contradict each other. What else stops a stream is told by the query
-                that reads it, in Spark's exception: :func:`deltanb.spark.source.told` makes an error of it.
+            InvalidArgument: options that contradict each other, or a table opened with credentials without
+                ``storage_options``. What else stops a stream is told by the query
+                that reads it: a :class:`~deltanb.spark.streaming.TableStream` raises it as it is, of Spark's
+                own queries :func:`deltanb.spark.source.told` makes it of their exception.
         """
         from deltanb.spark.source_stream import read_stream
         return read_stream(
@@ -80,7 +86,7 @@ class StreamedTable(ReadableTable):
                 "startingVersion": starting_version, "startingTimestamp": starting_timestamp,
                 "maxFilesPerTrigger": max_files_per_trigger, "maxBytesPerTrigger": max_bytes_per_trigger,
                 "ignoreDeletes": ignore_deletes or None, "skipChangeCommits": skip_change_commits or None,
-                "readChangeFeed": change_feed or None})
+                "readChangeFeed": change_feed or None}, storage_options)
 
     def _writable(self, what: str) -> DeltaLog:
         """The log, where the table can be written to."""

@@ -42,11 +42,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a Connect server, tests that need the JVM in this process skip and say why."""
-    if config.getoption("--connect"):
-        for item in items:
-            for mark in item.iter_markers("classic"):
-                item.add_marker(pytest.mark.skip(reason=f"not on Spark Connect: {mark.args[0]}"))
+    """On a Connect server, tests that need the JVM in this process skip and say why; elsewhere its own do."""
+    is_connect = config.getoption("--connect")
+    for item in items:
+        classic = item.get_closest_marker("classic")
+        if is_connect and classic is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not on Spark Connect: {classic.args[0]}"))
+        if not is_connect and item.get_closest_marker("connect") is not None:
+            item.add_marker(pytest.mark.skip(reason="about Spark Connect alone: --connect runs it"))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -178,9 +178,9 @@ def _batches(log: DeltaLog, query_id: str, reports: Sequence[Mapping[str, Any]])
     """The batches that are reported or committed, newest first."""
     found: dict[int, BatchState] = {}
     for report in reports:
-        number = whole_number(report.get("batchId"))
-        if number is not None and (report.get("numInputRows") or number not in found):
-            found[number] = BatchState(number, report.get("numInputRows"), report.get("batchDuration"))
+        number, rows = whole_number(report.get("batchId")), _read_rows(report)
+        if number is not None and (rows or number not in found):
+            found[number] = BatchState(number, rows, report.get("batchDuration"))
     found = {number: batch for number, batch in found.items() if batch.rows_in}  # others are idle reports
     newest = log.snapshot.version
     for entry in history.between(log, newest - MAX_COMMITS + 1, newest):
@@ -193,6 +193,14 @@ def _batches(log: DeltaLog, query_id: str, reports: Sequence[Mapping[str, Any]])
                 found.get(number, BatchState(number)), rows_out=_written(entry.operation_metrics),
                 version=entry.version, time=entry.timestamp)
     return tuple(found[number] for number in sorted(found, reverse=True))
+
+
+def _read_rows(report: Mapping[str, Any]) -> int | None:
+    """The rows of all sources; Spark Connect tells them of each source alone."""
+    total = whole_number(report.get("numInputRows"))
+    if total is not None:
+        return total
+    return _sum(whole_number(each.get("numInputRows")) for each in report.get("sources") or ())
 
 
 def _written(metrics: Any) -> int | None:

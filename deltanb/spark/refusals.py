@@ -1,12 +1,14 @@
 """Spark's refusals as errors of this library.
 
 What lives here: the one way from an exception of Spark's, raised while it reads SQL or computes with it, to
-``InvalidPredicate``, with a reason that a person can read.
+``InvalidPredicate``, with a reason that a person can read; and :func:`told_in`, which finds in its text an
+error of ours that was raised in a process of Spark's.
 What it does not know: what the SQL is for; whoever runs it says so.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,10 +27,14 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
-from deltanb.errors import InvalidPredicate
+from deltanb import errors
+from deltanb.errors import DeltaError, InvalidPredicate
 
 MARK = "deltanb:"  # begins our texts among the errors a query may raise
 MAX_REASON = 400  # characters: Spark repeats the expression, however long it is
+_TOLD = re.compile(r"^deltanb\.errors\.(\w+): (.*?)(?=\n\s*\n|\n SQLSTATE|\nTraceback|\nJVM stacktrace|\Z)",
+                   re.MULTILINE | re.DOTALL)
+_CHAINED = re.compile(r"\s*(The above exception was the direct cause|During handling of the above exception)")
 _OF_SQL = (
     AnalysisException, ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException,
     IllegalArgumentException, NumberFormatException, PythonException, SparkNoSuchElementException,
@@ -68,3 +74,23 @@ def reason(error: Exception) -> str:
     """
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return said if len(said) <= MAX_REASON else said[:MAX_REASON] + "…"
+
+
+def told_in(error: Exception) -> DeltaError | None:
+    """The error of this library that Spark tells as text, since it was raised in a process of its own.
+
+    It has the message; the attributes beside it stayed there.
+
+    >>> told_in(RuntimeError("Traceback ...\\ndeltanb.errors.TableNotFound: no table at lake/x\\n"))
+    TableNotFound('no table at lake/x')
+    >>> told_in(RuntimeError("no table at lake/x")) is None
+    True
+    """
+    text, told = str(error), None
+    for found in _TOLD.finditer(text):
+        kind = getattr(errors, found[1], None)
+        if isinstance(kind, type) and issubclass(kind, DeltaError):
+            told = kind(found[2].strip())
+            if not _CHAINED.match(text, found.end()):  # else it is the cause of what comes next
+                break
+    return told

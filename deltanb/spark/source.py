@@ -12,16 +12,15 @@ text of one of Spark's; :func:`told` turns them back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from deltanb import errors
+from deltanb.spark.refusals import told_in
 from deltanb.spark.session import spark as start_session
 from deltanb.spark.source_options import ReadOptions, WriteOptions
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "DeltaDataSource", "register", "told"]
 
 NAME = "deltanb"
-_TOLD = re.compile(r"^deltanb\.errors\.(\w+): (.*?)(?=\n\s*\n|\n SQLSTATE|\nTraceback|\nJVM stacktrace|\Z)",
-                   re.MULTILINE | re.DOTALL)
 
 
 class DeltaDataSource(DataSource):
@@ -141,12 +138,7 @@ def told() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        _raise_again(str(error), error)
-
-
-def _raise_again(text: str, error: PySparkException) -> NoReturn:
-    found = _TOLD.search(text)
-    kind = getattr(errors, found[1], None) if found else None
-    if found is None or not (isinstance(kind, type) and issubclass(kind, errors.DeltaError)):
-        raise error
-    raise kind(found[2].strip()) from None
+        found = told_in(error)
+        if found is None:
+            raise
+        raise found from None

@@ -79,18 +79,31 @@ def is_stream(options: Mapping[str, str]) -> bool:
                 or (starts and given.get("readchangefeed") != "true"))
 
 
-def read_stream(log: DeltaLog, session: Any, options: Mapping[str, Any]) -> Any:
+def read_stream(
+    log: DeltaLog, session: Any, options: Mapping[str, Any], storage_options: Mapping[str, Any] | None = None
+) -> Any:
     """A table as a stream; options by their names in Spark, those that are None are not given.
 
     Raises:
         InvalidArgument: options that contradict each other, or a table that executors cannot find.
     """
+    access: Any = getattr(log.store, "access", None)
+    if access is not None and access.token and not storage_options:
+        raise InvalidArgument(
+            f"{log.path} was opened with credentials, and a stream is read by processes of Spark, which have "
+            "only those that are sent with it or stand in their environment. Give them as "
+            "read_stream(storage_options=...), or to the environment, and open the table without",
+            path=log.path)
+    if storage_options and access is None:
+        raise InvalidArgument(
+            f"storage_options say how to get to a bucket, and {log.path} is in none; leave them out",
+            path=log.path)
     if log.store.local_path("") is None and not is_remote(log.store):
         raise InvalidArgument(
             f"{log.path} is in this process alone, and Spark's executors cannot read it; stream from a "
             "table in a folder or a bucket", path=log.path)
     given = {name: str(value).lower() if isinstance(value, bool) else str(value)
-             for name, value in options.items() if value is not None}
+             for name, value in {**options, **(storage_options or {})}.items() if value is not None}
     _Read({**given, "path": log.path})
     session = start_session() if session is None else session
     session.dataSource.register(above("DeltaDataSource"))

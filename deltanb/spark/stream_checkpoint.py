@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from deltanb.errors import InvalidArgument, InvalidTable, StorageError
 from deltanb.spark.paths import spark_path
 from deltanb.spark.refusals import reason
+from deltanb.spark.wanted import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,8 @@ NONE = -1
 class Checkpoint:
     """The folder at a location: a local path, or a URI that Spark understands.
 
-    A local one is read by this process, any other by Spark; of a local one ``session`` may be None.
+    A local one is read by this process, any other by Spark, and so is each where ``session`` is that of a
+    Connect server: the folder is on its machine. Of a local one ``session`` may be None.
     """
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
@@ -74,7 +76,7 @@ class Checkpoint:
     # -- files -----------------------------------------------------------------------------------
 
     def _metadata(self, session: SparkSession | None) -> str | None:
-        if self.folder is None:
+        if self.folder is None or (session is not None and is_remote(session)):
             reader = _reader(session)
             rows = self._asked(
                 lambda: reader.text(f"{self.location}/metadata", wholetext=True).collect())
@@ -88,7 +90,7 @@ class Checkpoint:
             raise StorageError.of(error, "read", f"{self.folder}/metadata") from error
 
     def _newest(self, session: SparkSession | None, kind: str) -> int:
-        if self.folder is None:
+        if self.folder is None or (session is not None and is_remote(session)):
             reader = _reader(session)
             rows = self._asked(lambda: reader.format("binaryFile").load(
                 f"{self.location}/{kind}").select("path").collect())

@@ -21,10 +21,12 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from contextvars import Context, copy_context
+from dataclasses import fields
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TextIO
 
 from deltanb.errors import CheckpointMismatch
+from deltanb.options import Options, options, set_options
 from deltanb.spark.paths import spark_path
 from deltanb.spark.stream_checkpoint import NONE, Checkpoint
 
@@ -50,16 +52,18 @@ class Sink:
         self.failure: BaseException | None = None
         """Why the stream has stopped, if a batch was the reason."""
         self._context: Context | None = copy_context()
+        self._settings: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """On Spark Connect it goes to the server's process, which has a context of its own."""
-        return {**vars(self), "_context": None, "failure": None}
+        """On Spark Connect it goes to a process of the server, with the options that are values."""
+        return {**vars(self), "_context": None, "failure": None, "_settings": _plain_options()}
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Write a batch."""
         try:
             if self._context is None:
-                self._write(frame, number)
+                with set_options(**self._settings):
+                    self._write(frame, number)
             else:  # the thread is Spark's, and options are those of whoever began the stream
                 self._context.run(self._write, frame, number)
         except BaseException as error:
@@ -79,10 +83,18 @@ class Sink:
 
     def _query(self, session: SparkSession) -> str:
         if self.query_id is None:
-            self.query_id = self.checkpoint.query_id(session)
+            # Batches come to where Spark's driver is, and so is a local folder.
+            self.query_id = self.checkpoint.query_id(None if self.checkpoint.folder else session)
         if self.query_id is None:
             raise _no_query(self.checkpoint)
         return self.query_id
+
+
+def _plain_options() -> dict[str, Any]:
+    """The options that somebody has set, as far as they are values: functions stay where they are."""
+    usual, now = Options(), {field.name: getattr(options, field.name) for field in fields(Options)}
+    return {name: value for name, value in now.items()
+            if value != getattr(usual, name) and not callable(value) and name != "commit_listeners"}
 
 
 def check_checkpoint(sink: Sink, session: SparkSession) -> None:

@@ -13,13 +13,18 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkE
 
 from deltanb.display import Displayable, above
 from deltanb.errors import DeltaError, InvalidArgument
-from deltanb.spark.refusals import reason
+from deltanb.spark.refusals import reason, told_in
 from deltanb.spark.stream_sink import Sink, check_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+MAX_STARTS = 4
+"""Spark Connect waits ten seconds for the process in which batches are written, and has no setting for it; on
+a busy machine Python alone takes longer. What was loaded once is there sooner the next time."""
+_TOO_LATE = "Python worker failed to connect back"
 
 
 def start(
@@ -39,13 +44,24 @@ def start(
             writer = writer.trigger(**trigger)
         if query_name is not None:
             writer = writer.queryName(query_name)
-        query = writer.start()
+        query = _begun(writer)
     except (AnalysisException, IllegalArgumentException, ValueError, TypeError) as error:
         if isinstance(error, DeltaError):
             raise
         raise InvalidArgument(
             f"Spark refuses the stream in mode {mode!r}: {reason(error)}; nothing was written") from None
     return TableStream(query, sink)
+
+
+def _begun(writer: DataStreamWriter) -> StreamingQuery:
+    """The query; a Connect server whose Python comes too late is asked again, since nothing has begun."""
+    for _ in range(MAX_STARTS - 1):
+        try:
+            return writer.start()
+        except PySparkException as error:
+            if _TOO_LATE not in str(error):
+                raise
+    return writer.start()
 
 
 class TableStream(Displayable):
@@ -112,5 +128,5 @@ class TableStream(Displayable):
             raise failure from None
 
     def _failure(self, error: Any) -> Any:
-        """The error of a batch behind Spark's, where it is one of this library's."""
-        return self._sink.failure if isinstance(self._sink.failure, DeltaError) else error
+        """The error of this library behind Spark's, where one is: of a batch, or of a stream's source."""
+        return self._sink.failure if isinstance(self._sink.failure, DeltaError) else told_in(error) or error

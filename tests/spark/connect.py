@@ -8,6 +8,7 @@ What it does not know: tests.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from typing import Any
 
@@ -27,11 +28,14 @@ def connect_session(**config: str) -> Any:
     os.environ["SPARK_TESTING"] = "1"  # any free port; else the server waits for one that is named
     starter = SparkSession.builder.remote("local[2]").config(
         "spark.connect.grpc.binding.address", "127.0.0.1")
-    with sessions._environment(JAVA_HOME=str(sessions.java_home())), warnings.catch_warnings():
+    variables = {"JAVA_HOME": str(sessions.java_home()), "PYSPARK_PYTHON": sys.executable}
+    with sessions._environment(**variables), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Failed to set", UserWarning)  # those of the JVM
-        for key, value in {**sessions.local_settings(), **config}.items():
+        # A busy machine is slow to start Python.
+        settings = {**sessions.local_settings(), "spark.python.authenticate.socketTimeout": "60s", **config}
+        for key, value in settings.items():
             if key != "spark.master":
                 starter = starter.config(key, value)
         session = starter.getOrCreate()
     sessions._silence_errors_told_twice()
-    return session
+    return sessions._with_source(session)

@@ -25,6 +25,8 @@ from deltanb.store.object import ObjectStore
 from tests.helpers import files_of, ids, rows
 
 SECRET = ACCESS["aws_secret_access_key"]
+BY_EXECUTORS = pytest.mark.classic(
+    "keys given to a table are not sent to a Connect server, so rows pass through this process")
 
 
 @pytest.fixture
@@ -47,6 +49,7 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.spark
+@BY_EXECUTORS
 def test_executors_read_and_write_the_files(
     s3_server: S3Server, table: dn.DeltaTable, spark: Any, nothing_here: None
 ) -> None:
@@ -94,6 +97,7 @@ def test_a_row_that_no_table_may_hold_is_told_by_its_task_and_leaves_no_file(
 
 
 @pytest.mark.spark
+@BY_EXECUTORS
 def test_a_task_that_fails_leaves_no_file_nor_do_the_others(
     s3_server: S3Server, table: dn.DeltaTable, spark: Any
 ) -> None:
@@ -118,6 +122,7 @@ def test_a_task_that_fails_leaves_no_file_nor_do_the_others(
 
 
 @pytest.mark.spark
+@BY_EXECUTORS
 def test_no_secret_is_in_a_plan_or_what_tasks_are_given(table: dn.DeltaTable, spark: Any) -> None:
     place = buckets.place_for(table.log.store, spark)
     assert place is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +50,17 @@ def read(spark: Any, table: dn.DeltaTable, **options: Any) -> Any:
 
 def batches(frame: Any, checkpoint: Path, columns: tuple[str, ...] = ("id",)) -> list[list[Any]]:
     """The rows of each batch of a stream over all that is there now."""
-    found: list[list[Any]] = []
+    folder = tempfile.mkdtemp(dir=checkpoint.parent)
 
-    def seen(batch: Any, number: int) -> None:
+    def seen(batch: Any, number: int) -> None:  # on Connect in another process
         rows = [tuple(row) for row in batch.select(*columns).collect()]
-        found.append(sorted(row[0] if len(columns) == 1 else row for row in rows))
+        with open(f"{folder}/{number:03}", "w") as file:
+            file.write(repr(sorted(row[0] if len(columns) == 1 else row for row in rows)))
 
     writer = frame.writeStream.foreachBatch(seen).option("checkpointLocation", f"file:{checkpoint}")
     with told():
         assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
-    return found
+    return [ast.literal_eval(path.read_text()) for path in sorted(Path(folder).iterdir())]
 
 
 def write(frame: Any, table: dn.DeltaTable, checkpoint: Path, mode: str = "append", **options: Any) -> None:

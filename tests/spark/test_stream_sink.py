@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +155,7 @@ def test_a_batch_that_reads_the_table_reads_all_of_it(
     if not listed:
         monkeypatch.setattr("deltanb.spark.listed.is_possible", lambda session: False)
     known = table.to_df().select(F.col("id").alias("other"))
-    fresh = source.frame().join(known, F.expr("id = other"), "left_semi")
-    meddle(monkeypatch, lambda: table.append({"id": [9], "text": ["rival"]}))
+    fresh = meddled(source.frame().join(known, F.expr("id = other"), "left_semi"), table, tmp_path / "met")
     stream = table.write_stream(fresh, checkpoint=tmp_path / "c", trigger="availableNow")
     with pytest.raises(ConcurrentAppendException):
         stream.awaitTermination(SECONDS)
@@ -167,30 +166,26 @@ def test_a_batch_that_reads_the_table_reads_all_of_it(
 
 
 def test_a_batch_that_reads_other_tables_does_not_meet_appends(
-    source: Source, table: dn.DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Source, table: dn.DeltaTable, tmp_path: Path
 ) -> None:
     source.add(1)
     known = dn.create(tmp_path / "other", {"other": [1]}).to_df()
-    fresh = source.frame().join(known, F.expr("id = other"), "left_semi")
-    meddle(monkeypatch, lambda: table.append({"id": [9], "text": ["rival"]}))
+    fresh = meddled(source.frame().join(known, F.expr("id = other"), "left_semi"), table, tmp_path / "met")
     run(table, fresh, tmp_path / "c")
     assert ids(table) == [1, 9]
 
 
-def meddle(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], object]) -> None:
-    """Let a rival commit once, after a transaction has read the table and before it commits."""
-    from deltanb.transaction.transaction import OptimisticTransaction
+def meddled(frame: Any, table: dn.DeltaTable, flag: Path) -> Any:
+    """Rows that, while they are computed the first time, let a rival append to the table."""
+    path, once = table.path, str(flag)
 
-    write, done = OptimisticTransaction.write_files, []
+    def let_in(batches: Any) -> Any:  # in a process of Spark's
+        for batch in batches:
+            with suppress(FileExistsError), open(once, "x"):
+                dn.open(path).append({"id": [9], "text": ["rival"]})
+            yield batch
 
-    def written(txn: Any, *args: Any, **more: Any) -> Any:
-        files = write(txn, *args, **more)
-        if not done:
-            done.append(True)
-            rival()
-        return files
-
-    monkeypatch.setattr(OptimisticTransaction, "write_files", written)
+    return frame.mapInArrow(let_in, frame.schema)
 
 
 # -- complete and update -----------------------------------------------------------------------------

@@ -18,10 +18,11 @@ from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, merge
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import Batch, write_batch
 from deltanb.data import inputs
-from deltanb.errors import InvalidArgument, MultipleSourceRowsMatched
+from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
 from deltanb.formatting import did_you_mean
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import backticked
+from deltanb.store.base import is_remote
 from deltanb.transaction import active
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ def write_stream(
     table remembers the last batch of each query (as ``SetTransaction``: the query's id and the batch's), so
     that a batch that Spark runs again is skipped.
 
+    On Spark Connect the batches are written by a process of the server, which needs deltanb, the table's
+    folder, and of a bucket the credentials in its environment. Options that are values go there, too;
+    functions (a clock, listeners of commits) do not.
+
     Args:
         frame: a Spark DataFrame that is a stream.
         checkpoint: the folder in which Spark keeps how far the stream is; its own, and of no other stream.
@@ -79,7 +84,8 @@ def write_stream(
         SchemaMismatch: columns do not fit; the difference is named.
         AppendOnlyTable: rows would go, and the table has ``delta.appendOnly=true``.
         InvalidArgument: the frame is no stream; options that are not known or contradict each other; a query
-            that Spark refuses.
+            that Spark refuses; on Spark Connect, a table that its server cannot
+            get to: one of a catalog, in memory, or opened with credentials.
 
     >>> rows = session.readStream.format("rate").load()                       # doctest: +SKIP
     >>> stream = table.write_stream(rows, checkpoint="lake/rates.checkpoint")  # doctest: +SKIP
@@ -89,6 +95,7 @@ def write_stream(
     _check_stream(frame)
     chosen = _trigger(trigger)
     _check_table(log, frame, options)
+    _check_place(log, frame)
     from deltanb.spark.stream_checkpoint import Checkpoint
     from deltanb.spark.stream_sink import Sink, reads
     from deltanb.spark.streaming import start
@@ -215,6 +222,30 @@ def _check_table(log: DeltaLog, frame: Any, options: _Options) -> None:
     from deltanb.spark.write import check_columns
 
     check_columns(frame, txn.metadata, txn.protocol)
+
+
+def _check_place(log: DeltaLog, frame: Any) -> None:
+    """Refuse a table that a process of a Connect server cannot get to; batches are written by one."""
+    from deltanb.spark.wanted import is_remote as is_connect
+
+    if not is_connect(frame.sparkSession):
+        return
+    where = "on Spark Connect batches are written by a process of the server"
+    try:
+        log.__reduce__()
+    except IllegalStateError:
+        raise InvalidArgument(
+            f"{log.path} is committed to by a catalog, or a committer of its own, and {where}, which does "
+            "not have it. Stream from a session of this machine: deltanb.spark()", path=log.path) from None
+    if log.store.local_path("") is None and not is_remote(log.store):
+        raise InvalidArgument(f"{log.path} is in this process alone, and {where}; write to a table in a "
+                              "folder or a bucket", path=log.path)
+    access = getattr(log.store, "access", None)
+    if access is not None and access.token:
+        raise InvalidArgument(
+            f"{log.path} was opened with credentials, and {where}, which they are not sent to. Give them to "
+            "the server's environment and open the table without; or write by "
+            'frame.writeStream.format("deltanb").options(**storage_options), which sends them', path=log.path)
 
 
 # --- update -----------------------------------------------------------------------------------------
