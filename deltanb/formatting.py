@@ -8,6 +8,7 @@ What it does not know: any object of the library.
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
@@ -21,6 +22,7 @@ MAX_COLUMNS = 88  # of a line of text: fits a terminal, and a JupyterLab cell at
 SIZES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 MAX_SUGGESTIONS = 3  # closest names in an error
 MAX_NAMES = 12  # names listed in an error; wide tables have thousands of columns
+KEEP_MEMBERS = 6  # of a list in a condition: one that is longer says how many more there are
 KEEP_FILE_NAME = 34  # columns: a data file's name longer than this is cut in its middle
 
 
@@ -121,6 +123,31 @@ def shortened(name: str, keep: int = KEEP_FILE_NAME) -> str:
         return name
     tail = keep // 2 - 1
     return f"{name[: keep - tail - 1]}…{name[-tail:]}"
+
+
+_MEMBER = re.compile(r"(?:'[^']*'|[^\s'(),]+)")
+_LISTS = re.compile(
+    rf"(?P<text>'[^']*')|(?P<before>\bIN \()(?P<list>{_MEMBER.pattern}(?:, {_MEMBER.pattern})*)(?=\))",
+    re.IGNORECASE)
+
+
+def with_short_lists(sql: str, keep: int = KEEP_MEMBERS) -> str:
+    """A condition for reading, in which a long list of an IN has its first members and their number.
+
+    >>> with_short_lists("day IN (1, 2, 3, 4, 5, 6, 7, 8, 9) AND origin IN ('EWR', 'JFK')")
+    "day IN (1, 2, 3, … 6 more) AND origin IN ('EWR', 'JFK')"
+    """
+    if "\\" in sql or "''" in sql:  # where a text ends is not seen at a glance
+        return sql
+
+    def short(match: re.Match[str]) -> str:
+        members = _MEMBER.findall(match["list"] or "")
+        if len(members) <= keep:
+            return match[0]
+        shown = keep // 2
+        return f"{match['before']}{', '.join(members[:shown])}, … {len(members) - shown} more"
+
+    return _LISTS.sub(short, sql)
 
 
 def pairs(values: Mapping[str, Any] | Iterable[tuple[str, Any]] | None, sep: str = " ") -> str:

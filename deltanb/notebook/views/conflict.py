@@ -160,7 +160,7 @@ def _what_was_renamed(
 
 def _what_was_read(conflict: Any) -> list[str | Span]:
     if not _is_whole(conflict.predicate):
-        return ["files where ", code(conflict.predicate)]
+        return ["files where ", _condition(conflict.predicate)]
     return [WHOLE]
 
 
@@ -251,7 +251,12 @@ def _predicate_of(info: Any) -> str:
 
 
 def _either(predicate: str) -> Inline:
-    return code(predicate) if predicate else "–"
+    return _condition(predicate) if predicate else "–"
+
+
+def _condition(sql: str) -> Span:
+    """A condition; a MERGE has lists of its source's values in it, which nobody reads to their end."""
+    return code(units.with_short_lists(sql))
 
 
 ACTION_WORDS = {
@@ -312,7 +317,7 @@ def _rows(conflict: Any, limit: int) -> tuple[list[Row], int, int]:
     said = {("RemoveFile", path) for path in (*read, *met_files)}
     predicates = [] if exception_name(conflict) == "ConcurrentAppend" else conflict.predicates
     yours: list[tuple[Callable[[Any], Inline], Any]] = [
-        *((lambda p: ["read ", code(p)], p) for p in predicates if not _is_whole(p)),
+        *((lambda p: ["read ", _condition(p)], p) for p in predicates if not _is_whole(p)),
         *((lambda path: _your_file(path, True, path in removed), path)
           for path in read if path not in met_files),
         *((action_line, action) for action in mine if _is_shown(action) and _key(action) not in said),
@@ -353,7 +358,7 @@ def _met(conflict: Any, action: Any, read: Collection[str], removed: Collection[
     if type(action).__name__ == "AddFile" and _is_whole(conflict.predicate):
         yours, relation = f"read {WHOLE}", "← added to what you read"
     elif type(action).__name__ == "AddFile":
-        yours = ["read ", code(conflict.predicate)]
+        yours = ["read ", _condition(conflict.predicate)]
         decides = _names_partition(conflict.predicate, conflict.partition)
         relation = "← matches your predicate" if decides else "← may match your predicate"
     elif type(action).__name__ == "RemoveFile":
