@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.data.bounds import FLOATS, TIMES, US_PER_DAY, bound
+from deltanb.log.arrays import numbers
 from deltanb.schema import properties
 from deltanb.schema.types import DataType, PrimitiveType, StructType
 
@@ -361,6 +362,10 @@ def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: State) -> No
     if pa.types.is_dictionary(column.type):  # of whose codes Arrow finds no bounds
         column = column.cast(column.type.value_type)
     if kind in FLOATS:
+        ends = _ends_of_floats(column)
+        if ends is not None:
+            state.widen(*ends)
+            return
         total = pc.sum(column).as_py()
         if total != total:  # a NaN, or infinities of both signs: the sum is one pass and no copy
             not_a_number = pc.is_nan(column)
@@ -375,6 +380,22 @@ def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: State) -> No
     if kind.startswith("decimal"):
         low, high = _rescale(low, leaf), _rescale(high, leaf)
     state.widen(low, high)
+
+
+def _ends_of_floats(column: pa.ChunkedArray | pa.Array) -> tuple[float, float] | None:
+    """The smallest and the largest number by numpy, which takes a tenth of Arrow's time.
+
+    None where that may be another answer than Arrow's: with NULLs, NaN, or a zero, which has two signs.
+    """
+    if column.null_count or column.type not in (pa.float32(), pa.float64()):
+        return None
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    found = [numbers(chunk) for chunk in chunks if len(chunk)]
+    ends = [(float(one.min()), float(one.max())) for one in found]
+    if any(low != low for low, _ in ends):
+        return None
+    lowest, highest = min(low for low, _ in ends), max(high for _, high in ends)
+    return (lowest, highest) if lowest and highest else None
 
 
 def _rescale(value: Any, leaf: Leaf) -> Decimal | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,7 +20,7 @@ from deltanb.actions import AddFile, Metadata, Protocol, decode_path
 from deltanb.data import statistics
 from deltanb.data.bounds import truncate_max
 from deltanb.schema import column_mapping
-from deltanb.schema.types import from_arrow
+from deltanb.schema.types import PrimitiveType, from_arrow
 
 TABLES_OF_SPARK = [
     "kernel_rs/stats-writing-all-types/delta", "kernel_rs/timestamp-truncation-stats",
@@ -246,3 +248,20 @@ def test_times_are_cut_downwards_on_both_sides_of_the_epoch() -> None:
     found = stats(pa.table({"t": pa.array(times, pa.timestamp("us", "UTC"))}))
     assert found["minValues"]["t"] == "1960-01-01T00:00:00.000Z"
     assert found["maxValues"]["t"] == "2020-01-01T00:00:00.999Z"
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize("values", [
+    [1.5, -2.25, 7.0], [0.1], [0.0, 1.0], [-1.0, -0.0], [1.0, math.nan, 2.0], [math.nan], [1.0, math.inf],
+    [-math.inf, math.inf], [1.0, None], [5e-324, 1e-40, -3e38], [1e300, -1e-300]])
+def test_bounds_of_floats_are_arrows_in_whatever_pieces_they_come(
+    values: list[float | None], kind: pa.DataType
+) -> None:
+    rows = pa.table({"f": pa.chunked_array([pa.array(values, kind), pa.array([], kind),
+                                            pa.array([3.0, *values, 4.0], kind)[1:]])})
+    expected = pc.min_max(pc.filter(rows["f"], pc.invert(pc.is_nan(rows["f"])))).as_py()
+    state = statistics.State()
+    leaf = statistics.Leaf(("f",), PrimitiveType("float" if kind == pa.float32() else "double"), True)
+    statistics._measure(rows["f"], leaf, state)
+    assert repr((state.low, state.high)) == repr((expected["min"], expected["max"]))
+    assert state.nan is any(value != value for value in values if value is not None)
