@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _NOT_NULL = partitions.HIVE_NULL + "\x01"  # stands in for the string that reads like a NULL
+_AS_TEXTS = {"boolean", "byte", "short", "integer", "long", "date"}
+"""Types that Spark itself writes as the texts we want; its sort by partitions is faster for them than for texts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 ROW_BYTES = {"boolean": 1, "byte": 1, "short": 2, "integer": 4, "float": 4, "date": 4, "string": 16,
@@ -200,7 +202,7 @@ class _Write:
             writer.parquet(self.folder.uri)
 
     def _in_file_form(self, rows: DataFrame) -> DataFrame:
-        """Physical names and field ids; the keys of partitions last, as texts that keep every value."""
+        """Physical names and field ids; the keys of partitions last, in a form that keeps every value."""
         schema = spark_schema(self.kept, self.mode, ids=True)
         columns = []
         for field, target in zip(self.kept.fields, schema.fields, strict=True):
@@ -217,7 +219,7 @@ class _Write:
         if self.mode == "none":
             return shaped
         for key in self.keys:
-            schema = schema.add(key, "string")
+            schema = schema.add(key, shaped.schema[key].dataType)
         return shaped.to(schema)  # the one way to give nested fields theirs
 
     def _physical(self, field: StructField) -> str:
@@ -273,8 +275,10 @@ def _without_blanks(source: Column, data_type: T.DataType) -> Column:
 
 
 def _key(source: Column, data_type: DataType) -> Column:
-    """A text for Spark's folder from which the value comes back whole, in any session zone."""
+    """What Spark makes a folder's name of, from which the value comes back whole, in any session zone."""
     name = str(data_type)
+    if name in _AS_TEXTS:
+        return source
     if name == "timestamp":
         return F.unix_micros(source).cast("string")
     if name == "binary":
