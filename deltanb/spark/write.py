@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _NOT_NULL = partitions.HIVE_NULL + "\x01"  # stands in for the string that reads like a NULL
 _AS_TEXTS = {"boolean", "byte", "short", "integer", "long", "date"}
-"""Types that Spark itself writes as the texts we want; its sort by partitions is faster for them than for texts."""
+"""Types that Spark itself writes as the texts we want; it sorts rows by them faster than by texts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 ROW_BYTES = {"boolean": 1, "byte": 1, "short": 2, "integer": 4, "float": 4, "date": 4, "string": 16,

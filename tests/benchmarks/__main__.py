@@ -22,6 +22,7 @@ SUITES = (
     "growth",
     "scale",
     "spark",
+    "cluster",
 )
 """Modules of this folder with ``figures(quick, rounds, only)``, in the order in which they run."""
 

@@ -4,9 +4,9 @@
 
 All ways run by turns in the same session, with the same settings, for which Delta Spark's jars and extension
 are in it; the first turns warm the JVM up, which takes seconds, and do not count. Planning goes from the
-table's path to what Spark would run: log, files, physical plan, tasks; "cold" is with nothing known of the
-table. Processor time is that of Python and of the JVM, and it decides: the clock says more about what else
-the machine does.
+table's path to what Spark would run: log, files, physical plan, tasks; "after a commit" of one file by
+somebody else, "cold" with nothing known of the table. Processor time is that of Python and of the JVM, and it
+decides: the clock says more about what else the machine does.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.benchmarks.figures import Figure, absent, attempt, times
-from tests.benchmarks.spark_tables import SQL_TYPES, make, make_many
+from tests.benchmarks.spark_tables import SQL_TYPES, add_one, make, make_many
 
 SUITE = "spark"
 GOAL = 1.0  # times Delta Spark's speed
 MOST = 1.15  # of the time of plain Parquet
+STATES = ("", "after a commit", "cold")
+"""What is known of a table when a query is planned: it, the version before, nothing."""
 NAMES = ("deltanb", "Delta Spark", "plain Parquet", "data source")
 
 Way = Callable[[], Any]
@@ -36,7 +38,8 @@ Ways = dict[str, Way]
 class Size(NamedTuple):
     """How much is measured."""
 
-    planned: tuple[int, ...] = (10_000, 50_000)
+    planned: int = 10_000
+    planned_partitioned: tuple[int, ...] = (10_000, 50_000)
     files: int = 200
     rows: int = 10_000_000
     deleted: tuple[int, int] = (200, 2_000_000)
@@ -44,7 +47,7 @@ class Size(NamedTuple):
     batches: int = 25
 
 
-QUICK = Size((200,), 40, 40_000, (40, 40_000), 3)
+QUICK = Size(200, (200,), 40, 40_000, (40, 40_000), 3)
 
 
 class Work(NamedTuple):
@@ -55,7 +58,7 @@ class Work(NamedTuple):
     """Against Delta Spark."""
     most: float | None = None
     """Against plain Parquet."""
-    warm_up: int = 3
+    warm_up: int = 2
     """Turns that do not count; the JVM goes on compiling for longer, for all alike."""
 
 
@@ -112,37 +115,45 @@ def forget(session: Any) -> None:
     session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-def processor_seconds(session: Any) -> float:
-    """Of this process, of its JVM and of the JVM's Python workers, where the system tells."""
-    known: dict[int, tuple[int, int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
-            continue
-        known[int(entry.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))  # with ended children
-    tree = {session.sparkContext._gateway.proc.pid}
-    while more := {pid for pid, (parent, _) in known.items() if parent in tree} - tree:
-        tree |= more
-    ticks = sum(known[pid][1] for pid in tree if pid in known)
-    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+class Processor:
+    """What this process, its JVM and the JVM's Python workers have worked, where the system tells."""
+
+    def __init__(self, session: Any) -> None:
+        self._jvm = session.sparkContext._gateway.proc.pid
+        self._known: dict[tuple[int, str], int] = {}
+
+    def seconds(self) -> float:
+        """All in all. A process that has ended counts with what it had when it was last looked at: whether
+        and when its parent counts it depends on how it ended."""
+        found: dict[int, tuple[int, tuple[int, str], int]] = {}
+        for entry in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = entry.read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended meanwhile
+                continue
+            pid = int(entry.parent.name)
+            found[pid] = int(fields[1]), (pid, fields[19]), int(fields[11]) + int(fields[12])
+        tree = {self._jvm}
+        while more := {pid for pid, (parent, *_) in found.items() if parent in tree} - tree:
+            tree |= more
+        self._known.update((key, ticks) for pid, (_, key, ticks) in found.items() if pid in tree)
+        return time.process_time() + sum(self._known.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def compared(session: Any, title: str, work: Work, folder: Path, rounds: int) -> Iterator[Figure]:
-    """Each way by turns; the best of those that count, against ours."""
+    """Each way by turns, each time in another order; the best of those that count, against ours."""
     best: dict[str, dict[str, Any]] = {}
     results: dict[str, Any] = {}
-    ways = work.ways(session, folder)
+    ways, processor = work.ways(session, folder), Processor(session)
     for turn in range(-work.warm_up, rounds):
-        for name, way in ways.items():
-            started, worked = time.perf_counter(), processor_seconds(session)
-            result = way()
+        for name in sorted(ways, reverse=bool(turn % 2)):
+            started, worked = time.perf_counter(), processor.seconds()
+            results[name] = ways[name]()
             found = {"ms": (time.perf_counter() - started) * 1000,
-                     "cpu": (processor_seconds(session) - worked) * 1000}
+                     "cpu": (processor.seconds() - worked) * 1000}
             if turn >= 0:
                 known = best.get(name, found)
                 best[name] = {key: min(known[key], value) for key, value in found.items()}
-            results[name] = result
     own = {**best["deltanb"], "result": results["deltanb"]}
     for name, other in best.items():
         if name != "deltanb":
@@ -159,19 +170,21 @@ def _figure(title: str, name: str, other: dict[str, Any], own: dict[str, Any], w
 # -- what is measured ---------------------------------------------------------------------------
 
 
-def plans(session: Any, path: Path, where: str = "", cold: bool = False) -> Ways:
-    """From a path to the tasks that Spark would run."""
+def plans(session: Any, path: Path, where: str, state: str) -> Ways:
+    """From a path to the tasks that Spark would run; see :data:`STATES`."""
     def planned(reader: Callable[[Any, Path], Any]) -> Way:
         def way() -> None:
-            if cold:
+            if state == "cold":
                 forget(session)
+            elif state:
+                add_one(path)
             frame = reader(session, path)
             frame = frame.filter(where) if where else frame
             frame._jdf.queryExecution().toRdd().getNumPartitions()
 
         return way
 
-    return {name: planned(READERS[name]) for name in NAMES[:2 if where else 3]}
+    return {name: planned(READERS[name]) for name in NAMES[:2 if where or state else 3]}
 
 
 def scans(session: Any, path: Path, query: str, names: tuple[str, ...] = NAMES, asked: bool = False) -> Ways:
@@ -273,15 +286,15 @@ def works(size: Size) -> dict[str, Work]:
 
 def _plans(size: Size) -> dict[str, Work]:
     found = {}
-    for files in size.planned:
-        for cold in (False, True):
-            words = f"{files:,} files" + (", cold" if cold else "")
-            found[f"plan, {words}"] = Work(
-                lambda session, folder, files=files, cold=cold: plans(
-                    session, _known(make_many, folder / f"{files}", files), "", cold), most=MOST)
-            found[f"plan, one partition of {words}"] = Work(
-                lambda session, folder, files=files, cold=cold: plans(
-                    session, _known(make_many, folder / f"{files}-by", files, True), "part = 7", cold))
+    for state in STATES:
+        after = state and f", {state}"
+        found[f"plan, {size.planned:,} files{after}"] = Work(
+            lambda session, folder, state=state: plans(
+                session, _known(make_many, folder / "many", size.planned), "", state), most=MOST)
+        for files in size.planned_partitioned:
+            found[f"plan, one partition of {files:,} files{after}"] = Work(
+                lambda session, folder, files=files, state=state: plans(
+                    session, _known(make_many, folder / f"{files}", files, True), "part = 7", state))
     return found
 
 

@@ -63,6 +63,19 @@ def make_many(folder: Path, files: int, partitioned: bool = False) -> Path:
     return _logged(folder, named, 1, ("part",) if partitioned else ())
 
 
+def add_one(folder: Path) -> None:
+    """A commit of one file, the first one of the table by another name."""
+    from deltanb.store.local import LocalStore
+
+    log = folder / "_delta_log"
+    version = 1 + max(int(entry.name[:20]) for entry in log.glob("*.json") if entry.name[0] == "0")
+    first = json.loads(next(line for line in (log / f"{0:020d}.json").open() if '"add"' in line))["add"]
+    name = first["path"].replace("0.parquet", f"again-{version}.parquet")
+    shutil.copy(folder / first["path"], folder / name)
+    text = json.dumps({"add": {**first, "path": name}})
+    LocalStore(folder).put_if_absent(f"_delta_log/{version:020d}.json", text.encode())
+
+
 def _logged(folder: Path, files: Sequence[str], each: int, by: Sequence[str], deleted: int = 0) -> Path:
     """One commit that names the files, ``each`` rows in every one of them."""
     from pyroaring import BitMap64

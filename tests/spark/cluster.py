@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -48,9 +48,10 @@ class Cluster:
         """The process group in which all of the cluster runs."""
         return self._keeper.pid
 
-    def driver(self, name: str) -> Driver:
-        """A new application; its process starts now, its session at the first call."""
-        return Driver(self, name)
+    def driver(self, name: str, java: str = "") -> Driver:
+        """A new application; its process starts now, its session at the first call. ``java`` are options of
+        its JVM."""
+        return Driver(self, name, java)
 
     def executors(self, application: str) -> dict[str, int]:
         """Process ids of the executors an application has had, by what Spark calls them."""
@@ -67,11 +68,12 @@ class Cluster:
 class Driver:
     """A driver process of the cluster: :meth:`begin` a function of ``cluster_jobs`` there, :meth:`end` it."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: Cluster, name: str, java: str = "") -> None:
         self.folder = cluster.folder / name
         self.folder.mkdir()
         self.errors = self.folder / "stderr.txt"
-        self.process = _kept("tests.spark.driver", [cluster.url, str(self.folder)], self.errors)
+        more = {"JDK_JAVA_OPTIONS": java} if java else {}
+        self.process = _kept("tests.spark.driver", [cluster.url, str(self.folder)], self.errors, more)
 
     def __call__(self, job: str, *arguments: Any) -> Any:
         """What the function gives, as JSON has it."""
@@ -111,13 +113,15 @@ class Driver:
         _end(self.process)
 
 
-def _kept(module: str, arguments: list[str], errors: Path) -> subprocess.Popen[str]:
+def _kept(
+    module: str, arguments: list[str], errors: Path, more: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     """A process in a session of its own, which reads our pipe."""
     with errors.open("w") as file:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=file, text=True, cwd=ROOT, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **_environment(errors.parent)})
+            env={**os.environ, "PYTHONPATH": str(ROOT), **_environment(errors.parent), **(more or {})})
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
+from pathlib import Path
 from typing import Any
 
 import deltanb as dn
@@ -92,6 +94,15 @@ def merge_all(session: Session, path: str, rows: int) -> dict[str, int]:
         session.spark.conf.set(f"spark.sql.{kind}autoBroadcastJoinThreshold", "-1")
     session.tasks()
     return merge(session, path, 0, rows)
+
+
+def merge_all_measured(session: Session, path: str, rows: int) -> dict[str, float]:
+    """As :func:`merge_all`: seconds, and the most that this process had resident, in MB."""
+    clock = time.perf_counter()
+    Path("/proc/self/clear_refs").write_text("5")  # the most is what there is now
+    assert merge_all(session, path, rows)["numTargetRowsUpdated"] == rows
+    most = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+    return {"seconds": time.perf_counter() - clock, "python": most}
 
 
 # -- accidents -----------------------------------------------------------------------------------
