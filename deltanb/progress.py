@@ -56,7 +56,7 @@ def progress(
     outer = _current.get() if surface is None else None
     if outer is not None and outer.is_over:
         outer = None
-    watched = None if outer is not None else surface if surface is not None else _surface()
+    watched = None if outer is not None else surface if surface is not None else surface_here()
     line = Line(what, total, watched, patience, outer=outer)
     token = _current.set(line)
     if watched is not None:
@@ -238,7 +238,7 @@ class Cell:
             self._widget = None
 
 
-def _surface() -> Surface | None:
+def surface_here() -> Surface | None:
     """Where a person watches, if one does."""
     if os.environ.get("CI") or "PYTEST_CURRENT_TEST" in os.environ:  # nbval's kernels inherit it
         return None

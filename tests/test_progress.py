@@ -97,7 +97,7 @@ def test_it_is_drawn_no_more_often_than_eyes_follow() -> None:
 
 def test_work_within_work_is_said_behind_it_on_the_same_line(monkeypatch: pytest.MonkeyPatch) -> None:
     surface = Surface()
-    monkeypatch.setattr(module, "_surface", lambda: surface)
+    monkeypatch.setattr(module, "surface_here", lambda: surface)
     with progress("DELETE: writing files", patience=0) as outer:
         assert surface.first.wait(30)
         with progress("Spark writes") as inner:
@@ -301,6 +301,76 @@ def test_spark_is_not_asked_where_nobody_watches(told: list[str]) -> None:
     with followed(SimpleNamespace(), "Spark writes"):  # it has no context to ask
         pass
     assert told == ["Spark writes"]
+
+
+class Events:
+    """IPython's events, as far as they are registered."""
+
+    def __init__(self) -> None:
+        self.registered: list[tuple[str, Any]] = []
+
+    def register(self, name: str, work: Any) -> None:
+        self.registered.append((name, work))
+
+    def unregister(self, name: str, work: Any) -> None:
+        self.registered.remove((name, work))
+
+
+class LocalSession:
+    """A session in this process."""
+
+    def __init__(self, context: Any) -> None:
+        self.sparkContext = context
+
+
+@pytest.fixture
+def cells_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Cells that are drawn when the test asks for it."""
+    pytest.importorskip("pyspark")
+    from deltanb.spark import cells
+
+    monkeypatch.setattr(cells, "PATIENCE", 3600)
+    return cells.Cells
+
+
+def test_jobs_of_a_cells_own_code_are_counted_and_ours_in_it_have_a_line_of_their_own(cells_of: Any) -> None:
+    context, surface, events = Context(), Surface(), Events()
+    session = LocalSession(context)
+    cells = cells_of(session, events, surface)
+    cells.begin()
+    look = cells.looking(context, str(context.properties["spark.jobGroup.id"]))
+    look()
+    assert surface.drawn == [""], "nothing is said of a cell that has Spark do nothing"
+    context.run((2, 1, 8))
+    look()
+    assert surface.drawn[-1] == "Spark: 1 of 8 tasks"
+    with watched(context) as outer:
+        context.run((1, 0, 3))
+        assert seen(outer) == "Spark: 0 of 3 tasks"
+        look()
+        assert surface.drawn[-1] == "", "one line at a time"
+    context.run((1, 2, 9))
+    look()
+    assert surface.drawn[-1] == "Spark: job 2, 2 of 9 tasks"
+    cells.end()
+    assert context.properties == {"spark.jobGroup.id": None} and surface.drawn[-1] == ""
+
+
+def test_a_cell_leaves_the_job_group_of_its_user_and_ends_with_its_session(cells_of: Any) -> None:
+    context, events = Context("nightly"), Events()
+    session = LocalSession(context)
+    cells = cells_of(session, events, Surface())
+    cells.begin()
+    cells.end()
+    assert context.properties == {"spark.jobGroup.id": "nightly"}
+    context.setLocalProperty("spark.jobGroup.id", None)
+    cells.begin()
+    context.setLocalProperty("spark.jobGroup.id", "set in the cell")
+    cells.end()
+    assert context.properties == {"spark.jobGroup.id": "set in the cell"} and len(events.registered) == 2
+    del session.sparkContext
+    cells.begin()
+    assert events.registered == []
 
 
 def test_the_start_of_spark_has_a_line_from_its_first_import_on(

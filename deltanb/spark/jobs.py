@@ -17,7 +17,9 @@ from typing import Any
 from deltanb.progress import Line, progress
 from deltanb.spark.wanted import is_remote
 
-_GROUP = "spark.jobGroup.id"
+GROUP = "spark.jobGroup.id"
+CELL = "deltanb-cell-"
+"""What the group of a cell's jobs begins with; work of ours in the cell has a group and a line of its own."""
 _numbers = itertools.count(1)
 
 
@@ -73,17 +75,18 @@ def _asked(session: Any, line: Line) -> Iterator[None]:
     if context is None:
         yield
         return
-    theirs = context.getLocalProperty(_GROUP)
-    group = theirs or f"deltanb-{next(_numbers)}"
-    if theirs is None:
-        context.setLocalProperty(_GROUP, group)
+    before = context.getLocalProperty(GROUP)
+    is_named = before is not None and not before.startswith(CELL)
+    group = before if is_named else f"deltanb-{next(_numbers)}"
+    if not is_named:
+        context.setLocalProperty(GROUP, group)
     try:
         line.ask = _question(context.statusTracker(), group, line)
         yield
     finally:
         line.ask = None
-        if theirs is None:
-            context.setLocalProperty(_GROUP, None)
+        if not is_named:
+            context.setLocalProperty(GROUP, before)
 
 
 def _question(tracker: Any, group: str, line: Line) -> Callable[[], None]:
@@ -97,6 +100,13 @@ def _question(tracker: Any, group: str, line: Line) -> Callable[[], None]:
             line.at(done, total, "tasks", f"job {number}" if number > 1 else "")
 
     return ask
+
+
+def running_tasks(tracker: Any, group: str) -> tuple[int, int, int] | None:
+    """What :func:`_running` gives while a job of the group runs, else None."""
+    is_running = any((info := tracker.getJobInfo(job)) is not None and info.status == "RUNNING"
+                     for job in tracker.getJobIdsForGroup(group))
+    return _running(tracker, group, ()) if is_running else None
 
 
 def _running(tracker: Any, group: str, before: Collection[int]) -> tuple[int, int, int] | None:

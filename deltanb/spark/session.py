@@ -29,6 +29,7 @@ from deltanb.display import above
 from deltanb.errors import IllegalStateError, MissingDependency, add_note
 from deltanb.progress import progress
 from deltanb.safe_text import redacted, safe
+from deltanb.spark.cells import watch_cells
 from deltanb.spark.start import ANNOUNCED, given_up_whole, not_found, overheard, renew
 from deltanb.spark.wanted import Wanted, wanted
 
@@ -87,7 +88,8 @@ def spark(
     """Start a quiet local Spark session, or return the one that runs.
 
     Quiet means: no progress bar, no log on the console, no web UI; what fails, fails as a Python
-    exception. The session counts in UTC, uses Arrow between Python and the JVM, two cores and at
+    exception. In a notebook, a job that takes longer than two seconds has a line below its cell, which is
+    gone when it is done. The session counts in UTC, uses Arrow between Python and the JVM, two cores and at
     most 2 GB, or what ``SPARK_DRIVER_MEMORY`` says, and keeps its scratch files where
     ``SPARK_LOCAL_DIRS`` says, like any other. A start that Ctrl-C or an error ends leaves no JVM behind.
 
@@ -148,6 +150,7 @@ def _session(asked: Wanted, app_name: str) -> SparkSession:
             builder = builder.config(key, value)
         _silence_errors_told_twice()
         session = _started(builder, asked)
+        watch_cells(session)
     _ours.add(session)
     return _with_source(session)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -93,6 +95,32 @@ done = line.__enter__()"""
     expect(outputs(page)).to_contain_text("looking for rows: 0 of 2")
     page.keyboard.press("Shift+Enter")
     expect(page.get_by_text("looking for rows:")).to_have_count(0)
+
+
+@pytest.mark.spark
+def test_a_job_of_a_cells_own_code_has_a_line_until_it_is_done(
+    reader: Reader, server: Server, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark")
+    begin = """\
+import deltanb as dn
+spark = dn.spark(master="local[1]")"""
+    work = f"""\
+def until_told(batches):
+    open({str(tmp_path / "pipe")!r}).close()
+    yield from batches
+print(spark.range(0, 10, 1, 1).mapInArrow(until_told, "id long").count(), "rows")"""
+    os.mkfifo(tmp_path / "pipe")
+    page = reader.open(server.write("job", begin, work, "spark.stop()"))
+    prompts(page).first.click()
+    page.keyboard.press("Shift+Enter")
+    expect(prompts(page).first).to_have_text(DONE, timeout=60_000)
+    page.keyboard.press("Shift+Enter")
+    expect(page.get_by_text("Spark: 0 of 1 tasks")).to_be_visible(timeout=60_000)
+    open(tmp_path / "pipe", "w").close()  # the task waits until somebody opens it
+    expect(page.get_by_text("10 rows", exact=True)).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Spark: 0 of")).to_have_count(0)
+    page.keyboard.press("Shift+Enter")
 
 
 def test_ten_thousand_commits_are_drawn(reader: Reader, server: Server, picture: Picture) -> None:
