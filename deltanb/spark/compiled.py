@@ -1,8 +1,9 @@
 """Classes of ours in the JVM of a session, compiled there by the compiler of Spark's generated code.
 
-What lives here: a class compiled for the driver alone, and one that executors are given, too. Beside
-``listed`` this is the one module that reaches behind PySpark's API; where it cannot (a Connect session has no
-JVM, another Spark may have other classes), both say so, and what the class does is done another way.
+What lives here: a class compiled for the driver alone, and one that executors are given, too; and whether a
+class is there. Beside ``listed`` this is the one module that reaches behind PySpark's API; where it cannot (a
+Connect session has no JVM, another Spark may have other classes), it says so, and what the class does is done
+another way.
 What it does not know: what the classes are for.
 """
 
@@ -26,7 +27,7 @@ from deltanb.spark.wanted import is_remote
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["compiled", "is_everywhere", "source"]
+__all__ = ["compiled", "has_class", "is_everywhere", "source"]
 
 JAVA_VERSION = 8  # of the source; Janino, which compiles it, takes 6 unless told
 
@@ -58,6 +59,19 @@ def is_everywhere(session: SparkSession, name: str) -> bool:
         except (Py4JError, PySparkException, TypeError):  # TypeError: to Py4J what is not there is a package
             known[name] = False
     return known[name]
+
+
+def has_class(session: SparkSession, name: str) -> bool:
+    """Whether Hadoop finds a class where this session looks for file systems.
+
+    SQL would know it, too (``reflect``), but what it finds wrong is printed where the session is another's.
+    """
+    if is_remote(session):
+        return False
+    try:
+        return session._jsc.sc().hadoopConfiguration().getClassByNameOrNull(name) is not None
+    except (Py4JError, TypeError):
+        return False
 
 
 def _given_to_all(session: SparkSession, name: str) -> bool:

@@ -20,17 +20,16 @@ import hashlib
 import os
 import posixpath
 import re
-import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
 
 from deltanb.errors import StorageError
 from deltanb.safe_text import safe
+from deltanb.spark.compiled import has_class
 from deltanb.spark.wanted import is_on_this_machine, is_remote
 from deltanb.store.access import CLIENT_OPTIONS, PROFILE, RETRY_OPTIONS, Access, lend_keys
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from deltanb.store.base import LogStore
     from deltanb.store.uris import Location
 
-__all__ = ["Connector", "connector_for", "has_class", "refusals"]
+__all__ = ["Connector", "connector_for", "refusals"]
 
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 KEYS_BY_FILE = "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider"  # since Hadoop 3.5
@@ -189,26 +188,6 @@ def _has_own_keys(session: SparkSession, bucket: str) -> bool:
     """Whether a session was given credentials for a bucket when it began."""
     names = [*_OWN_KEYS, *(name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.") for name in _OWN_KEYS[:2])]
     return any(session.conf.get(f"spark.hadoop.{name}", None) for name in names)
-
-
-# --- classes --------------------------------------------------------------------------------------
-
-_seen: weakref.WeakKeyDictionary[Any, dict[str, bool]] = weakref.WeakKeyDictionary()
-_NAME = re.compile(r"[\w.$]+")
-
-
-def has_class(session: SparkSession, name: str) -> bool:
-    """Whether a session has a class on its path, asked once: its SQL knows, and runs nothing for it."""
-    assert _NAME.fullmatch(name)
-    known = _seen.setdefault(session, {})
-    if name not in known:
-        try:
-            # A method that no class has: what is wrong with the call says whether the class is there.
-            _ = session.sql(f"SELECT reflect('{name}', 'deltanb')").schema
-            known[name] = True
-        except AnalysisException as error:
-            known[name] = str(error.getCondition()).endswith("UNEXPECTED_STATIC_METHOD")
-    return known[name]
 
 
 # --- errors ---------------------------------------------------------------------------------------

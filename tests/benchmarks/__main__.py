@@ -23,6 +23,7 @@ SUITES = (
     "scale",
     "spark",
     "cluster",
+    "spark_buckets",
 )
 """Modules of this folder with ``figures(quick, rounds, only)``, in the order in which they run."""
 

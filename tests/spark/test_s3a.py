@@ -24,6 +24,7 @@ from tests.spark.cluster import Driver, scratch
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+KEYS = ("aws_access_key_id", "aws_secret_access_key")
 SECRET = ACCESS["aws_secret_access_key"]
 
 
@@ -37,7 +38,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def session(folder: Path, s3_server: S3Server) -> Iterator[Driver]:
     try:
-        with s3a.driver(folder, "s3a") as found:
+        with s3a.driver(folder, "s3a", "local[2,2]") as found:  # a task is tried twice
             yield found
     except Unavailable as error:
         pytest.skip(str(error))
@@ -126,6 +127,45 @@ def test_a_write_that_fails_leaves_no_object(
     assert answer["is_ours"] and answer["error"] == "StorageError"
     assert "credentials are refused" in answer["text"] and SECRET not in answer["text"]
     assert files_of(table) == before
+
+
+def test_a_task_that_is_tried_again_counts_once(
+    table: dn.DeltaTable, ask: Callable[..., Any], s3_server: S3Server
+) -> None:
+    """The first try has written one of its two files."""
+    before, puts = files_of(table), list[str]()
+
+    def refuse(request: Request) -> str | None:
+        if request.method == "PUT" and request.key.endswith(".parquet"):
+            puts.append(request.key)
+            return "403" if len(puts) == 2 else None
+        return None
+
+    frame = {"sql": "SELECT id, if(id < 20, 'x', 'y') p FROM range(10, 30, 1, 1)"}
+    with s3_server.failing(refuse):
+        assert ask("run", path_of(table), "append", frame) == {"version": 2}
+    assert len(puts) == 4
+    assert [row["id"] for row in rows(table) if row["p"] in ("x", "y")] == list(range(10, 30))
+    assert len(files_of(table) - before) == 2, "what the first try has left is gone"
+
+
+def test_executors_elsewhere_use_keys_of_their_own(
+    folder: Path, s3_server: S3Server, table: dn.DeltaTable
+) -> None:
+    options = {key: value for key, value in s3_server.options.items() if key not in KEYS}
+    keys = {key.upper(): ACCESS[key] for key in KEYS}
+    try:
+        cluster = s3a.driver(folder, "cluster", "local-cluster[1,2,512]", **keys)
+        with cluster as session:
+            path = path_of(table)
+            assert session("s3a_jobs.connector", path, s3_server.options) is None
+            assert session("s3a_jobs.run", path, options, "append", {"sql": "SELECT 9L id, 'z' p"}) == {
+                "version": 2}
+            assert session("s3a_jobs.rows", path, options, "id > 3") == [[4, None], [9, "z"]]
+            scheme, told = session("s3a_jobs.connector", path, options)
+            assert scheme.startswith("s3a-") and not any("key" in name or "auth" in name for name in told)
+    except Unavailable as error:
+        pytest.skip(str(error))
 
 
 def test_commands_run_on_what_spark_reads_and_writes(table: dn.DeltaTable, ask: Callable[..., Any]) -> None:
