@@ -107,6 +107,13 @@ class DeletionVector(Action):
         return start if self.offset is None else f"{start}@{self.offset}"
 
 
+class _Counts(msgspec.Struct):
+    numRecords: int | None = None
+
+
+_Counted = msgspec.json.Decoder(_Counts)
+
+
 class FileAction(Action):
     """A change to the set of data files: add, remove or cdc."""
 
@@ -135,7 +142,11 @@ class FileAction(Action):
     @property
     def num_records(self) -> int | None:
         """``numRecords`` of the statistics, physical rows; None where unknown."""
-        number = self._statistic("numRecords")
+        stats = getattr(self, "stats", None)
+        try:  # the rest of the statistics is not wanted here
+            number = _Counted.decode(stats).numRecords if stats else None
+        except (msgspec.MsgspecError, UnicodeError):
+            number = self._statistic("numRecords")
         return number if isinstance(number, int) and 0 <= number < MAX_ROWS else None
 
     @property

@@ -30,7 +30,8 @@ MAX_RATIO = 2 / 3
 
 
 def with_dictionary(table: pa.Table, plain: Collection[str] | None = None) -> bool | list[str]:
-    """Parquet's paths of the columns that get a dictionary, or True for all: pyarrow's ``use_dictionary``.
+    """Parquet's paths of the columns that get a dictionary, True for all, False for none: pyarrow's
+    ``use_dictionary``.
 
     ``plain`` are columns that get none, where it is known; else a sample tells.
 
@@ -39,7 +40,8 @@ def with_dictionary(table: pa.Table, plain: Collection[str] | None = None) -> bo
     ['day']
     """
     if table.num_rows < MIN_ROWS:
-        return True
+        # Nothing comes again in one row, but within a list.
+        return table.num_rows != 1 or any(column.type.num_fields for column in table.columns)
     without = {name for name, column in zip(table.schema.names, table.columns, strict=True)
                if _is_sampled(column.type) and (_mostly_differ(column) if plain is None else name in plain)}
     if not without:
