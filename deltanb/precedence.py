@@ -15,14 +15,36 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 __all__ = ["Precedence", "ahead", "behind", "give_way"]
 
 EACH_SECONDS = 0.02
-"""How long one :func:`give_way` waits at most: who waits may hold a lock that the other one needs."""
+"""How long one :func:`give_way` waits at most: who waits may hold a lock that the other one needs. Whoever
+was waited for in vain is not waited for again, so that this is all that the other one loses."""
 TOTAL_SECONDS = 1.0
 """How long one piece of work waits in all: however many commits there are, it comes to its end."""
+
+
+class _Ahead:
+    """Itself the mark of a block that is ahead, while that lasts."""
+
+    def __init__(self, precedence: Precedence) -> None:
+        self._precedence = precedence
+
+    def __enter__(self) -> _Ahead:
+        try:
+            self._precedence._ahead.add(self)
+        except BaseException:  # Ctrl-C may come behind it
+            self._precedence._ahead.discard(self)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        precedence = self._precedence
+        with precedence._changed:
+            precedence._ahead.discard(self)  # it is another set in a process that was forked meanwhile
+            precedence._changed.notify_all()
 
 
 class Precedence:
@@ -46,35 +68,28 @@ class Precedence:
         self._ahead: set[object] = set()
         self._mine = threading.local()
 
-    @contextmanager
-    def ahead(self) -> Iterator[None]:
+    def ahead(self) -> AbstractContextManager[object]:
         """A block of work that somebody waits for."""
-        who = object()
-        try:
-            self._ahead.add(who)
-            yield
-        finally:
-            with self._changed:
-                self._ahead.discard(who)  # it is another set in a process that was forked meanwhile
-                self._changed.notify_all()
+        return _Ahead(self)
 
     @contextmanager
     def behind(self) -> Iterator[None]:
         """A block in which this thread gives way; elsewhere :meth:`give_way` does nothing."""
-        self._mine.left = TOTAL_SECONDS
+        self._mine.left, self._mine.in_vain = TOTAL_SECONDS, frozenset()
         try:
             yield
         finally:
-            self._mine.left = 0.0
+            self._mine.left, self._mine.in_vain = 0.0, frozenset()
 
     def give_way(self) -> None:
         """Wait while somebody is ahead, for as long as one wait and all of them may last."""
         left = getattr(self._mine, "left", 0.0)
-        if not self._ahead or left <= 0:
+        if not self._ahead or left <= 0 or self._ahead <= self._mine.in_vain:
             return
         begun = self._clock()
         with self._changed:
-            self._changed.wait_for(lambda: not self._ahead, min(left, EACH_SECONDS))
+            if not self._changed.wait_for(lambda: not self._ahead, min(left, EACH_SECONDS)):
+                self._mine.in_vain = frozenset(self._ahead)
         self._mine.left = left - (self._clock() - begun)
 
 

@@ -78,15 +78,29 @@ def test_the_work_waits_until_the_last_of_several_commits_is_made() -> None:
     assert waits.waited == [EACH_SECONDS]
 
 
-def test_a_commit_that_does_not_end_holds_the_work_up_for_a_bounded_time() -> None:
+def test_a_commit_that_does_not_end_is_waited_for_once() -> None:
+    """It may be waiting itself, for a lock that the work holds."""
     found, waits = made()
     with found.ahead():
         for _ in range(2):
             with found.behind():
                 for _ in range(1000):
                     found.give_way()
+                with found.ahead():  # another one
+                    found.give_way()
+                    found.give_way()
+    assert waits.waited == [EACH_SECONDS] * 4  # once for each, by each piece of work
+
+
+def test_commits_without_end_hold_the_work_up_for_a_bounded_time() -> None:
+    found, waits = made()
+    for _ in range(2):
+        with found.behind():
+            for _ in range(1000):
+                with found.ahead():
+                    found.give_way()
     assert max(waits.waited) <= EACH_SECONDS
-    assert sum(waits.waited) == pytest.approx(2 * TOTAL_SECONDS)  # once for each piece of work
+    assert sum(waits.waited) == pytest.approx(2 * TOTAL_SECONDS)  # for each piece of work
 
 
 def test_who_is_not_behind_never_waits() -> None:

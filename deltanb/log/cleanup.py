@@ -25,6 +25,7 @@ from deltanb.log.checkpoint.names import (
 from deltanb.log.checkpoint.read import open_checkpoint
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.options import options
+from deltanb.precedence import give_way
 from deltanb.safe_text import get_logger
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
@@ -73,10 +74,13 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
         cutoff = _midnight(options.clock() - kept)
     else:
         cutoff = options.clock() - retention
+    give_way()
     base = _base(log, names, cutoff, snapshot)
+    give_way()
     expired = [] if base is None else _expired(names, base) + _staged(log.store, base)
     expired += _abandoned(log.store, names)
     expired += _orphans(log.store, sorted(set(names) - set(expired)))
+    give_way()
     inside = Inside(log.store, LOG_FOLDER)
     expired = [name for name in expired if inside.name_of(name, is_encoded=False) is not None]
     for _ in delete_many(log.store, expired):

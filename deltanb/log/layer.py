@@ -26,6 +26,7 @@ from deltanb.log.replay import (
     tombstones_table,
 )
 from deltanb.log.tally import Tally
+from deltanb.precedence import give_way
 
 __all__ = ["Convert", "Layer", "Leaf"]
 
@@ -70,6 +71,7 @@ class Layer:
         found = dict(self._columns)
         if absent:
             assert self._source is not None, absent
+            give_way()
             read = self._source.read_adds(absent)
             for name in absent:
                 column = read.column(name)

@@ -433,6 +433,7 @@ class LogReader:
                     raise failure
                 return EMPTY
             ahead = self._begun(found)
+            give_way()
             try:
                 base = self._read_checkpoint(found)
             except InvalidTable as error:  # damaged: an older one, or all commits, may serve
@@ -456,6 +457,7 @@ class LogReader:
         """The state with what the checksum of its version says of it."""
         if not found.has_checksum:
             return state
+        give_way()
         from deltanb.log import verification
 
         return replace(state, recorded=verification.read(ahead or self.store, state))

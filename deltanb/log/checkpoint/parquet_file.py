@@ -275,7 +275,6 @@ def read_footer(data: bytes) -> Footer:
                 count, position = _list_of_structs(data, position)
                 groups = []
                 for _ in range(count):
-                    give_way()
                     group, position = _row_group(data, position)
                     groups.append(group)
             else:
@@ -296,6 +295,7 @@ def _row_group(data: bytes, position: int) -> tuple[tuple[int, tuple[Chunk, ...]
             count, position = _list_of_structs(data, position)
             chunks = []
             for _ in range(count):
+                give_way()
                 chunk, position = _column_chunk(data, position)
                 chunks.append(chunk)
         elif field == 3:

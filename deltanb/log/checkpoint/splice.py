@@ -125,7 +125,6 @@ def _walked(footer: bytes) -> _Found:
             count, first = thrift_structs(footer, begin)
             position = first
             for _ in range(count):
-                give_way()
                 group, position = _group(footer, position)
                 found.groups.append(group)
             found.list_at = begin, first, position
@@ -180,6 +179,7 @@ def _group(data: bytes, position: int) -> tuple[RowGroup | None, int]:
         if number == _GROUP_CHUNKS and kind == _LIST:
             count, position = thrift_structs(data, position)
             for _ in range(count):
+                give_way()
                 position = _chunk(data, position, walk)
         elif number == _GROUP_ROWS:
             walk.num_rows, position = thrift_integer(data, position)

@@ -184,7 +184,9 @@ class _State:
             *_live_transactions(snapshot, now),
             *snapshot.domain_metadata.values(),
         ]
+        give_way()
         self.removes = _live_tombstones(snapshot, now)
+        give_way()
         self._forms = _Forms(self.metadata)
         self.adds = empty_table(FILES_SCHEMA)
         self.num_adds = 0
@@ -257,6 +259,7 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     types = {**_SMALL, **_types(state.file_schema())}
     kept = KeptRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
     state.settle(kept)
+    give_way()
     pieces: Iterator[pa.Table] = chain([_small_table(state.actions)], state.file_rows())
     if state.is_small:
         pieces = iter([pa.concat_tables(pieces, promote_options="default")])
