@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -258,3 +259,32 @@ def test_a_commit_reads_each_winner_once(folder: Path, monkeypatch: pytest.Monke
     assert disk.counts["read json"] == 3
     assert disk.bytes_of_log == sizes(folder, *commits(NEWEST + 1, NEWEST + 3))
     assert table.log.snapshot.version == NEWEST + 4 and table.log.snapshot.num_files == NEWEST + 5
+
+
+OUR_CALLS = 660
+"""Functions of this package that run for an append of one row through a handle that has made some."""
+
+
+def test_a_small_append_finds_nothing_out_again_that_stays_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its layout is that of the last one. The functions that run are counted: they are what it costs."""
+    from deltanb.data import layout
+
+    table, row, calls = fresh(folder), pa.table(ROW), 0
+    for _ in range(2):
+        table.append(row)
+    package = str(Path(dn.__file__).parent)
+
+    def count(frame: Any, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.startswith(package)
+
+    monkeypatch.setattr(layout, "Layout", lambda *_: pytest.fail("another layout"))
+    with set_options(durability="none"):
+        sys.setprofile(count)
+        try:
+            table.append(row)
+        finally:
+            sys.setprofile(None)
+    assert 0 < calls <= OUR_CALLS
