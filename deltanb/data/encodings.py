@@ -30,8 +30,7 @@ MAX_RATIO = 2 / 3
 
 
 def with_dictionary(table: pa.Table, plain: Collection[str] | None = None) -> bool | list[str]:
-    """Parquet's paths of the columns that get a dictionary, True for all, False for none: pyarrow's
-    ``use_dictionary``.
+    """Parquet's paths of the columns that get a dictionary, or True for all: pyarrow's ``use_dictionary``.
 
     ``plain`` are columns that get none, where it is known; else a sample tells.
 
@@ -40,14 +39,22 @@ def with_dictionary(table: pa.Table, plain: Collection[str] | None = None) -> bo
     ['day']
     """
     if table.num_rows < MIN_ROWS:
-        # Nothing comes again in one row, but within a list.
-        return table.num_rows != 1 or any(column.type.num_fields for column in table.columns)
+        return True
     without = {name for name, column in zip(table.schema.names, table.columns, strict=True)
                if _is_sampled(column.type) and (_mostly_differ(column) if plain is None else name in plain)}
     if not without:
         return True
     return [path for field in table.schema if field.name not in without
             for path, _ in _leaves(field.type, field.name)]
+
+
+def is_single(table: pa.Table) -> bool:
+    """Whether there is only one row, without lists: no value comes again, and dictionaries are in vain.
+
+    >>> is_single(pa.table({"id": [1]})), is_single(pa.table({"id": [[1, 1]]}))
+    (True, False)
+    """
+    return table.num_rows == 1 and not any(column.type.num_fields for column in table.columns)
 
 
 def with_bounds(schema: pa.Schema) -> bool | list[str]:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from deltanb import parallel
 from deltanb.actions import AddFile
 from deltanb.data import statistics
-from deltanb.data.encodings import with_bounds, with_dictionary
+from deltanb.data.encodings import is_single, with_bounds, with_dictionary
 from deltanb.errors import StorageError
 from deltanb.log.checkpoint import splice
 from deltanb.log.checkpoint.parquet_file import open_parquet
@@ -130,6 +130,8 @@ class FileWriter:
         be among those that it is given; ``plain`` as in :func:`~deltanb.data.encodings.with_dictionary`."""
         self.name, self.store, self.collector = name, store, collector
         settings = {**settings, "use_dictionary": with_dictionary(first, plain)}
+        if not mixes and is_single(first):
+            settings["use_dictionary"] = False
         self._is_judged = False
         with on_disk(self.store, self.name):
             self.sink = store.open_output(name)
