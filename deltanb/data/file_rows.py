@@ -1,7 +1,7 @@
 """The wanted rows of one data file, found with as little decoding as they take.
 
 What lives here: deleted rows left out, the condition asked of its own columns, the other columns decoded only
-where it holds, and of some rows of a row group the pages that have them; where in the file each row is.
+where it holds, and of few rows of a row group the pages that have them; where in the file each row is.
 What it does not know: which rows may be wanted, how columns are found and converted.
 """
 
@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from deltanb.data.kept import Batches, Kept
-from deltanb.data.pages import Pages, Range
+from deltanb.data.pages import Pages, Range, joined
 from deltanb.data.row_groups import leaf_places
+from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import pool
 from deltanb.sql.coercion import arrow_scalar
 
@@ -25,9 +28,21 @@ if TYPE_CHECKING:
     from deltanb.log.checkpoint.parquet_file import SafeFile
     from deltanb.sql.predicates import Predicate
 
+STRETCH_ROWS = 1 << 14
+"""Rows in which wanted ones count as neighbours: about as many as writers put into a page."""
+
 _Found = tuple[int, pa.Array | None, pa.RecordBatch]
 """Rows of a batch that are wanted: where the batch begins in the file, where they are in it (None: it is all
 of them), and they themselves."""
+
+
+class _Hit(NamedTuple):
+    """Wanted rows of a batch of so many, as in :data:`_Found`."""
+
+    size: int
+    start: int
+    places: pa.Array | None
+    rows: pa.RecordBatch
 
 
 class Rows(NamedTuple):
@@ -85,19 +100,48 @@ class FileRows:
         """Those among the rows."""
         for some in rows:
             (first, rest), batches = self._begun(some)
-            late = None if rest is None else _Cursor(self._decoded(some, rest))
-            for start, batch in batches:
-                places = _kept(self._deleted, self._only, start, batch.num_rows)
-                with self._naming():
-                    found = first.convert(_taken(batch, places))
-                if self._condition is not None:
-                    places, found = _filtered(found, places, self._condition)
-                if late is not None and rest is not None and found.num_rows:
-                    with self._naming():
-                        stored = late.rows(start, batch.num_rows)
-                    yield from self._completed(start, places, found, stored, rest)
-                elif found.num_rows:
-                    yield start, places, found
+            hits = self._hits(batches, first)
+            if rest is None:
+                yield from (hit[1:] for hit in hits)
+            else:
+                yield from self._with(rest, some, hits)
+
+    def _hits(self, batches: Batches, first: Columns) -> Iterator[_Hit]:
+        for start, batch in batches:
+            places = _kept(self._deleted, self._only, start, batch.num_rows)
+            with self._naming():
+                found = first.convert(_taken(batch, places))
+            if self._condition is not None:
+                places, found = _filtered(found, places, self._condition)
+            if found.num_rows:
+                yield _Hit(batch.num_rows, start, places, found)
+
+    def _with(self, rest: Columns, rows: Rows, hits: Iterator[_Hit]) -> Iterator[_Found]:
+        """The rows with the columns that come late. Few of them wait until it is known that there are no
+        more: then only the pages that have them are decoded of those columns."""
+        most = self._most_stretches(rows)
+        waiting, stretches = list[_Hit](), _Stretches(rows.start)
+        for hit in hits:
+            waiting.append(hit)
+            if most and len(hit.rows) <= STRETCH_ROWS:
+                stretches.add(hit)
+            if not most or len(hit.rows) > STRETCH_ROWS or len(stretches) > most:
+                break
+        else:
+            rows = Rows(rows.group, rows.start, stretches.ranges) if waiting else rows
+        late = _Cursor(self._decoded(rows, rest))
+        for hit in chain(waiting, hits):
+            with self._naming():
+                stored = _rows_of(hit, late, rows)
+            yield from self._completed(hit, stored, rest)
+
+    def _most_stretches(self, rows: Rows) -> int:
+        """In how many stretches of a row group wanted rows may lie, so that it is not decoded as a whole."""
+        if rows.ranges is not None or self._condition is None or self._batch_rows < STRETCH_ROWS:
+            return 0
+        if not (self._parquet.is_at_hand and self._parquet.is_sound):
+            return 0
+        return int(self._parquet.metadata.row_group(rows.group).num_rows) // (4 * STRETCH_ROWS)
 
     def _begun(self, rows: Rows) -> tuple[Division, Batches]:
         """The columns, and those that come first, decoded."""
@@ -111,12 +155,11 @@ class FileRows:
             found = self._keep.group(rows.group, found)
         return self.columns, found
 
-    def _completed(
-        self, start: int, places: pa.Array | None, rows: pa.RecordBatch, stored: pa.Table, rest: Columns
-    ) -> Iterator[_Found]:
+    def _completed(self, hit: _Hit, stored: pa.Table, rest: Columns) -> Iterator[_Found]:
         """The rows with the columns that came late, in pieces where these came in pieces."""
+        _, start, places, rows = hit
         at = 0
-        for batch in _taken(stored, places).to_batches():
+        for batch in stored.to_batches():
             with self._naming():
                 late = rest.convert(batch)
             known = rows.slice(at, batch.num_rows)
@@ -188,6 +231,45 @@ class FileRows:
                 yield rows.start + at, part
                 at += part.num_rows
                 batch = batch.slice(part.num_rows)
+
+
+class _Stretches:
+    """Where in a row group wanted rows lie: in stretches of :data:`STRETCH_ROWS`."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._ends: dict[int, Range] = {}
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, hit: _Hit) -> None:
+        """Take in wanted rows, which follow those before."""
+        positions = numbers(positions_of(hit.start - self._start, len(hit.rows), hit.places))
+        edges: Any = np.flatnonzero(np.diff(positions // STRETCH_ROWS)) + 1
+        for run in np.split(positions, edges):
+            number, begin, stop = int(run[0]) // STRETCH_ROWS, int(run[0]), int(run[-1]) + 1
+            self._ends[number] = self._ends.get(number, (begin, stop))[0], stop
+
+    @property
+    def ranges(self) -> list[Range]:
+        """In each stretch from its first wanted row to its last."""
+        return joined(self._ends.values())
+
+
+def _rows_of(hit: _Hit, late: _Cursor, rows: Rows) -> pa.Table:
+    """The wanted rows among those that are decoded late: of the row group, or of some ranges of it."""
+    if rows.ranges is None:
+        return _taken(late.rows(hit.start, hit.size), hit.places)
+    positions = positions_of(hit.start - rows.start, len(hit.rows), hit.places)
+    found, begin = numbers(positions), hit.start - rows.start
+    pieces = []
+    for start, stop in rows.ranges:
+        start, stop = max(start, begin), min(stop, begin + hit.size)
+        here = found[found.searchsorted(start):found.searchsorted(stop)] - start
+        if len(here):
+            pieces.append(_taken(late.rows(rows.start + start, stop - start), array_of(here)))
+    return pa.concat_tables(pieces)
 
 
 class _Cursor:

@@ -1,0 +1,135 @@
+"""Few wanted rows of a row group: of columns that come late only the pages with these rows are decoded."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyroaring import BitMap64
+
+from deltanb.actions import AddFile
+from deltanb.data import data_file, file_rows, read, row_groups
+from deltanb.data.pages import Pages
+from deltanb.log.checkpoint.parquet_file import SafeFile
+from deltanb.schema import ddl
+from deltanb.testing import MemoryStore, TableBuilder
+
+PAGE, GROUP, ROWS, BATCH = 100, 2_000, 5_000, 300
+SCHEMA = ddl.parse_schema(
+    "key bigint, name string, place string, tags array<bigint>, inside struct<a: bigint, b: string>, "
+    "more double")
+FLAT = ["key", "name", "place", "inside", "more"]
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_groups, "MIN_ROWS", 0)
+    monkeypatch.setattr(file_rows, "STRETCH_ROWS", PAGE)
+
+
+@pytest.fixture
+def ranges(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The rows of a row group whose pages are decoded, and for a row group that is decoded as a whole its
+    columns."""
+    found: list[Any] = []
+    pages, groups = Pages.file_of, SafeFile.iter_batches
+
+    def file_of(self: Pages, group: int, leaves: Any, some: Any) -> Any:
+        found.append((group, list(some)))
+        return pages(self, group, leaves, some)
+
+    def iter_batches(self: SafeFile, size: int, row_groups: Any, columns: Any) -> Any:
+        found.append((row_groups[0], columns))
+        return groups(self, size, row_groups=row_groups, columns=columns)
+
+    monkeypatch.setattr(Pages, "file_of", file_of)
+    monkeypatch.setattr(SafeFile, "iter_batches", iter_batches)
+    return found
+
+
+def table(keys: list[int | None]) -> pa.Table:
+    numbers = range(len(keys))
+    return pa.table({
+        "key": pa.array(keys, pa.int64()), "name": [f"name {n}" if n % 7 else None for n in numbers],
+        "place": [f"place {n % 5}" for n in numbers], "tags": [[n] * (n % 4) for n in numbers],
+        "inside": [{"a": n, "b": str(n)} if n % 3 else None for n in numbers]})
+
+
+def keys(*wanted: int) -> list[int | None]:
+    """1 at these positions, else 0 or NULL, and 2 in each page: no bounds tell."""
+    return [1 if n in wanted else 2 if n % PAGE == 0 else None if n % 11 == 0 else 0 for n in range(ROWS)]
+
+
+def builder_of(rows: pa.Table, **options: Any) -> TableBuilder:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=GROUP, max_rows_per_page=PAGE, write_batch_size=PAGE,
+                   write_page_checksum=True, **options)
+    data = sink.getvalue().to_pybytes()
+    builder = TableBuilder(MemoryStore()).create(json.loads(SCHEMA.to_json()))
+    return builder.put("f", data).commit(AddFile("f", {}, len(data), 1))
+
+
+def scanned(builder: TableBuilder, columns: list[str] | None = None, **options: Any) -> list[dict[str, Any]]:
+    snapshot = builder.log.update()
+    scan = read.plan(snapshot, columns, "key = 1")
+    (row,) = snapshot.files.to_pylist()
+    return [one for batch in data_file.read_data_file(
+        scan, row, positions=True, batch_rows=BATCH, **options) for one in batch.to_pylist()]
+
+
+def expected(rows: pa.Table, columns: list[str], wanted: Any) -> list[dict[str, Any]]:
+    found = rows.append_column("more", pa.nulls(len(rows), pa.float64())).select(columns).to_pylist()
+    return [{**found[n], data_file.ROW_POSITION: n} for n in wanted]
+
+
+PLACES = {
+    "one": [1234], "first and last": [0, GROUP - 1, GROUP, ROWS - 1], "ends of pages": [99, 101, 299, 301],
+    "ends of batches": [299, 302, 600, 899, 2299, 2302], "a whole page": list(range(501, 600)),
+    "two pages": list(range(550, 650)), "over a batch": list(range(280, 320)),
+    "as many as may be": [5, 405, 805, 1205, 1605], "too many": [5, 205, 405, 805, 1205, 1605],
+    "a whole batch": list(range(300, 600)), "few, then many": [3, *range(1000, 1900)]}
+
+
+@pytest.mark.parametrize("wanted", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_rows_and_their_positions_are_those_that_match(wanted: list[int], version: str) -> None:
+    rows = table(keys(*wanted))
+    builder = builder_of(rows, data_page_version=version)
+    here = [n for n in wanted if rows["key"][n].as_py() == 1]
+    for columns in (SCHEMA.names, ["name"], ["tags", "key"], ["inside", "more"]):
+        assert scanned(builder, columns) == expected(rows, columns, here)
+    only = BitMap64([n for n in here if n % 2])
+    assert scanned(builder, ["name"], only=only) == expected(rows, ["name"], only)
+
+
+def test_rows_at_random_places_are_those_that_match() -> None:
+    dice = random.Random(7)
+    for _ in range(60):
+        wanted = sorted({dice.randrange(ROWS) for _ in range(dice.randrange(1, 14))})
+        rows = table(keys(*wanted))
+        assert scanned(builder_of(rows), FLAT) == expected(rows, FLAT, wanted)
+
+
+def test_only_pages_with_wanted_rows_are_decoded_of_the_other_columns(ranges: list[Any]) -> None:
+    builder = builder_of(table(keys(2350, 2450, 3999)))
+    scanned(builder, ["name", "place"])
+    assert ranges == [(0, ["key"]), (1, ["key"]), (1, [(300, 500), (1900, 2000)]), (2, ["key"])]
+
+
+@pytest.mark.parametrize("wanted", [PLACES["too many"], PLACES["a whole batch"]], ids=["far apart", "many"])
+def test_many_rows_are_decoded_with_their_row_group(ranges: list[Any], wanted: list[int]) -> None:
+    scanned(builder_of(table(keys(*wanted))), ["name"])
+    assert (0, ["name"]) in ranges
+    assert not [found for _, found in ranges if isinstance(found[0], tuple)]
+
+
+def test_who_wants_a_few_rows_has_them_before_the_row_group_ends(ranges: list[Any]) -> None:
+    snapshot = builder_of(table(keys(50))).log.update()
+    (row,) = snapshot.files.to_pylist()
+    batches = data_file.read_data_file(read.plan(snapshot, ["name"], "key = 1"), row, batch_rows=PAGE - 1)
+    assert next(batches).to_pylist() == [{"name": "name 50"}]
+    assert ranges == [(0, ["key"]), (0, ["name"])]
