@@ -41,7 +41,7 @@ def grown(title: str, vectors: bool, sizes: tuple[int, int]) -> Iterator[Figure]
 
     folder = scratch()
     try:
-        cluster = Cluster(folder)
+        cluster = Cluster(folder, java="")
         try:
             small, large = (merged(cluster, folder, rows, vectors) for rows in sizes)
         finally:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -29,15 +29,21 @@ CORES = 2  # a worker's, by its own word: two applications have an executor each
 WORKER_MEMORY = "1400m"
 EXECUTOR_MEMORY = "512m"
 DAEMON_MEMORY = "128m"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Of JVMs that end with the tests: they take half the processor time where none of them compiles its code
+twice."""
 _HOST = "127.0.0.1"
 
 
 class Cluster:
-    """A master and ``workers`` in processes of their own, with scratch folders below ``folder``."""
+    """A master and ``workers`` in processes of their own, with scratch folders below ``folder``.
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
-        self.folder = folder
-        self._keeper = _kept("tests.spark.cluster", [str(folder), str(workers)], folder / "keeper.txt")
+    ``java`` are options of all their JVMs, and of executors and drivers.
+    """
+
+    def __init__(self, folder: Path, workers: int = 2, java: str = SHORT_LIVED) -> None:
+        self.folder, self.java = folder, java
+        self._keeper = _kept("tests.spark.cluster", [str(folder), str(workers)], folder / "keeper.txt", java)
         answer = self._keeper.stdout.readline()
         if not answer:
             raise RuntimeError(f"no cluster: {(folder / 'keeper.txt').read_text()[-2000:]}")
@@ -48,10 +54,10 @@ class Cluster:
         """The process group in which all of the cluster runs."""
         return self._keeper.pid
 
-    def driver(self, name: str, java: str = "") -> Driver:
+    def driver(self, name: str, java: str | None = None) -> Driver:
         """A new application; its process starts now, its session at the first call. ``java`` are options of
-        its JVM."""
-        return Driver(self, name, java)
+        its JVM, those of the cluster by default."""
+        return Driver(self, name, self.java if java is None else java)
 
     def executors(self, application: str) -> dict[str, int]:
         """Process ids of the executors an application has had, by what Spark calls them."""
@@ -68,12 +74,11 @@ class Cluster:
 class Driver:
     """A driver process of the cluster: :meth:`begin` a function of ``cluster_jobs`` there, :meth:`end` it."""
 
-    def __init__(self, cluster: Cluster, name: str, java: str = "") -> None:
+    def __init__(self, cluster: Cluster, name: str, java: str) -> None:
         self.folder = cluster.folder / name
         self.folder.mkdir()
         self.errors = self.folder / "stderr.txt"
-        more = {"JDK_JAVA_OPTIONS": java} if java else {}
-        self.process = _kept("tests.spark.driver", [cluster.url, str(self.folder)], self.errors, more)
+        self.process = _kept("tests.spark.driver", [cluster.url, str(self.folder)], self.errors, java)
 
     def __call__(self, job: str, *arguments: Any) -> Any:
         """What the function gives, as JSON has it."""
@@ -113,15 +118,14 @@ class Driver:
         _end(self.process)
 
 
-def _kept(
-    module: str, arguments: list[str], errors: Path, more: Mapping[str, str] | None = None
-) -> subprocess.Popen[str]:
+def _kept(module: str, arguments: list[str], errors: Path, java: str) -> subprocess.Popen[str]:
     """A process in a session of its own, which reads our pipe."""
     with errors.open("w") as file:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=file, text=True, cwd=ROOT, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **_environment(errors.parent), **(more or {})})
+            env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": java,
+                 **_environment(errors.parent)})
 
 
 def _end(process: subprocess.Popen[str]) -> None:
