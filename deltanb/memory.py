@@ -44,7 +44,7 @@ def pool() -> pa.MemoryPool:
 
     name = options.memory_pool
     if name == "auto":
-        name = "default" if os.environ.get(VARIABLE) else _usual()
+        name = _usual()
     if name == "default":
         return pa.default_memory_pool()
     try:
@@ -77,10 +77,10 @@ def give_back() -> None:
 
 @lru_cache(1)
 def _usual() -> Literal["default", "jemalloc", "system"]:
-    """The pool for those who chose none."""
+    """The pool for those who chose none by the option: Arrow looks once for its variable, too."""
     import pyarrow as pa
 
-    if not _has_glibc():
+    if os.environ.get(VARIABLE) or not _has_glibc():
         return "default"
     return "jemalloc" if "jemalloc" in pa.supported_memory_backends() else "system"
 

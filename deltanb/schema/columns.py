@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from deltanb.actions import Metadata, Protocol
@@ -113,7 +114,13 @@ class Identity:
 
 def mentioned(metadata: Metadata) -> bool:
     """Whether the schema's text has any such metadata, or mentions it: cheaper than parsing."""
-    return any(key in (metadata.schema_string or "") for key in KEYS)
+    return _mentions(metadata.schema_string or "")
+
+
+@lru_cache(maxsize=64)
+def _mentions(schema: str) -> bool:
+    """Remembered for the schemas of the last tables: each append asks, however small it is."""
+    return any(key in schema for key in KEYS)
 
 
 def active(metadata: Metadata, protocol: Protocol) -> StructType:
