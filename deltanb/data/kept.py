@@ -15,8 +15,9 @@ from pyroaring import BitMap64
 
 __all__ = ["MOST_BYTES", "Batches", "Kept", "Room"]
 
-MOST_BYTES = 32 << 20
-"""Of a command: as much as a row group that is being encoded."""
+MOST_BYTES = 8 << 20
+"""Of a command: a column of a million long numbers. It is held beside the rows that are encoded: 20 MB, in a
+DELETE from 10 M rows, were 4 % of its peak of memory, and these 8 MB are 2 %."""
 
 Batches = Iterator[tuple[int, pa.RecordBatch]]
 """Batches as they are stored, each with the place of its first row."""
