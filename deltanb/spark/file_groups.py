@@ -8,8 +8,9 @@ What it does not know: what the plans are (``plans.py`` does), columns that are 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -110,15 +111,21 @@ class Choice:
         is_simple = pc.and_(pc.match_substring_regex(files.column("path").cast(pa.string()), SIMPLE),
                             pc.is_null(files.column("deletion_vector")))
         places = pc.indices_nonzero(is_simple)
-        simple = files.take(places)
-        names = simple.column("path").to_pylist()
-        home = self.scan.store
-        found = [local for name in names if (local := self._where(home, name)) is not None]
+        names = files.column("path").take(places).to_pylist()
+        found: list[str]
+        if self.connector is not None:
+            root = self.connector.root.rstrip("/")
+            found = [f"{root}/{name}" for name in names]
+        else:
+            found = [local for local in map(self.scan.store.local_path, names) if local is not None]
         seen.update(found)
         if len(seen) < len(names) or not names:  # elsewhere, or one of them named twice
             seen.clear()
             return None
-        told = zip(*(simple.column(name).to_pylist() for name in ("size", "modification_time")), strict=True)
+        told: Iterable[tuple[int, int]] = repeat((0, 0))  # files here are looked at
+        if self.connector is not None:
+            told = zip(files.column("size").take(places).to_pylist(),
+                       files.column("modification_time").take(places).to_pylist(), strict=True)
         groups.listed.extend(map(self._file, places.to_pylist(), found, names, told))
         return pc.indices_nonzero(pc.invert(is_simple))
 

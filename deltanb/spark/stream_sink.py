@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from deltanb.errors import CheckpointMismatch
 from deltanb.options import Options, options, set_options
+from deltanb.spark.connectors import connector_for
 from deltanb.spark.paths import spark_path
 from deltanb.spark.stream_checkpoint import NONE, Checkpoint
 
@@ -166,14 +167,17 @@ def _has_others(
 
 
 def reads(frame: DataFrame, log: DeltaLog) -> bool:
-    """Whether a stream is computed from rows of a table in a folder, too: joined with them, for example.
+    """Whether a stream is computed from rows of a table that Spark reads itself, too: joined with them, say.
 
     A batch no longer knows, and a stream tells of its files only in its plan.
     """
     folder = log.store.local_path("")
     if folder is None:
-        return False
-    place = re.escape(spark_path(folder.rstrip(os.sep)))
+        connector = connector_for(log.store, frame.sparkSession)
+        if connector is None:
+            return False
+        folder = connector.root
+    place = re.escape(spark_path(folder.rstrip("/" + os.sep)))
     return re.search(rf"Location: [^\[\n]*\[{place}[/,\]]", _plan(frame)) is not None
 
 

@@ -11,6 +11,7 @@ import deltanb as dn
 from deltanb.errors import DeltaError
 from deltanb.spark import buckets
 from deltanb.spark.connectors import connector_for
+from deltanb.spark.stream_sink import reads
 from tests.spark.driver import Session
 
 Options = dict[str, str]
@@ -45,7 +46,10 @@ def plans(session: Session, path: str, options: Options) -> dict[str, Any]:
     execution = frame._jdf.queryExecution()
     explain = frame._sc._jvm.PythonSQLUtils.explainString
     told = [explain(execution, mode) for mode in ("extended", "formatted", "codegen", "cost")]
-    return {"plans": [*told, execution.toString()], "files": frame.inputFiles()}
+    other = session.spark.range(1)
+    log = dn.open(path, storage_options=options).log
+    return {"plans": [*told, execution.toString()], "files": frame.inputFiles(),
+            "reads": [reads(frame, log), reads(other, log)]}
 
 
 def settings(session: Session) -> dict[str, str]:

@@ -88,3 +88,11 @@ def test_a_list_holds_until_a_folder_of_it_changes(tmp_path) -> None:
     assert kept.find(context, snapshot, "key") == "list", "this folder has none of its files"
     below.rmdir()
     assert kept.find(context, snapshot, "key") is None
+
+
+def test_objects_hold_as_long_as_the_log_says_so() -> None:
+    context, snapshot = Context(), Snapshot()
+    kept.keep(context, snapshot, "key", "list", [f"s3a-1f://lake/t/p=a b/{i}.parquet" for i in range(3)])
+    assert kept.find(context, snapshot, "key") == "list"
+    kept.keep(context, snapshot, "key", "too long", ["s3a://lake/t/a.parquet"] * (kept.MAX_FILES + 1))
+    assert kept.find(context, snapshot, "key") == "list"

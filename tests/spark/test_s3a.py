@@ -75,6 +75,7 @@ def test_rows_are_read_by_sparks_own_reader(table: dn.DeltaTable, ask: Callable[
     told = ask("plans", path)
     assert all("LoggedFiles" in plan for plan in told["plans"][:2])
     assert {name.split("://")[0][:4] for name in told["files"]} == {"s3a-"}
+    assert told["reads"] == [True, False], "a stream into the table is told from one that reads it, too"
 
 
 def test_mapped_columns_are_read_and_written(
