@@ -311,7 +311,7 @@ def test_errors_name_their_kind_and_say_it_once(spark, tmp_path):
     with pytest.raises(TableNotFound), told():
         read(spark, tmp_path / "nowhere")
     with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"), told():
-        spark.table("nowhere")
+        spark.table("nowhere").count()
 
 
 def test_a_table_in_a_bucket_is_read_and_written_by_options_that_travel(spark, bucket, s3_server):
