@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -169,8 +169,10 @@ def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddF
         prefix=plan.name)
 
 
-def remove_written(plan: WritePlan) -> None:
+def remove_written(plan: WritePlan, spare: Collection[str] = ()) -> None:
     """Remove all files of a write that will not be committed, those of tasks that were killed, too.
+
+    Names in ``spare`` are those of files that stay, as the table has them.
 
     What cannot be listed or removed now is left for VACUUM.
     """
@@ -178,7 +180,8 @@ def remove_written(plan: WritePlan) -> None:
     with suppress(OSError):
         found = store.list_all("") if _has_folders(plan.target) else store.list_from(plan.name)
         in_process_write.delete_files(store, [
-            status.name for status in found if status.name.rpartition("/")[2].startswith(plan.name)])
+            status.name for status in found
+            if (name := status.name.rpartition("/")[2]).startswith(plan.name) and name not in spare])
 
 
 def _has_folders(target: Target) -> bool:

@@ -39,7 +39,6 @@ from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.data.data_file import Scan
 from deltanb.display import above
 from deltanb.errors import (
-    CheckpointMismatch,
     DataFileNotFound,
     InvalidArgument,
     StreamSourceChanged,
@@ -48,13 +47,13 @@ from deltanb.errors import (
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.types import StructType
 from deltanb.spark.columns import spark_schema
-from deltanb.spark.executors import Place, WritePlan, parts, read_files, remove_written, write_files
+from deltanb.spark.executors import Place, WritePlan, parts, read_files, write_files
 from deltanb.spark.session import spark as start_session
 from deltanb.spark.source_options import READ, STREAM, WRITE, Given
 from deltanb.spark.source_tasks import Task, changes_as_tasks, in_form, read_changes
-from deltanb.spark.source_write import Wrote
-from deltanb.spark.stream_checkpoint import NONE, Checkpoint
-from deltanb.spark.stream_sink import check_batch
+from deltanb.spark.source_write import Wrote, remove_attempts, remove_unnamed
+from deltanb.spark.stream_checkpoint import Checkpoint
+from deltanb.spark.stream_sink import check_batch, check_id
 from deltanb.store.base import is_remote
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -279,37 +278,33 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task as files; on an executor."""
-        return Wrote(tuple(write_files(self.plan, iterator)))
+        return Wrote.of(write_files(self.plan, iterator))
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         """Commit what the tasks of a batch wrote, once; on the driver."""
-        files = [file for message in messages if message is not None for file in message.files]
+        wrote = [message for message in messages if message is not None]
+        files = [file for each in wrote for file in each.files]
         log = DeltaLog.for_table(self.plan.place.opened())
         try:
-            query = self._query(log, batchId)
+            batch = self._batch(log, batchId, next((each.query for each in wrote if each.query), None))
         except BaseException:
             discard(log, files)
             raise
-        commit_batch(log, self.planned, Batch(query, batchId, self.mode, name=self.name), files)
+        commit_batch(log, self.planned, batch, files)
+        remove_attempts(log, self.plan, wrote)
 
-    def _query(self, log: DeltaLog, number: int) -> str:
-        """The id under which a batch is counted."""
+    def _batch(self, log: DeltaLog, number: int, query: str | None) -> Batch:
+        """A batch as it is counted, where it is this stream's turn; of a query without tasks nobody knows."""
+        offsets = None if self.checkpoint is None else self.checkpoint.offsets(number)
         if self.app_id is None:
             assert self.checkpoint is not None
-            return check_batch(log, self.checkpoint, number)
-        there = log.update().set_transactions.get(self.app_id, NONE)
-        if there > number:
-            raise CheckpointMismatch(
-                f"table {log.path} has batches of txnAppId {self.app_id!r} up to {there}, and this stream is "
-                f"to write batch {number} under it: it has a new checkpoint, or another stream has the id. "
-                "Nothing was written. Give the stream its former checkpoint, or another txnAppId",
-                query_id=self.app_id, batch=there)
-        return self.app_id
+            named = check_batch(log, self.checkpoint, number)
+            return Batch(named, number, self.mode, name=self.name, offsets=offsets)
+        check_id(log, self.app_id, query, number)
+        return Batch(self.app_id, number, self.mode, name=self.name, offsets=offsets, also=query)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Remove what the tasks of a batch wrote; on the driver."""
-        log = DeltaLog.for_table(self.plan.place.opened())
-        paths = log.update().select_files(["path"])["path"].to_pylist()
         # Spark plans each batch anew. Should it not, the name is that of batches before, whose files stay.
-        if None in messages and not any(path.rpartition("/")[2].startswith(self.plan.name) for path in paths):
-            remove_written(self.plan)
+        if None in messages:
+            remove_unnamed(DeltaLog.for_table(self.plan.place.opened()), self.plan)

@@ -4,8 +4,9 @@ What lives here: :func:`writer`, and the writer that Spark sends to its executor
 What it does not know: options as texts, how rows become files (``executors``), how a commit goes
 (``commands/rows/elsewhere``).
 
-Each task removes its files if it fails. Those of a job that fails are removed by its driver, also where a
-task was killed. Files of an attempt of a task that nobody waited for stay, named by no version, until VACUUM.
+Each task removes its files if it fails. Where one was killed, and another attempt did its work again, the
+driver removes what the first one left; of a job that fails it removes all. Files of an attempt that nobody
+waited for stay, named by no version, until VACUUM.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltanb.commands.rows.elsewhere import PlannedWrite, commit_planned, planned
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from deltanb.actions import AddFile
     from deltanb.spark.source_options import WriteOptions
 
-__all__ = ["DeltaWriter", "writer"]
+__all__ = ["DeltaWriter", "Wrote", "remove_attempts", "remove_unnamed", "writer"]
 
 _WORDS = {"overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("overwriteSchema", "true")',
           "merge_schema=True": '.option("mergeSchema", "true")'}
@@ -39,9 +41,19 @@ _WORDS = {"overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("o
 
 @dataclass
 class Wrote(WriterCommitMessage):
-    """What a task tells the driver: the files it wrote."""
+    """What a task tells the driver: the files it wrote, which attempt it was, of a stream the query's id."""
 
     files: tuple[AddFile, ...] = ()
+    attempt: int = 0
+    query: str | None = None
+
+    @classmethod
+    def of(cls, files: Sequence[AddFile]) -> Wrote:
+        """What the task tells that runs here."""
+        task = TaskContext.get()
+        if task is None:
+            return cls(tuple(files))
+        return cls(tuple(files), task.attemptNumber(), task.getLocalProperty("sql.streaming.queryId"))
 
 
 class DeltaWriter(DataSourceArrowWriter):
@@ -54,14 +66,16 @@ class DeltaWriter(DataSourceArrowWriter):
         """Write the rows of a task as files; on an executor."""
         if self.plan is None:
             return Wrote()
-        return Wrote(tuple(write_files(self.plan, iterator)))
+        return Wrote.of(write_files(self.plan, iterator))
 
     def commit(self, messages: Sequence[Any]) -> None:
         """Commit what the tasks wrote, as one transaction; on the driver."""
         if self.planned is None or self.plan is None:
             return
-        files = [file for message in messages if message is not None for file in message.files]
-        commit_planned(DeltaLog.for_table(self.plan.place.opened()), self.planned, files)
+        wrote = [message for message in messages if message is not None]
+        log = DeltaLog.for_table(self.plan.place.opened())
+        commit_planned(log, self.planned, [file for each in wrote for file in each.files])
+        remove_attempts(log, self.plan, wrote)
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove what the tasks wrote; on the driver.
@@ -71,6 +85,18 @@ class DeltaWriter(DataSourceArrowWriter):
         """
         if self.plan is not None and None in messages:
             remove_written(self.plan)
+
+
+def remove_attempts(log: DeltaLog, plan: WritePlan, wrote: Sequence[Wrote]) -> None:
+    """Where a task was tried again, remove what its attempts before have left; the write is committed."""
+    if any(each.attempt for each in wrote):
+        remove_unnamed(log, plan, [file.path for each in wrote for file in each.files])
+
+
+def remove_unnamed(log: DeltaLog, plan: WritePlan, committed: Sequence[str] = ()) -> None:
+    """Remove the files of a write but those that were committed, or are in the table's newest version."""
+    paths = log.update().select_files(["path"])["path"].to_pylist()
+    remove_written(plan, spare={path.rpartition("/")[2] for path in (*paths, *committed)})
 
 
 def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> DeltaWriter:

@@ -7,6 +7,7 @@ What it does not know: tables. It writes nothing; the folder is Spark's.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 NONE = -1
 """In place of a batch id: no batch yet."""
+DIGITS = 16  # of a digest: notes of one batch are compared, and there are never more than a few
 
 
 class Checkpoint:
@@ -72,6 +74,22 @@ class Checkpoint:
     def last_done(self, session: SparkSession | None) -> int:
         """The newest batch that Spark has noted as finished, or :data:`NONE`."""
         return self._newest(session, "commits")
+
+    def offsets(self, number: int) -> str | None:
+        """A digest of what Spark noted of a batch before it ran it; None where this process cannot see it.
+
+        The note is written once, with the time, and is there when the batch runs again: a batch that another
+        query planned, be it from a copy of the checkpoint, has another one.
+        """
+        if self.folder is None:
+            return None
+        try:
+            with open(os.path.join(self.folder, "offsets", str(number)), "rb") as file:
+                return hashlib.sha256(file.read()).hexdigest()[:DIGITS]
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise StorageError.of(error, "read", f"{self.folder}/offsets/{number}") from error
 
     # -- files -----------------------------------------------------------------------------------
 

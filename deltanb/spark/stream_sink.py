@@ -18,7 +18,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from contextvars import Context, copy_context
 from dataclasses import fields
@@ -26,10 +26,12 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, TextIO
 
 from deltanb.errors import CheckpointMismatch
+from deltanb.log import history
 from deltanb.options import Options, options, set_options
 from deltanb.spark.connectors import connector_for
 from deltanb.spark.paths import spark_path
 from deltanb.spark.stream_checkpoint import NONE, Checkpoint
+from deltanb.transaction.operations import OFFSETS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
 Write = Callable[["DataFrame", str, int, bool], "int | None"]
 """Writes a batch of a query (by its id and its number) that has, or has not, read the table; the version, or
 None where the table has the batch already."""
+
+
+MAX_COMMITS, SLICE = 1000, 50
+"""How many commits are looked through for that of a batch that is run again, and how many at a time. Others
+may have written meanwhile; two streams that run under one id meet in the newest few."""
 
 
 class Sink:
@@ -120,11 +127,12 @@ def check_checkpoint(sink: Sink, session: SparkSession) -> None:
 def check_batch(log: DeltaLog, checkpoint: Checkpoint, number: int) -> str:
     """The id of the query whose batch is to be written, where the table is as far as its checkpoint says.
 
-    For writers that know nothing of the batches before: a batch that the table has is taken for one that is
-    run again.
+    For writers that know nothing of the batches before: a batch that the table has is one that is run again
+    where Spark's note of it is the one with which it was written.
 
     Raises:
-        CheckpointMismatch: the table lacks the batches before, or has later ones.
+        CheckpointMismatch: the table lacks the batches before, has later ones, or has another one of that
+            number.
     """
     query = checkpoint.query_id(None)
     if query is None:
@@ -134,7 +142,50 @@ def check_batch(log: DeltaLog, checkpoint: Checkpoint, number: int) -> str:
         raise _lacks(log, checkpoint, query, number - 1, there)
     if there > number:
         raise _has_others(log, checkpoint, query, number, there)
+    noted = _noted(log, query, number) if there == number else None
+    if noted is not None and checkpoint.offsets(number) not in (None, noted):
+        raise CheckpointMismatch(
+            f"table {log.path} has batch {number} of query {query} already, with other rows: another stream "
+            f"writes under the same id, from a copy of the checkpoint {checkpoint.location}. The batch was "
+            "not written. Give each stream a checkpoint of its own, and this one a new one",
+            query_id=query, batch=number, path=checkpoint.location)
     return query
+
+
+def check_id(log: DeltaLog, app_id: str, query: str | None, number: int) -> None:
+    """Refuse a batch that is counted under an id of the person's, where that is somebody else's.
+
+    Each of its batches is counted under the id of its query, too; ``query`` is None where nobody knows it.
+
+    Raises:
+        CheckpointMismatch: the table has the batch, or later ones, of another query; or lacks those before.
+    """
+    known = log.update().set_transactions
+    there, own = known.get(app_id, NONE), known.get(query or app_id, NONE)
+    if there > number or (there == number and own != number):
+        raise CheckpointMismatch(
+            f"table {log.path} has batches of txnAppId {app_id!r} up to {there}, and this stream is to write "
+            f"batch {number} under it: it has a new checkpoint, or another stream has the id. Nothing was "
+            "written. Give the stream its former checkpoint, or another txnAppId",
+            query_id=app_id, batch=there)
+    if query is not None and max(there, own) < number - 1:
+        raise CheckpointMismatch(
+            f"this stream is to write batch {number} to table {log.path} under txnAppId {app_id!r}, and the "
+            f"table lacks those before: its checkpoint belongs to another table, or the table forgot the id "
+            "(delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give the stream "
+            "a new checkpoint, or write to the table it belongs to", query_id=app_id, batch=there)
+
+
+def _noted(log: DeltaLog, query: str, number: int) -> str | None:
+    """The digest of a batch's note, by its commit; None where that has none, or is not among the newest."""
+    newest = log.snapshot.version
+    for last in range(newest, max(-1, newest - MAX_COMMITS), -SLICE):
+        for entry in history.between(log, last - SLICE + 1, last):
+            said = entry.operation_parameters
+            is_known = isinstance(said, Mapping) and said.get("queryId") == query
+            if is_known and said.get("epochId") == str(number):
+                return said.get(OFFSETS)
+    return None
 
 
 def _no_query(checkpoint: Checkpoint) -> CheckpointMismatch:
@@ -167,10 +218,14 @@ def _has_others(
 
 
 def reads(frame: DataFrame, log: DeltaLog) -> bool:
-    """Whether a stream is computed from rows of a table that Spark reads itself, too: joined with them, say.
+    """Whether a stream is computed from rows of its table, too: joined with them, for example.
 
-    A batch no longer knows, and a stream tells of its files only in its plan.
+    A batch no longer knows, and a stream tells of its files only in its plan. Of ``format("deltanb")`` that
+    does not say which table is read, which may be this one.
     """
+    plan = _plan(frame)
+    if re.search(r"^\(\d+\) BatchScan deltanb$", plan, re.MULTILINE):
+        return True
     folder = log.store.local_path("")
     if folder is None:
         connector = connector_for(log.store, frame.sparkSession)
@@ -178,7 +233,7 @@ def reads(frame: DataFrame, log: DeltaLog) -> bool:
             return False
         folder = connector.root
     place = re.escape(spark_path(folder.rstrip("/" + os.sep)))
-    return re.search(rf"Location: [^\[\n]*\[{place}[/,\]]", _plan(frame)) is not None
+    return re.search(rf"Location: [^\[\n]*\[{place}[/,\]]", plan) is not None
 
 
 def _plan(frame: DataFrame) -> str:

@@ -32,6 +32,8 @@ REPLACE_TABLE = frozenset({
     "REPLACE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE AS SELECT",
     "CREATE OR REPLACE TABLE AS SELECT",
 })
+OFFSETS = "offsetsDigest"
+"""The parameter of a stream's batch that tells it from another one of its number."""
 DROP_FEATURE = "DROP FEATURE"
 BACKFILL = "ROW TRACKING BACKFILL"
 UNBACKFILL = "ROW TRACKING UNBACKFILL"

@@ -24,6 +24,7 @@ from deltanb.actions import decode_path
 from tests.spark.cluster import ROOT, Cluster, Driver, scratch
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow,
+              pytest.mark.classic("drivers of a cluster are processes with sessions of their own"),
               pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")]
 
 ROWS, FILES = 3000, 4

@@ -17,7 +17,8 @@ pytest.importorskip("pyspark")
 
 from tests.spark.connect import NEEDED
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow,
+              pytest.mark.classic("it starts servers of its own, as --connect has one already")]
 
 BODY = """
 import sys
@@ -88,8 +89,9 @@ spark.stop()
 
 
 PART = ("pattern and named or gone_is_named and named or deleted_rows_of_a_partitioned and named "
-        "or batches_are_empty and named or two_partition_columns or check_names_constraint or target_size")
-"""Of the tests of reads and writes, those that each usual run has on Connect; ``--connect`` has them all."""
+        "or batches_are_empty and named or two_partition_columns or check_names_constraint or target_size "
+        "or batches_have_the_options")
+"""Of the tests of reads, writes and streams, those that each run has on Connect; ``--connect`` has all."""
 
 
 def test_a_part_of_the_suite_runs_on_connect(tmp_path):
@@ -98,7 +100,8 @@ def test_a_part_of_the_suite_runs_on_connect(tmp_path):
     root = Path(__file__).resolve().parents[2]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--connect", "-k", PART,
-         f"--basetemp={tmp_path / 'tests'}", "tests/spark/test_read.py", "tests/spark/test_write.py"],
+         f"--basetemp={tmp_path / 'tests'}", "tests/spark/test_read.py", "tests/spark/test_write.py",
+         "tests/spark/test_stream_connect.py"],
         env={**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)}, cwd=root, capture_output=True, text=True,
         check=False, timeout=500)
     assert run.returncode == 0, run.stdout[-4000:]

@@ -22,7 +22,8 @@ from tests.peers.delta_spark import Unavailable
 from tests.spark import s3a
 from tests.spark.cluster import Driver, scratch
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow,
+              pytest.mark.classic("the session with Hadoop's S3A is that of a process of its own")]
 
 KEYS = ("aws_access_key_id", "aws_secret_access_key")
 SECRET = ACCESS["aws_secret_access_key"]

@@ -193,6 +193,7 @@ def test_overlapping_blocks_put_back_what_the_first_one_found():
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.classic("a session of this machine is started, in a process of its own")
 @pytest.mark.parametrize("origin", ["machine", "packaged"])
 def test_a_session_starts_in_silence(tmp_path, origin):
     environment = {**os.environ, "OUT": str(tmp_path / "out"), "SPARK_LOCAL_DIRS": str(tmp_path)}

@@ -63,6 +63,7 @@ if sys.stdin.readline() == "again\\n":
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.classic("a session of this machine is started, in a process of its own")
 def test_ctrl_c_during_the_start_leaves_no_jvm_behind(tmp_path: Path) -> None:
     """At the one stage that lasts until it is seen; that no later one begins is tested without Java."""
     seen = "deploy.SparkSubmit"
@@ -108,6 +109,7 @@ sys.stdin.readline()
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.classic("a session of this machine is started, in a process of its own")
 def test_ctrl_c_when_the_jvm_is_up_ends_it_too(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", LATE], env=environment, cwd=tmp_path,
@@ -138,6 +140,7 @@ print(spark.range(3).count(), flush=True)
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.classic("a session of this machine is started, in a process of its own")
 def test_what_spark_says_of_a_master_is_told_and_a_cluster_beside_it_leaves_nothing(tmp_path: Path) -> None:
     import pyspark
 

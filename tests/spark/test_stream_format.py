@@ -28,6 +28,7 @@ from deltanb.errors import (
 )
 from deltanb.spark.source import told
 from deltanb.spark.source_stream import stream_reader, stream_schema, stream_writer
+from deltanb.spark.stream_checkpoint import Checkpoint
 from tests.helpers import tree
 from tests.notebook.looks import assert_consistent
 
@@ -231,7 +232,9 @@ def test_each_batch_is_one_commit_under_the_id_of_the_query(
     assert ids(target) == [0, 1] and target.version == 2
     query = json.loads((tmp_path / "c" / "metadata").read_text())["id"]
     newest = target.commit(2)
-    assert newest.operation_parameters == {"outputMode": "Append", "queryId": query, "epochId": "1"}
+    digest = Checkpoint(tmp_path / "c").offsets(1)
+    assert newest.operation_parameters == {
+        "outputMode": "Append", "queryId": query, "epochId": "1", "offsetsDigest": digest} and digest
     assert newest.user_metadata == "by stream"
     assert target.snapshot.set_transactions == {query: 1}
     for path in (tmp_path / "c" / "commits").glob("*1*"):  # as a kill before Spark's note leaves it

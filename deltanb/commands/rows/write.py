@@ -30,7 +30,7 @@ from deltanb.safe_text import get_logger
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable
 from deltanb.transaction import active
-from deltanb.transaction.operations import Operation
+from deltanb.transaction.operations import OFFSETS, Operation
 
 if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
@@ -123,7 +123,9 @@ class Batch:
     """A micro-batch of a stream.
 
     ``number`` is Spark's batch id: a batch that is run again has the same one. ``reads_table`` says that its
-    rows were computed from the table they go into. ``name`` is the query's, if it has one.
+    rows were computed from the table they go into. ``name`` is the query's, if it has one. ``offsets``
+    tell the batch from another of its number: a digest of what Spark has noted of it. ``also`` is a second id
+    under which it is counted.
     """
 
     query_id: str
@@ -131,12 +133,15 @@ class Batch:
     mode: str
     reads_table: bool = False
     name: str | None = None
+    offsets: str | None = None
+    also: str | None = None
 
     @property
     def named(self) -> dict[str, str]:
-        """What a commit says of it, under Delta's names; its query's name has none there."""
-        said = {"queryId": self.query_id, "epochId": str(self.number)}
-        return said if self.name is None else {**said, "queryName": self.name}
+        """What a commit says of it, under Delta's names; the query's name and the offsets have none there."""
+        said = {"queryId": self.query_id, "epochId": str(self.number), "queryName": self.name,
+                OFFSETS: self.offsets}
+        return {name: value for name, value in said.items() if value is not None}
 
 
 @active.command_named("write_stream")
@@ -266,6 +271,8 @@ def _write(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> Command
     actions: list[Action] = [*change.added, *change.removed, *marked, *change.changes]
     if plan.txn is not None:
         actions.insert(0, SetTransaction(*plan.txn, last_updated=options.clock()))
+    if plan.batch is not None and plan.batch.also is not None:
+        actions.insert(1, SetTransaction(plan.batch.also, plan.batch.number, last_updated=options.clock()))
     operation = _operation(txn, plan, change)
     version = txn.commit_if_needed(actions, operation)
     return CommandResult.of(operation, version, "spark" if inputs.is_spark(data) else "arrow")

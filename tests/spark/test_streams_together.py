@@ -1,0 +1,177 @@
+"""Streams that meet: in one table, under one id, in the table that they read; and with another trigger."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has limits for streams of Python")
+
+import deltanb as dn
+from deltanb.errors import CheckpointMismatch, ConcurrentAppendException
+from deltanb.spark.source import told
+from deltanb.spark.source_stream import stream_schema, stream_writer
+from deltanb.spark.source_write import Wrote
+from tests.helpers import files_of, ids, parquet_files
+
+pytestmark = pytest.mark.spark
+
+SECONDS = 300
+WAYS = ("write_stream", "format")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> dn.DeltaTable:
+    return dn.create(tmp_path / "table", "id bigint")
+
+
+def begin(way: str, frame: Any, table: dn.DeltaTable, checkpoint: Path, trigger: dict[str, Any]) -> Any:
+    """A stream into a table, by either way."""
+    if way == "write_stream":
+        return table.write_stream(frame, checkpoint=checkpoint, trigger=trigger)
+    writer = frame.writeStream.format("deltanb").option("checkpointLocation", str(checkpoint))
+    return writer.trigger(**trigger).start(table.path)
+
+
+def run(way: str, frame: Any, table: dn.DeltaTable, checkpoint: Path, **trigger: Any) -> None:
+    with told():
+        stream = begin(way, frame, table, checkpoint, trigger or {"availableNow": True})
+        assert stream.awaitTermination(SECONDS)
+
+
+@pytest.mark.parametrize("ways", [("write_stream", "write_stream"), ("write_stream", "format")], ids="+".join)
+def test_two_streams_into_one_table_at_once_lose_and_double_nothing(
+    ways: tuple[str, str], spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    streams = []
+    for number, way in enumerate(ways):
+        source = dn.create(tmp_path / f"source-{number}", "id bigint")
+        for n in range(4):
+            source.append({"id": [10 * number + n]})
+        frame = source.read_stream(spark, max_files_per_trigger=1)
+        streams.append(begin(way, frame, table, tmp_path / f"c{number}", {"availableNow": True}))
+    for stream in streams:
+        assert stream.awaitTermination(SECONDS)
+    assert ids(table) == [0, 1, 2, 3, 10, 11, 12, 13]
+    assert table.snapshot.set_transactions == {stream.id: 3 for stream in streams}
+    assert [commit.operation for commit in table.history()] == ["STREAMING UPDATE"] * 8 + ["CREATE TABLE"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stream_goes_on_with_another_trigger(
+    way: str, spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    source = dn.create(tmp_path / "source", {"id": [0]})
+    frame = source.read_stream(spark, max_files_per_trigger=1)
+    stream = begin(way, frame, table, tmp_path / "c", {"processingTime": "100 milliseconds"})
+    try:
+        stream.processAllAvailable()
+    finally:
+        stream.stop()
+    for n, trigger in enumerate(("availableNow", "once", "availableNow"), 1):
+        source.append({"id": [n]})
+        run(way, frame, table, tmp_path / "c", **{trigger: True})
+    assert ids(table) == [0, 1, 2, 3]
+    assert table.snapshot.set_transactions == {stream.id: 3}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stream_into_the_table_it_follows_ends_where_the_table_ended(
+    way: str, spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    table.append({"id": [1]})
+    for count in (2, 3):
+        run(way, table.read_stream(spark), table, tmp_path / "c")
+        assert ids(table) == [1] * count, "what it wrote comes with the next run"
+
+
+def test_a_batch_that_reads_its_table_by_the_format_reads_all_of_it(
+    spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    table.append({"id": [1]})
+    path, met = table.path, str(tmp_path / "met")
+
+    def let_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # in a process of Spark's
+        for batch in batches:
+            with suppress(FileExistsError), open(met, "x"):
+                dn.open(path).append({"id": [9]})
+            yield batch
+
+    known = spark.read.format("deltanb").load(path).selectExpr("id AS known")
+    source = dn.create(tmp_path / "source", {"id": [1]}).read_stream(spark)
+    rows = source.join(known, source["id"] == known["known"], "left_semi").mapInArrow(let_in, "id bigint")
+    with pytest.raises(ConcurrentAppendException):
+        run("write_stream", rows, table, tmp_path / "c")
+    assert ids(table) == [1, 9], "the rival's row alone has come"
+    run("write_stream", rows, table, tmp_path / "c")
+    assert ids(table) == [1, 1, 9]
+
+
+# -- who a batch belongs to ----------------------------------------------------------------------------
+
+
+def planned(checkpoint: Path, number: int, when: int) -> None:
+    """What Spark notes of a batch before it runs."""
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "metadata").write_text(json.dumps({"id": "q"}))
+    (checkpoint / "offsets" / str(number)).write_text(f'v1\n{{"batchTimestampMs":{when}}}\n{{"logOffset":0}}')
+
+
+def write_batch(table: dn.DeltaTable, number: int, query: str | None = None, **options: Any) -> None:
+    """A batch with one row, as Spark asks for it; ``query`` is what its task knows."""
+    given = {"path": table.path, **options}
+    writer = stream_writer(given, stream_schema({"path": table.path, "startingVersion": "0"}), False)
+    message = writer.write(iter([pa.record_batch({"id": pa.array([number], pa.int64())})]))
+    assert isinstance(message, Wrote)
+    writer.commit([replace(message, query=query)], number)
+
+
+def test_two_live_copies_of_a_checkpoint_are_told_apart(table: dn.DeltaTable, tmp_path: Path) -> None:
+    planned(tmp_path / "c", 0, when=1)
+    shutil.copytree(tmp_path / "c", tmp_path / "copy")
+    planned(tmp_path / "copy", 0, when=2)  # each has planned its own batch 0, at its own time
+    write_batch(table, 0, checkpointLocation=str(tmp_path / "c"))
+    before = files_of(table)
+    with pytest.raises(CheckpointMismatch, match="with other rows"):
+        write_batch(table, 0, checkpointLocation=str(tmp_path / "copy"))
+    assert files_of(table) == before and ids(table) == [0]
+    write_batch(table, 0, checkpointLocation=str(tmp_path / "c"))
+    assert files_of(table) == before, "the batch that runs again is there, and leaves nothing"
+    planned(tmp_path / "c", 1, when=3)
+    write_batch(table, 1, checkpointLocation=str(tmp_path / "c"))
+    assert ids(table) == [0, 1]
+
+
+def test_an_id_of_ones_own_is_that_of_one_query(table: dn.DeltaTable) -> None:
+    write_batch(table, 0, "one", txnAppId="mine")
+    before = files_of(table)
+    with pytest.raises(CheckpointMismatch, match="another stream has the id"):
+        write_batch(table, 0, "other", txnAppId="mine")
+    write_batch(table, 0, "one", txnAppId="mine")
+    assert files_of(table) == before and ids(table) == [0]
+    with pytest.raises(CheckpointMismatch, match="lacks those before"):
+        write_batch(table, 5, "other", txnAppId="mine")
+    write_batch(table, 1, "one", txnAppId="mine")
+    assert ids(table) == [0, 1] and table.snapshot.set_transactions == {"mine": 1, "one": 1}
+
+
+def test_what_an_attempt_left_that_was_killed_goes_with_the_commit(
+    table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    planned(tmp_path / "c", 0, when=1)
+    options = {"path": table.path, "checkpointLocation": str(tmp_path / "c")}
+    writer = stream_writer(options, stream_schema({"path": table.path, "startingVersion": "0"}), False)
+    rows = [pa.record_batch({"id": pa.array([1], pa.int64())})]
+    writer.write(iter(rows))  # and is killed before it could say so
+    again = writer.write(iter(rows))
+    assert isinstance(again, Wrote) and len(parquet_files(Path(table.path))) == 2
+    writer.commit([replace(again, attempt=1)], 0)
+    assert len(parquet_files(Path(table.path))) == 1 and ids(table) == [1]
