@@ -57,6 +57,18 @@ def files_of(table: DeltaTable) -> set[str]:
     return {s.name for s in table.log.store.list_all("") if not s.name.startswith("_delta_log/")}
 
 
+def refusing_data_files(after: int) -> Callable[[Any], str | None]:
+    """For a server of S3: puts are denied once so many data files have been put."""
+    asked = 0
+
+    def fault(request: Any) -> str | None:
+        nonlocal asked
+        asked += request.method == "PUT" and request.key.endswith(".parquet")
+        return "403" if request.method == "PUT" and asked > after else None
+
+    return fault
+
+
 def tree(folder: Path) -> set[str]:
     """The names of all files below a folder, relative to it."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}

@@ -160,7 +160,7 @@ def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> 
     before = rich.inner_text()
     drag(page, shown.locator(".noUi-handle:visible"), to=0.5, still=lambda: rich.inner_text() == before)
     expect(rich).to_contain_text("table.restore(6)")
-    assert shown.locator(".dnb-rich tbody tr").count() == 9  # rows of version 6
+    expect(shown.locator(".dnb-rich tbody tr")).to_have_count(9)  # rows of version 6
     picture(shown, "one")
     box = shown.get_by_placeholder("2026")
     box.fill("3")
@@ -171,7 +171,7 @@ def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> 
     expect(shown.locator(".noUi-handle:visible")).to_have_count(2)
     shown.locator(".noUi-target:visible").click(position={"x": 1, "y": 2})
     expect(rich).to_contain_text("v0 → v3")
-    assert shown.locator(".dnb-rich").last.get_by_text("added").first.is_visible()
+    expect(shown.locator(".dnb-rich").last.get_by_text("added").first).to_be_visible()
     picture(shown, "two")
 
 

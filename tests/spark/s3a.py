@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.peers.delta_spark import Unavailable, fetch
 from tests.peers.maven import alone, cache_folder
-from tests.spark.cluster import Driver
+from tests.spark.cluster import SHORT_LIVED, Driver
 
 HADOOP, SDK = "3.5.0", "2.35.4"  # of PySpark 4.2, and what this hadoop-aws asks for
 PACKAGES = [f"org.apache.hadoop:hadoop-aws:{HADOOP}",
@@ -52,7 +52,7 @@ def driver(folder: Path, name: str, master: str = "local[2]", **variables: str) 
     os.environ.update(variables, DELTANB_TEST_SESSION=json.dumps(told), AWS_EC2_METADATA_DISABLED="true")
     try:
         home: Any = SimpleNamespace(folder=folder, url=master)
-        made = Driver(home, name)
+        made = Driver(home, name, SHORT_LIVED)
     finally:
         os.environ.clear()
         os.environ.update(before)

@@ -17,12 +17,12 @@ from pyspark.errors import PySparkException
 
 import deltanb as dn
 from deltanb.errors import ConstraintViolation, DeltaError
-from deltanb.s3_server import ACCESS, Request, S3Server
+from deltanb.s3_server import ACCESS, S3Server
 from deltanb.spark import buckets
 from deltanb.store import access as accesses
 from deltanb.store.access import borrow, lend
 from deltanb.store.object import ObjectStore
-from tests.helpers import files_of, ids, rows
+from tests.helpers import files_of, ids, refusing_data_files, rows
 
 SECRET = ACCESS["aws_secret_access_key"]
 BY_EXECUTORS = pytest.mark.classic(
@@ -108,14 +108,7 @@ def test_a_task_that_fails_leaves_no_file_nor_do_the_others(
         table.append(failing)
     assert files_of(table) == before
 
-    puts = 0
-
-    def refuse(request: Request) -> str | None:
-        nonlocal puts
-        puts += request.method == "PUT" and request.key.endswith(".parquet")
-        return "403" if request.method == "PUT" and puts > 2 else None
-
-    with s3_server.failing(refuse), pytest.raises(DeltaError, match="403"):
+    with s3_server.failing(refusing_data_files(after=2)), pytest.raises(DeltaError, match="403"):
         table.append(spark.range(0, 40, 1, 4).selectExpr("id", "'a' p"))
     assert files_of(table) == before
     assert table.version == 0

@@ -17,7 +17,7 @@ pytest.importorskip("obstore")
 
 import deltanb as dn
 from deltanb.s3_server import ACCESS, Request, S3Server
-from tests.helpers import files_of, rows
+from tests.helpers import files_of, refusing_data_files, rows
 from tests.peers.delta_spark import Unavailable
 from tests.spark import s3a
 from tests.spark.cluster import Driver, scratch
@@ -117,14 +117,7 @@ def test_a_write_that_fails_leaves_no_object(
     assert (answer["error"], "no more" in answer["text"]) == ("SparkRuntimeException", True)
     assert files_of(table) == before
 
-    puts = 0
-
-    def refuse(request: Request) -> str | None:
-        nonlocal puts
-        puts += request.method == "PUT" and request.key.endswith(".parquet")
-        return "403" if request.method == "PUT" and puts > 1 else None
-
-    with s3_server.failing(refuse):
+    with s3_server.failing(refusing_data_files(after=1)):
         answer = ask("run", path_of(table), "append", {"sql": "SELECT id, 'a' p FROM range(0, 40, 1, 4)"})
     assert answer["is_ours"] and answer["error"] == "StorageError"
     assert "credentials are refused" in answer["text"] and SECRET not in answer["text"]

@@ -84,8 +84,8 @@ def write_stream(
         SchemaMismatch: columns do not fit; the difference is named.
         AppendOnlyTable: rows would go, and the table has ``delta.appendOnly=true``.
         InvalidArgument: the frame is no stream; options that are not known or contradict each other; a query
-            that Spark refuses; on Spark Connect, a table that its server cannot
-            get to: one of a catalog, in memory, or opened with credentials.
+            that Spark refuses; on Spark Connect, a table that its server cannot get to: one of a catalog, in
+            memory, or opened with credentials.
 
     >>> rows = session.readStream.format("rate").load()                       # doctest: +SKIP
     >>> stream = table.write_stream(rows, checkpoint="lake/rates.checkpoint")  # doctest: +SKIP
