@@ -27,6 +27,7 @@ write in the process does.
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -59,6 +60,9 @@ OPEN_BYTES = 1 << 20
 """What opening a file counts for beside its bytes."""
 MIN_PARTS = 8
 """Tasks that a read is divided into where its files are large enough for them."""
+LOOKS = (0.0, 0.2, 0.8)
+"""Seconds before each look for files of a job that has failed: its other tasks are told to end, and the
+Python of one that is writing ends its file first."""
 
 Part = list[tuple[Mapping[str, Any], tuple[int, int]]]
 """What one task reads: files as a snapshot lists them, each with (number, parts) of its row groups."""
@@ -169,19 +173,22 @@ def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddF
         prefix=plan.name)
 
 
-def remove_written(plan: WritePlan, spare: Collection[str] = ()) -> None:
+def remove_written(plan: WritePlan, spare: Collection[str] = (), *, looks: Iterable[float] = LOOKS) -> None:
     """Remove all files of a write that will not be committed, those of tasks that were killed, too.
 
-    Names in ``spare`` are those of files that stay, as the table has them.
+    Names in ``spare`` are those of files that stay, as the table has them. ``looks``: seconds to wait before
+    each look for such files.
 
     What cannot be listed or removed now is left for VACUUM.
     """
     store = plan.place.opened()
-    with suppress(OSError):
-        found = store.list_all("") if _has_folders(plan.target) else store.list_from(plan.name)
-        in_process_write.delete_files(store, [
-            status.name for status in found
-            if (name := status.name.rpartition("/")[2]).startswith(plan.name) and name not in spare])
+    for seconds in looks:
+        time.sleep(seconds)
+        with suppress(OSError):
+            found = store.list_all("") if _has_folders(plan.target) else store.list_from(plan.name)
+            in_process_write.delete_files(store, [
+                status.name for status in found
+                if (name := status.name.rpartition("/")[2]).startswith(plan.name) and name not in spare])
 
 
 def _has_folders(target: Target) -> bool:

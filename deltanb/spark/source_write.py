@@ -24,7 +24,7 @@ from deltanb.commands.rows.elsewhere import PlannedWrite, commit_planned, planne
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.schema.types import StructType
-from deltanb.spark.executors import Place, WritePlan, remove_written, write_files
+from deltanb.spark.executors import LOOKS, Place, WritePlan, remove_written, write_files
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def remove_attempts(log: DeltaLog, plan: WritePlan, wrote: Sequence[Wrote]) -> N
 def remove_unnamed(log: DeltaLog, plan: WritePlan, committed: Sequence[str] = ()) -> None:
     """Remove the files of a write but those that were committed, or are in the table's newest version."""
     paths = log.update().select_files(["path"])["path"].to_pylist()
-    remove_written(plan, spare={path.rpartition("/")[2] for path in (*paths, *committed)})
+    remove_written(plan, {path.rpartition("/")[2] for path in (*paths, *committed)},
+                   looks=(0.0,) if committed else LOOKS)
 
 
 def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> DeltaWriter:
