@@ -198,6 +198,7 @@ print("done")
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.classic("a session of this machine is started, in a process of its own")
 def test_real_sessions_are_reused_kept_as_they_are_and_brought_packages_in_silence(tmp_path: Path) -> None:
     place = tmp_path / "repository" / "org" / "example" / "probe" / "1.0"
     place.mkdir(parents=True)
