@@ -97,16 +97,18 @@ def written(place: Place, target: Target, frame: DataFrame) -> list[AddFile]:
         answer = _answer(lambda: executors.write_files(plan, batches))
         yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.binary())})
 
+    looks: Sequence[float] = executors.LOOKS
     try:
         with followed(frame.sparkSession, "Spark writes"):
             answers = frame.mapInArrow(write, "answer binary").collect()
+        looks = executors.LOOK_ONCE  # no task is at work any more
         found = [pickle.loads(bytes(row.answer)) for row in answers]
         for one in found:
             if isinstance(one, DeltaError):
                 raise one
         return [file for files in found for file in files]
     except BaseException:
-        executors.remove_written(replace(plan, place=Place(place.store)))
+        executors.remove_written(replace(plan, place=Place(place.store)), looks=looks)
         raise
 
 

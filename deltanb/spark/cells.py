@@ -15,8 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from deltanb.progress import PATIENCE, TICK, Surface, surface_here
-from deltanb.spark.jobs import CELL, GROUP, running_tasks
+from deltanb.progress import PATIENCE, TICK, Line, Surface, surface_here
+from deltanb.spark.jobs import CELL, GROUP, running_tasks, tell_tasks
 
 _numbers = itertools.count(1)
 
@@ -73,15 +73,15 @@ class Cells:
 
     def looking(self, tracker: Any, group: str) -> Callable[[], None]:
         """What is done every second: draw how far the job is that runs, or nothing where none does."""
+        line = Line("Spark")
 
         def look() -> None:
             found = running_tasks(tracker, group)
             if found is None:
                 self._surface.clear()
                 return
-            number, done, total = found
-            job = f"job {number}, " if number > 1 else ""
-            self._surface.show(f"Spark: {job}{done:,} of {total:,} tasks")
+            tell_tasks(line, found)
+            self._surface.show(line.said)
 
         return look
 

@@ -60,9 +60,9 @@ OPEN_BYTES = 1 << 20
 """What opening a file counts for beside its bytes."""
 MIN_PARTS = 8
 """Tasks that a read is divided into where its files are large enough for them."""
-LOOKS = (0.0, 0.2, 0.8)
-"""Seconds before each look for files of a job that has failed: its other tasks are told to end, and the
-Python of one that is writing ends its file first."""
+LOOK_ONCE, LOOKS = (0.0,), (0.0, 0.2, 0.8)
+"""Seconds before each look for files of a write: where all tasks have ended, and of a job that has failed.
+Its other tasks are told to end then, and the Python of one that is writing ends its file first."""
 
 Part = list[tuple[Mapping[str, Any], tuple[int, int]]]
 """What one task reads: files as a snapshot lists them, each with (number, parts) of its row groups."""
@@ -173,7 +173,7 @@ def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddF
         prefix=plan.name)
 
 
-def remove_written(plan: WritePlan, spare: Collection[str] = (), *, looks: Iterable[float] = LOOKS) -> None:
+def remove_written(plan: WritePlan, spare: Collection[str] = (), *, looks: Sequence[float] = LOOKS) -> None:
     """Remove all files of a write that will not be committed, those of tasks that were killed, too.
 
     Names in ``spare`` are those of files that stay, as the table has them. ``looks``: seconds to wait before

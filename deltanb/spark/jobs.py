@@ -10,7 +10,7 @@ the jobs of a group: ours for the time of the block, or that of the caller, who 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -94,29 +94,39 @@ def _question(tracker: Any, group: str, line: Line) -> Callable[[], None]:
     before = frozenset(tracker.getJobIdsForGroup(group))
 
     def ask() -> None:
-        found = _running(tracker, group, before)
+        found = _running(tracker, _jobs(tracker, group, before))
         if found is not None:
-            number, done, total = found
-            line.at(done, total, "tasks", f"job {number}" if number > 1 else "")
+            tell_tasks(line, found)
 
     return ask
 
 
+def tell_tasks(line: Line, found: tuple[int, int, int]) -> None:
+    """Have a line say which job it is, and how many of its tasks are done."""
+    number, done, total = found
+    line.at(done, total, "tasks", f"job {number}" if number > 1 else "")
+
+
 def running_tasks(tracker: Any, group: str) -> tuple[int, int, int] | None:
     """What :func:`_running` gives while a job of the group runs, else None."""
-    is_running = any((info := tracker.getJobInfo(job)) is not None and info.status == "RUNNING"
-                     for job in tracker.getJobIdsForGroup(group))
-    return _running(tracker, group, ()) if is_running else None
+    jobs = _jobs(tracker, group, ())
+    is_running = any(info is not None and info.status == "RUNNING" for info in jobs.values())
+    return _running(tracker, jobs) if is_running else None
 
 
-def _running(tracker: Any, group: str, before: Collection[int]) -> tuple[int, int, int] | None:
-    """The how-manieth job of a group is running, how many of its tasks are done, and how many it has.
+def _jobs(tracker: Any, group: str, before: Collection[int]) -> dict[int, Any]:
+    """What is known of the jobs of a group, in their order; None of those that Spark has forgotten."""
+    return {job: tracker.getJobInfo(job)
+            for job in sorted(tracker.getJobIdsForGroup(group)) if job not in before}
+
+
+def _running(tracker: Any, jobs: Mapping[int, Any]) -> tuple[int, int, int] | None:
+    """The how-manieth of some jobs is running, how many of its tasks are done, and how many it has.
 
     Stages of a job whose rows are there from an earlier one are left out: those with no task begun before
     one that has. None where no job has been seen.
     """
-    jobs = sorted(job for job in tracker.getJobIdsForGroup(group) if job not in before)
-    infos = {job: info for job in jobs if (info := tracker.getJobInfo(job)) is not None}
+    infos = {job: info for job, info in jobs.items() if info is not None}
     if not infos:
         return None
     newest = max((job for job, info in infos.items() if info.status == "RUNNING"), default=max(infos))
@@ -126,5 +136,5 @@ def _running(tracker: Any, group: str, before: Collection[int]) -> tuple[int, in
              if stage.numActiveTasks or stage.numCompletedTasks or stage.numFailedTasks]
     last = max((stage.stageId for stage in begun), default=-1)
     counted = [stage for stage in stages if stage in begun or stage.stageId > last]
-    return (jobs.index(newest) + 1, sum(stage.numCompletedTasks for stage in counted),
+    return (list(jobs).index(newest) + 1, sum(stage.numCompletedTasks for stage in counted),
             sum(stage.numTasks for stage in counted))

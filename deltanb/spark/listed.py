@@ -108,7 +108,8 @@ def _index_class(session: SparkSession) -> Any:
     gateway = session.sparkContext._gateway
     if gateway not in _classes:
         try:
-            _classes[gateway] = compiled(session, _source(), "LoggedFiles").getDeclaredConstructors()[0]
+            _classes[gateway] = compiled(
+                session, source("LoggedFiles"), "LoggedFiles").getDeclaredConstructors()[0]
         except (Py4JError, TypeError):  # TypeError: a class that is not there is a package to Py4J
             _classes[gateway] = None
     return _classes[gateway]
@@ -119,7 +120,3 @@ def _new(jvm: Any, constructor: Any, *arguments: Any) -> Any:
     for argument in arguments:
         given.add(argument)
     return constructor.newInstance(given.toArray())
-
-
-def _source() -> str:
-    return source("LoggedFiles")

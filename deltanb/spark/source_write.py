@@ -24,7 +24,7 @@ from deltanb.commands.rows.elsewhere import PlannedWrite, commit_planned, planne
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.schema.types import StructType
-from deltanb.spark.executors import LOOKS, Place, WritePlan, remove_written, write_files
+from deltanb.spark.executors import LOOK_ONCE, LOOKS, Place, WritePlan, remove_written, write_files
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def remove_unnamed(log: DeltaLog, plan: WritePlan, committed: Sequence[str] = ()
     """Remove the files of a write but those that were committed, or are in the table's newest version."""
     paths = log.update().select_files(["path"])["path"].to_pylist()
     remove_written(plan, {path.rpartition("/")[2] for path in (*paths, *committed)},
-                   looks=(0.0,) if committed else LOOKS)
+                   looks=LOOK_ONCE if committed else LOOKS)
 
 
 def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> DeltaWriter:

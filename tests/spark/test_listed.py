@@ -191,7 +191,7 @@ def test_a_size_that_the_log_has_wrong_costs_no_rows(spark, tmp_path) -> None:
 
 def test_without_the_class_files_are_read_by_name(spark, tmp_path, parts, monkeypatch) -> None:
     monkeypatch.setattr(listed, "_classes", weakref.WeakKeyDictionary())
-    monkeypatch.setattr(listed, "_source", lambda: "package deltanb; class LoggedFiles extends Unknown {}")
+    monkeypatch.setattr(listed, "source", lambda _: "package deltanb; class LoggedFiles extends Unknown {}")
     assert not listed.is_possible(spark)
     assert dn.open(tmp_path).to_df(spark).filter("p = 2").count() == 20
 
