@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from weakref import ref
 
 __all__ = ["Precedence", "ahead", "behind", "give_way"]
 
@@ -27,23 +28,25 @@ TOTAL_SECONDS = 1.0
 
 
 class _Ahead:
-    """Itself the mark of a block that is ahead, while that lasts."""
+    """A block that is ahead, while that lasts.
+
+    Only the block holds it, and the precedence a reference that goes with it: a Ctrl-C that comes as
+    :meth:`__exit__` begins leaves no mark behind that all other work would wait for.
+    """
 
     def __init__(self, precedence: Precedence) -> None:
         self._precedence = precedence
 
     def __enter__(self) -> _Ahead:
-        try:
-            self._precedence._ahead.add(self)
-        except BaseException:  # Ctrl-C may come behind it
-            self._precedence._ahead.discard(self)
-            raise
+        marks = self._precedence._ahead
+        self._mark = ref(self, marks.discard)
+        marks.add(self._mark)
         return self
 
     def __exit__(self, *_: object) -> None:
         precedence = self._precedence
         with precedence._changed:
-            precedence._ahead.discard(self)  # it is another set in a process that was forked meanwhile
+            precedence._ahead.discard(self._mark)  # it is another set in a process that was forked meanwhile
             precedence._changed.notify_all()
 
 
@@ -65,7 +68,7 @@ class Precedence:
     def clear(self) -> None:
         """Begin anew: the other threads of a forked process are not there."""
         self._changed = self._condition()
-        self._ahead: set[object] = set()
+        self._ahead: set[ref[_Ahead]] = set()
         self._mine = threading.local()
 
     def ahead(self) -> AbstractContextManager[object]:

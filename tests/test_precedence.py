@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable
@@ -122,6 +123,28 @@ def test_a_commit_that_fails_is_no_longer_ahead() -> None:
     assert waits.waited == []
 
 
+def test_an_interrupt_as_the_end_of_a_commit_is_told_leaves_nobody_ahead() -> None:
+    found, waits = made()
+
+    class Interrupted:
+        def __enter__(self) -> None:
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_: object) -> None: ...
+
+    def commit() -> None:
+        with found.ahead():
+            found._changed = Interrupted()  # type: ignore[assignment]
+
+    with pytest.raises(KeyboardInterrupt):
+        commit()
+    found._changed = waits
+    gc.collect()
+    with found.behind():
+        found.give_way()
+    assert waits.waited == []
+
+
 def test_a_forked_process_knows_none_of_the_commits_of_the_other_one() -> None:
     if not hasattr(os, "fork"):
         pytest.skip("no processes are forked here")
@@ -143,8 +166,11 @@ def test_a_checkpoint_gives_way_between_the_pieces_that_it_writes(
 ) -> None:
     from deltanb.log.checkpoint import write
 
+    others = set(precedence._precedence._ahead)  # of commits that other tests have left in their threads
     points: list[int] = []
-    monkeypatch.setattr(write, "give_way", lambda: points.append(len(precedence._precedence._ahead)))
+    monkeypatch.setattr(
+        write, "give_way", lambda: points.append(len(set(precedence._precedence._ahead) - others))
+    )
     table = dn.create(tmp_path / "t", {"id": [0]}, properties={"delta.checkpointInterval": 2})
     with dn.set_options(checkpoints="inline"):
         table.append({"id": [1]})
