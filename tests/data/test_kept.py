@@ -62,6 +62,29 @@ def _after_delete(table: DeltaTable, where: str) -> tuple[int, list[Any]]:
     return found, table.to_arrow().sort_by("id").to_pylist()
 
 
+@pytest.mark.parametrize("settings", TABLES.values(), ids=TABLES)
+def test_a_merge_writes_the_same_rows_where_it_keeps_the_keys(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    table = table_of(MemoryStore(), rows(0), rows(600), **settings)
+    table.delete("id IN (1, 650, 651)")
+    start = table.version
+    seen = _after_merge(table)
+    table.restore(start)
+    monkeypatch.setattr(kept, "MOST_BYTES", 0)
+    assert _after_merge(table) == seen
+
+
+def _after_merge(table: DeltaTable) -> tuple[dict[str, int], list[Any]]:
+    source = {"id": [0, 1, 7, 599, 650, 1100, 5000], "part": [0, 1, 1, 0, 1, 0, 1],
+              "name": [f"new {n}" for n in range(7)]}
+    merge = table.merge(source, "target.id = source.id").when_matched_delete("source.id = 7")
+    found = merge.when_matched_update(set={"name": "source.name"}).when_not_matched_insert(
+        values={"id": "source.id", "part": "source.part"}).execute().metrics
+    return ({name: count for name, count in found.items() if name.startswith("numTargetRows")},
+            table.to_arrow().sort_by("id").to_pylist())
+
+
 def test_rows_may_be_written_over_those_of_a_condition(decoded: Counter[str]) -> None:
     table = dn.create(MemoryStore(), {"id": [1, 2, 3], "x": ["a", "b", "c"]})
     table.overwrite({"id": [2], "x": ["new"]}, where="id = 2")

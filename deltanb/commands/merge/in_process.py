@@ -37,11 +37,13 @@ from deltanb.commands.merge.matching import SourceKeys, comparable
 from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.search import Changed, Search
 from deltanb.commands.merge.sides import evaluated, inner, is_true, sided
+from deltanb.commands.rows.find_and_change import uses_vectors
 from deltanb.data import assignments as assigning
 from deltanb.data import inputs
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
 from deltanb.data.engine import PROCESS
+from deltanb.data.kept import Room
 from deltanb.data.patched import Patcher
 from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.data.row_ids import renewed
@@ -129,7 +131,7 @@ class ArrowMerge:
         keys = SourceKeys([array for key, values in zip(self.on.keys, self._key_values, strict=True)
                            for array in comparable(key, values)], self._able)
         search = Search(self.txn, self.names, self.on, self.clauses, self.conditions, self.source, keys,
-                        self._reach)
+                        self._reach, None if uses_vectors(self.txn) else Room())
         for part in search.parts(files, seen):
             for rows in part.matched:
                 self.matched[rows] = True
@@ -199,22 +201,20 @@ class ArrowMerge:
     ) -> Generator[pa.RecordBatch, None, None]:
         names = self.txn.snapshot.schema.names
         widen = Enforcer(pa.schema([scan.schema.field(name) for name in names]), self.schema)
-        for batch in read_data_file(scan, one.file, positions=True, only=only, parquet=parquet):
-            positions = numbers(batch.column(ROW_POSITION))
+        for batch in read_data_file(
+                scan, one.file, positions=True, only=only, parquet=parquet, kept=one.kept):
             old, ids = batch.select(names), batch.select([field.name for field in scan.tracked])
-            places = np.minimum(np.searchsorted(one.positions, positions), len(one.positions) - 1)
-            hit = one.positions[places] == positions
-            if "copy" in groups and not hit.all():
-                others, beside = (part if not hit.any() else pc.filter(
-                    part, array_of(~hit), memory_pool=pool()) for part in (old, ids))
+            here, changes = one.among(numbers(batch.column(ROW_POSITION)))
+            if "copy" in groups and len(here) < batch.num_rows:
+                others, beside = (_without(part, here) for part in (old, ids))
                 yield _beside(widen.apply(others), beside)
-            for place in np.flatnonzero(np.bincount(one.clauses[places[hit]])) if UPDATE in groups else ():
+            for place in np.flatnonzero(np.bincount(one.clauses[changes])) if UPDATE in groups else ():
                 outcome = self.outcomes[place]
                 if outcome is None:
                     continue
-                mine = np.flatnonzero(hit & (one.clauses[places] == place))
+                chosen = one.clauses[changes] == place
+                mine, there = here[chosen], one.source_rows[changes[chosen]]
                 before = pc.take(old, array_of(mine), memory_pool=pool())
-                there = one.source_rows[places[mine]]
                 other = None if self.clauses[place].kind != MATCHED else self.source.take(array_of(there))
                 both = sided(self.names, pa.Table.from_batches([before]), other)
                 kept = renewed(ids.take(array_of(mine)), scan.tracked)
@@ -233,6 +233,17 @@ class ArrowMerge:
 
 def _nothing() -> Generator[Any, None, None]:
     yield from ()
+
+
+def _without(rows: pa.RecordBatch, places: Any) -> pa.RecordBatch:
+    """The other rows."""
+    if not len(places):
+        return rows
+    others: Any = np.ones(rows.num_rows, bool)
+    others[places] = False
+    mask = array_of(others)  # by columns: Arrow would make positions of the mask for a batch
+    return pa.RecordBatch.from_arrays(
+        [pc.array_filter(column, mask, memory_pool=pool()) for column in rows.columns], schema=rows.schema)
 
 
 def _beside(rows: pa.RecordBatch, ids: pa.RecordBatch) -> pa.RecordBatch:

@@ -28,6 +28,7 @@ from deltanb.commands.merge.matching import SourceKeys, comparable
 from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
+from deltanb.data.kept import Kept, Room
 from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import pool
@@ -51,16 +52,27 @@ _FILE = "__file"  # the number of a row's file within its window
 @dataclass
 class Changed:
     """The rows of a file that clauses change: positions in the file, ascending, and for each the
-    clause (its place among all) and the source's row (-1 where there is none)."""
+    clause (its place among all) and the source's row (-1 where there is none).
+
+    ``kept`` is what the search has decoded, where the file is to be written again.
+    """
 
     file: AddFile
     positions: Any
     clauses: Any
     source_rows: Any
+    kept: Kept | None = None
 
     def of(self, clauses: Sequence[int]) -> BitMap64:
         """The positions of the rows that some clauses change."""
         return BitMap64(self.positions[np.isin(self.clauses, clauses)].astype(np.uint64))
+
+    def among(self, positions: Any) -> tuple[Any, Any]:
+        """Which of some rows change: their places among these positions, which ascend, and among ours."""
+        ours = np.arange(*np.searchsorted(self.positions, (positions[0], positions[-1] + 1)))
+        places = np.searchsorted(positions, self.positions[ours])
+        found = positions[places] == self.positions[ours]
+        return places[found], ours[found]
 
 
 @dataclass
@@ -80,14 +92,16 @@ class Search:
         source: its rows.
         keys: those of its rows that can match.
         reach: of these keys.
+        room: for what is decoded of files that are written again; None: they stay.
     """
 
     def __init__(
         self, txn: OptimisticTransaction, names: Names, on: On, clauses: Sequence[Resolved],
         conditions: Sequence[Predicate | None], source: pa.Table, keys: SourceKeys, reach: Reach,
+        room: Room | None = None,
     ) -> None:
         self.names, self.on, self.clauses, self.conditions = names, on, clauses, conditions
-        self.source, self.keys, self.reach = source, keys, reach
+        self.source, self.keys, self.reach, self.room = source, keys, reach, room
         self.by_source = any(clause.kind == NOT_MATCHED_BY_SOURCE for clause in clauses)
         self._snapshot = txn.snapshot
         own = plan(txn.snapshot, sorted(self._key_columns | (self._others if self.by_source else set())))
@@ -160,19 +174,22 @@ class Search:
 
     def _search(self, can_match: bool, files: Sequence[AddFile], seen: Callable[[], None]) -> Part:
         part, changes = Part(), []
-        for rows in self._read(self._scan if can_match else self._lonely, files, seen):
+        kept = [None if self.room is None else Kept(self.room) for _ in files]
+        for rows in self._read(self._scan if can_match else self._lonely, files, kept, seen):
             changes.append(self._judged(files, rows, part, can_match))
         files_of, positions, clauses, source_rows = (
             np.concatenate(column) for column in zip(*changes, strict=True)) if changes else [np.zeros(0)] * 4
         borders: Any = np.searchsorted(files_of, np.arange(len(files) + 1))
         for place, file in enumerate(files):
-            here = slice(borders[place], borders[place + 1])
+            here, mine = slice(borders[place], borders[place + 1]), kept[place]
+            if mine is not None:
+                mine.narrow(BitMap64(positions[here].astype(np.uint64)))
             if here.stop > here.start:
-                part.changed.append(Changed(file, positions[here], clauses[here], source_rows[here]))
+                part.changed.append(Changed(file, positions[here], clauses[here], source_rows[here], mine))
         return part
 
     def _read(
-        self, scan: Scan, files: Sequence[AddFile], seen: Callable[[], None]
+        self, scan: Scan, files: Sequence[AddFile], kept: Sequence[Kept | None], seen: Callable[[], None]
     ) -> Iterator[pa.Table]:
         """The rows of the files in pieces of about a window, with their positions and files' numbers."""
         schema = pa.schema([*scan.schema, pa.field(ROW_POSITION, pa.int64()), pa.field(_FILE, pa.int64())])
@@ -181,7 +198,7 @@ class Search:
 
         def read(one: tuple[int, AddFile]) -> Generator[pa.RecordBatch, None, None]:
             place, file = one
-            for batch in read_data_file(scan, file, positions=True):
+            for batch in read_data_file(scan, file, positions=True, keep=kept[place]):
                 number = array_of(np.full(batch.num_rows, place))
                 yield pa.RecordBatch.from_arrays([*batch.columns, number], schema=schema)
             seen()
