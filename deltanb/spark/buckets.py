@@ -21,7 +21,7 @@ import pyarrow as pa
 from deltanb.data import read as in_process
 from deltanb.errors import DeltaError
 from deltanb.spark import executors
-from deltanb.spark.executors import Place, WritePlan
+from deltanb.spark.executors import Place
 from deltanb.spark.jobs import followed
 from deltanb.spark.wanted import is_on_this_machine
 from deltanb.store.access import borrow, lend
@@ -91,24 +91,25 @@ def written(place: Place, target: Target, frame: DataFrame) -> list[AddFile]:
         SchemaMismatch, ConstraintViolation: rows that do not fit.
         StorageError: a file cannot be written.
     """
-    plan = WritePlan(place, target)
+    plan = executors.begun(Place(place.store), target)
+    of_task = replace(plan, place=place)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        answer = _answer(lambda: executors.write_files(plan, batches))
+        answer = _answer(lambda: executors.write_files(of_task, batches))
         yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.binary())})
 
-    looks: Sequence[float] = executors.LOOKS
     try:
         with followed(frame.sparkSession, "Spark writes"):
             answers = frame.mapInArrow(write, "answer binary").collect()
-        looks = executors.LOOK_ONCE  # no task is at work any more
         found = [pickle.loads(bytes(row.answer)) for row in answers]
         for one in found:
             if isinstance(one, DeltaError):
                 raise one
-        return [file for files in found for file in files]
+        files = [file for some in found for file in some]
+        executors.ended(plan, [file.path for file in files])
+        return files
     except BaseException:
-        executors.remove_written(replace(plan, place=Place(place.store)), looks=looks)
+        executors.ended(plan)
         raise
 
 

@@ -12,9 +12,9 @@ The driver plans, and a commit of its own names the files::
     for part in parts(files_as_dicts(snapshot.files_for_scan(where), scan)):
         ...read_files(place, scan, part)                      # on an executor: an iterator of Arrow batches
 
-    plan = WritePlan(place, target)                           # target: deltanb.data.written.Target
+    plan = begun(place, target)                               # target: deltanb.data.written.Target
     files = write_files(plan, batches)                        # on an executor: a list of AddFile
-    remove_written(plan)                                      # on the driver, where the job has failed
+    ended(plan, [file.path for file in files])                # on the driver; ended(plan): the job has failed
 
 A pickled store has no secrets: on executors they come from the environment there (``AWS_ACCESS_KEY_ID``, …)
 or from the machine's role. ``storage_options`` that are given to a :class:`Place` do travel with it, secrets
@@ -27,9 +27,8 @@ write in the process does.
 from __future__ import annotations
 
 import itertools
-import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -37,19 +36,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltanb import parallel
+from deltanb.actions import decode_path
 from deltanb.data import read as in_process
 from deltanb.data import write as in_process_write
 from deltanb.data.data_file import Scan, read_data_file
 from deltanb.data.inputs import Source
-from deltanb.schema import column_mapping, properties
-from deltanb.store.base import LogStore, is_remote
+from deltanb.spark import permits
+from deltanb.store.base import LogStore, delete_many, is_remote
 from deltanb.store.open import store_for
 
 if TYPE_CHECKING:
     from deltanb.actions import AddFile
     from deltanb.data.written import Target
 
-__all__ = ["Part", "Place", "WritePlan", "files_as_dicts", "parts", "read_files", "remove_written",
+__all__ = ["Part", "Place", "WritePlan", "begun", "ended", "files_as_dicts", "parts", "read_files",
            "write_files"]
 
 PART_BYTES = 128 << 20
@@ -60,9 +60,6 @@ OPEN_BYTES = 1 << 20
 """What opening a file counts for beside its bytes."""
 MIN_PARTS = 8
 """Tasks that a read is divided into where its files are large enough for them."""
-LOOK_ONCE, LOOKS = (0.0,), (0.0, 0.2, 0.8)
-"""Seconds before each look for files of a write: where all tasks have ended, and of a job that has failed.
-Its other tasks are told to end then, and the Python of one that is writing ends its file first."""
 
 Part = list[tuple[Mapping[str, Any], tuple[int, int]]]
 """What one task reads: files as a snapshot lists them, each with (number, parts) of its row groups."""
@@ -143,12 +140,27 @@ def read_files(place: Place, scan: Scan, part: Part) -> Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True)
 class WritePlan:
-    """One write by many tasks: where, for which table, and a name that all its files begin with."""
+    """One write by many tasks: where, for which table, and a name that all its files begin with.
+
+    In a bucket they lie below that name, too, where one listing finds them; in a folder where files of the
+    table always lie.
+    """
 
     place: Place
     target: Target
     # Random, not options.new_id(): two drivers that draw their ids from one seed must not meet here.
     name: str = field(default_factory=lambda: f"part-{uuid.uuid4().hex[:16]}")
+
+
+def begun(place: Place, target: Target) -> WritePlan:
+    """Begin a write, on the driver. Whoever did that ends it (:func:`ended`).
+
+    Raises:
+        StorageError: nothing can be written there.
+    """
+    plan = WritePlan(place, target)
+    permits.grant(place.opened(), plan.name)
+    return plan
 
 
 def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddFile]:
@@ -160,40 +172,43 @@ def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddF
     Raises:
         SchemaMismatch, ConstraintViolation: rows that do not fit.
         StorageError: a file cannot be written.
+        IllegalStateError: the write has ended meanwhile.
     """
     rows = iter(batches)
     first = next(rows, None)
     if first is None:
         return []
-    target = plan.target
-    return in_process_write.write_files(
-        plan.place.opened(), target.metadata, target.protocol,
+    target, store = plan.target, plan.place.opened()
+    files = in_process_write.write_files(
+        store, target.metadata, target.protocol,
         Source(first.schema, lambda: itertools.chain([first], rows)),
         target_file_size=target.target_file_size, checks=target.checks, clustering=target.clustering,
-        prefix=plan.name)
+        folder=plan.name if is_remote(store) else "", prefix=plan.name)
+    try:
+        permits.check(store, plan.name)
+    except BaseException:
+        in_process_write.delete_files(store, [decode_path(file.path) for file in files])
+        raise
+    return files
 
 
-def remove_written(plan: WritePlan, spare: Collection[str] = (), *, looks: Sequence[float] = LOOKS) -> None:
-    """Remove all files of a write that will not be committed, those of tasks that were killed, too.
+def ended(plan: WritePlan, kept: Iterable[str] = (), *, look: bool = True) -> None:
+    """End a write, on the driver: all its files but ``kept``, paths as in actions, are removed.
 
-    Names in ``spare`` are those of files that stay, as the table has them. ``looks``: seconds to wait before
-    each look for such files.
+    A task that is still at work removes its own (:mod:`~deltanb.spark.permits`).
+
+    ``look=False`` says that every task was tried once, so that nothing else can be there. It spares a walk
+    through the table's folder; in a bucket the files of a write are listed all the same.
 
     What cannot be listed or removed now is left for VACUUM.
     """
     store = plan.place.opened()
-    for seconds in looks:
-        time.sleep(seconds)
-        with suppress(OSError):
-            found = store.list_all("") if _has_folders(plan.target) else store.list_from(plan.name)
-            in_process_write.delete_files(store, [
-                status.name for status in found
-                if (name := status.name.rpartition("/")[2]).startswith(plan.name) and name not in spare])
-
-
-def _has_folders(target: Target) -> bool:
-    """Whether its files lie in folders, so that nobody knows where."""
-    metadata = target.metadata
-    return bool(metadata.partition_columns
-                or column_mapping.mode_of(metadata, target.protocol) != "none"
-                or properties.get(metadata.configuration, "delta.randomizeFilePrefixes"))
+    permits.withdraw(store, plan.name)
+    if not (look or is_remote(store)):
+        return
+    stay = {decode_path(path).rpartition("/")[2] for path in kept}
+    with suppress(OSError):
+        found = [status.name for status in store.list_all(plan.name if is_remote(store) else "")
+                 if (name := status.name.rpartition("/")[2]).startswith(plan.name) and name not in stay]
+        for _ in delete_many(store, found):
+            pass

@@ -12,7 +12,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from deltanb.data import write as in_process
 from deltanb.errors import InvalidArgument
 from deltanb.options import options
 from deltanb.spark.connectors import Connector, refusals
+from deltanb.spark.permits import granted
 from deltanb.store.base import FileStatus, LogStore, delete_many
 from deltanb.store.local import raise_unlistable, sync_path
 
@@ -55,8 +56,8 @@ class Folder(Protocol):
     key: str
     """What the names of the columns that Spark makes folders of begin with."""
 
-    def refusals(self) -> AbstractContextManager[None]:
-        """While Spark writes: what it raises because of the folder, as an error of ours."""
+    def written(self) -> AbstractContextManager[None]:
+        """While Spark writes: what it raises because of the folder becomes an error of ours."""
 
     def found(self) -> Iterator[Written]:
         """The Parquet files that the tasks have left."""
@@ -87,7 +88,7 @@ class LocalFolder:
         self.store, self.root, self.uri = store, path, "file:" + path
         self._adopted: list[str] = []
 
-    def refusals(self) -> AbstractContextManager[None]:
+    def written(self) -> AbstractContextManager[None]:
         """Errors of the system's are ours already, or Spark's own."""
         return nullcontext()
 
@@ -150,7 +151,8 @@ class BucketFolder:
     """A prefix of keys inside the table's. Each attempt of a task writes below one of its own.
 
     Files of an attempt count once its mark is there (``InPlaceCommitter.java``); of two attempts of one task
-    that have left a mark it is one of them, whichever.
+    that have left a mark it is one of them, whichever. An attempt that fails removes what it has written, and
+    so does one that finds the write ended (``permits``).
     """
 
     key = "deltanb_key"  # seen by others, who overlook folders that begin with an underscore
@@ -165,9 +167,11 @@ class BucketFolder:
         self._listed: list[str] | None = None
         self._adopted: set[str] = set()
 
-    def refusals(self) -> AbstractContextManager[None]:
-        """What the session's file system cannot do, as other stores tell it."""
-        return refusals(self.root)
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """What the session's file system cannot do, as other stores tell it; a permit stands meanwhile."""
+        with granted(self.store, self.name), refusals(self.root):
+            yield
 
     def found(self) -> Iterator[Written]:
         """Those of attempts that Spark let commit; the footers are read several at a time."""

@@ -47,11 +47,11 @@ from deltanb.errors import (
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.types import StructType
 from deltanb.spark.columns import spark_schema
-from deltanb.spark.executors import Place, WritePlan, parts, read_files, write_files
+from deltanb.spark.executors import Place, WritePlan, begun, ended, parts, read_files, write_files
 from deltanb.spark.session import spark as start_session
 from deltanb.spark.source_options import READ, STREAM, WRITE, Given
 from deltanb.spark.source_tasks import Task, changes_as_tasks, in_form, read_changes
-from deltanb.spark.source_write import Wrote, remove_attempts, remove_unnamed
+from deltanb.spark.source_write import Wrote, files_of
 from deltanb.spark.stream_checkpoint import Checkpoint
 from deltanb.spark.stream_sink import check_batch, check_id
 from deltanb.store.base import is_remote
@@ -263,7 +263,7 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
     made = planned(log, StructType.from_json(schema.json()), wanted)
     assert made.target is not None
     return DeltaStreamWriter(
-        made, WritePlan(place, made.target), mode, app_id, checkpoint, given.text("queryName"))
+        made, begun(place, made.target), mode, app_id, checkpoint, given.text("queryName"))
 
 
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
@@ -282,16 +282,15 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         """Commit what the tasks of a batch wrote, once; on the driver."""
-        wrote = [message for message in messages if message is not None]
-        files = [file for each in wrote for file in each.files]
+        files = files_of(self.plan, messages)
         log = DeltaLog.for_table(self.plan.place.opened())
+        queries = [message.query for message in messages if message is not None and message.query]
         try:
-            batch = self._batch(log, batchId, next((each.query for each in wrote if each.query), None))
+            batch = self._batch(log, batchId, queries[0] if queries else None)
         except BaseException:
             discard(log, files)
             raise
         commit_batch(log, self.planned, batch, files)
-        remove_attempts(log, self.plan, wrote)
 
     def _batch(self, log: DeltaLog, number: int, query: str | None) -> Batch:
         """A batch as it is counted, where it is this stream's turn; of a query without tasks nobody knows."""
@@ -305,6 +304,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Remove what the tasks of a batch wrote; on the driver."""
-        # Spark plans each batch anew. Should it not, the name is that of batches before, whose files stay.
         if None in messages:
-            remove_unnamed(DeltaLog.for_table(self.plan.place.opened()), self.plan)
+            # Spark plans each batch anew. Should it not, batches before have the name, too: their files stay.
+            log = DeltaLog.for_table(self.plan.place.opened())
+            ended(self.plan, log.update().select_files(["path"])["path"].to_pylist())

@@ -4,9 +4,9 @@ What lives here: :func:`writer`, and the writer that Spark sends to its executor
 What it does not know: options as texts, how rows become files (``executors``), how a commit goes
 (``commands/rows/elsewhere``).
 
-Each task removes its files if it fails. Where one was killed, and another attempt did its work again, the
-driver removes what the first one left; of a job that fails it removes all. Files of an attempt that nobody
-waited for stay, named by no version, until VACUUM.
+Each task removes its files if it fails, or if the write has ended before they are whole. Where one was
+killed, and another attempt did its work again, the driver removes what the first one left; of a job that
+fails it removes all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deltanb.commands.rows.elsewhere import PlannedWrite, commit_planned, planne
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.schema.types import StructType
-from deltanb.spark.executors import LOOK_ONCE, LOOKS, Place, WritePlan, remove_written, write_files
+from deltanb.spark.executors import Place, WritePlan, begun, ended, write_files
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from deltanb.actions import AddFile
     from deltanb.spark.source_options import WriteOptions
 
-__all__ = ["DeltaWriter", "Wrote", "remove_attempts", "remove_unnamed", "writer"]
+__all__ = ["DeltaWriter", "Wrote", "files_of", "writer"]
 
 _WORDS = {"overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("overwriteSchema", "true")',
           "merge_schema=True": '.option("mergeSchema", "true")'}
@@ -41,10 +41,13 @@ _WORDS = {"overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("o
 
 @dataclass
 class Wrote(WriterCommitMessage):
-    """What a task tells the driver: the files it wrote, which attempt it was, of a stream the query's id."""
+    """What a task tells the driver: the files it wrote, and of a stream the query's id.
+
+    ``is_only`` is False where another attempt of the task may have written files, too.
+    """
 
     files: tuple[AddFile, ...] = ()
-    attempt: int = 0
+    is_only: bool = True
     query: str | None = None
 
     @classmethod
@@ -53,7 +56,9 @@ class Wrote(WriterCommitMessage):
         task = TaskContext.get()
         if task is None:
             return cls(tuple(files))
-        return cls(tuple(files), task.attemptNumber(), task.getLocalProperty("sql.streaming.queryId"))
+        told = task.getLocalProperty  # settings of the session among them
+        return cls(tuple(files), not (task.attemptNumber() or told("spark.speculation") == "true"),
+                   told("sql.streaming.queryId"))
 
 
 class DeltaWriter(DataSourceArrowWriter):
@@ -72,10 +77,8 @@ class DeltaWriter(DataSourceArrowWriter):
         """Commit what the tasks wrote, as one transaction; on the driver."""
         if self.planned is None or self.plan is None:
             return
-        wrote = [message for message in messages if message is not None]
         log = DeltaLog.for_table(self.plan.place.opened())
-        commit_planned(log, self.planned, [file for each in wrote for file in each.files])
-        remove_attempts(log, self.plan, wrote)
+        commit_planned(log, self.planned, files_of(self.plan, messages))
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove what the tasks wrote; on the driver.
@@ -84,20 +87,18 @@ class DeltaWriter(DataSourceArrowWriter):
         knows whether it landed: then they may belong to the table.
         """
         if self.plan is not None and None in messages:
-            remove_written(self.plan)
+            ended(self.plan)
 
 
-def remove_attempts(log: DeltaLog, plan: WritePlan, wrote: Sequence[Wrote]) -> None:
-    """Where a task was tried again, remove what its attempts before have left; the write is committed."""
-    if any(each.attempt for each in wrote):
-        remove_unnamed(log, plan, [file.path for each in wrote for file in each.files])
+def files_of(plan: WritePlan, messages: Sequence[Any]) -> list[AddFile]:
+    """The files of a write whose tasks have all ended well, which is ended by that.
 
-
-def remove_unnamed(log: DeltaLog, plan: WritePlan, committed: Sequence[str] = ()) -> None:
-    """Remove the files of a write but those that were committed, or are in the table's newest version."""
-    paths = log.update().select_files(["path"])["path"].to_pylist()
-    remove_written(plan, {path.rpartition("/")[2] for path in (*paths, *committed)},
-                   looks=LOOK_ONCE if committed else LOOKS)
+    What attempts have left that nobody waited for is removed.
+    """
+    wrote = [message for message in messages if message is not None]
+    files = [file for each in wrote for file in each.files]
+    ended(plan, [file.path for file in files], look=not all(each.is_only for each in wrote))
+    return files
 
 
 def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> DeltaWriter:
@@ -123,7 +124,7 @@ def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> Delt
         options.user_metadata, options.target_file_size)
     with _in_words_of_spark():
         made = planned(log, StructType.from_json(schema.json()), wanted, options.partition_by or ())
-    return DeltaWriter(made, None if made.target is None else WritePlan(place, made.target))
+    return DeltaWriter(made, None if made.target is None else begun(place, made.target))
 
 
 def _check_partitions(log: DeltaLog, wanted: Sequence[str]) -> None:

@@ -198,7 +198,7 @@ class _Write:
         writer = writer.option("maxRecordsPerFile", per_file).options(
             **self.form.for_spark, **self.folder.options)
         session = rows.sparkSession
-        with self.folder.refusals(), settings(session, _WRITER_SETTINGS), followed(session, "Spark writes"):
+        with self.folder.written(), settings(session, _WRITER_SETTINGS), followed(session, "Spark writes"):
             writer.parquet(self.folder.uri)
 
     def _in_file_form(self, rows: DataFrame) -> DataFrame:

@@ -40,6 +40,13 @@ def run(session: Session, path: str, options: Options, call: str, *arguments: An
     return {"version": result.version}
 
 
+def settled(session: Session) -> None:
+    """Wait until no task is at work, of jobs that have failed neither: this one needs all processors."""
+    context = session.spark.sparkContext
+    count = context.defaultParallelism
+    context.parallelize(range(count), count).barrier().mapPartitions(iter).collect()
+
+
 def plans(session: Session, path: str, options: Options) -> dict[str, Any]:
     """All that Spark tells of a read: its plan in every mode, and the paths."""
     frame = dn.open(path, storage_options=options).to_df(session.spark)

@@ -16,11 +16,11 @@ from deltanb.data.written import Target
 from deltanb.errors import ConstraintViolation
 from deltanb.spark.executors import (
     Place,
-    WritePlan,
+    begun,
+    ended,
     files_as_dicts,
     parts,
     read_files,
-    remove_written,
     write_files,
 )
 from tests.helpers import tree
@@ -71,7 +71,7 @@ def test_a_file_is_divided_by_its_row_groups(tmp_path):
 
 
 def test_files_of_a_task_are_described_and_named_by_the_write(table):
-    wanted = travelled(WritePlan(Place(table.log.store), target_of(table)))
+    wanted = travelled(begun(Place(table.log.store), target_of(table)))
     files = write_files(wanted, [pa.record_batch({"id": [7, 8], "p": ["x", "y"]})])
     assert [(file.partition_values, file.num_records) for file in files] == [({"p": "x"}, 1), ({"p": "y"}, 1)]
     assert all(wanted.name in file.path for file in files)
@@ -80,25 +80,25 @@ def test_files_of_a_task_are_described_and_named_by_the_write(table):
 
 def test_all_files_of_a_write_can_be_removed_and_no_others(table):
     before = tree(Path(table.path))
-    wanted = WritePlan(Place(table.log.store), target_of(table))
-    other = WritePlan(Place(table.log.store), target_of(table))
+    wanted = begun(Place(table.log.store), target_of(table))
+    other = begun(Place(table.log.store), target_of(table))
     for number in range(2):
         write_files(wanted, [pa.record_batch({"id": [number], "p": [str(number)]})])
     kept = write_files(other, [pa.record_batch({"id": [5], "p": ["0"]})])
-    remove_written(wanted)
-    assert {name for name in tree(Path(table.path)) if name.endswith(".parquet")} - set(before) == {
-        file.path for file in kept}
+    ended(wanted)
+    ended(other, [file.path for file in kept])
+    assert tree(Path(table.path)) - before == {file.path for file in kept}
 
 
 def test_a_task_that_fails_leaves_no_file(table):
     table.add_constraint("small", "id < 10")
+    plan_of = begun(Place(table.log.store), target_of(table))
     before = tree(Path(table.path))
 
     def broken():
         yield pa.record_batch({"id": [5], "p": ["x"]})
         raise OSError("the stream broke off")
 
-    plan_of = WritePlan(Place(table.log.store), target_of(table))
     with pytest.raises(OSError, match="broke off"):
         write_files(plan_of, broken())
     with pytest.raises(ConstraintViolation):

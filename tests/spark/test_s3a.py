@@ -5,6 +5,7 @@ All tests share one process with such a session; what is in the bucket is looked
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ pytest.importorskip("obstore")
 
 import deltanb as dn
 from deltanb.s3_server import ACCESS, Request, S3Server
+from deltanb.spark.permits import withdraw
 from tests.helpers import files_of, refusing_data_files, rows
 from tests.peers.delta_spark import Unavailable
 from tests.spark import s3a
@@ -108,19 +110,48 @@ def test_rows_are_written_where_they_stay(
 
 
 def test_a_write_that_fails_leaves_no_object(
-    table: dn.DeltaTable, ask: Callable[..., Any], s3_server: S3Server
+    table: dn.DeltaTable, session: Driver, ask: Callable[..., Any], s3_server: S3Server
 ) -> None:
     before = files_of(table)
     failing = {"sql": "SELECT if(id = 39, cast(raise_error('no more') AS bigint), id) id, 'a' p "
                       "FROM range(0, 40, 1, 4)"}
     answer = ask("run", path_of(table), "append", failing)
     assert (answer["error"], "no more" in answer["text"]) == ("SparkRuntimeException", True)
+    session("s3a_jobs.settled")
     assert files_of(table) == before
 
     with s3_server.failing(refusing_data_files(after=1)):
         answer = ask("run", path_of(table), "append", {"sql": "SELECT id, 'a' p FROM range(0, 40, 1, 4)"})
     assert answer["is_ours"] and answer["error"] == "StorageError"
     assert "credentials are refused" in answer["text"] and SECRET not in answer["text"]
+    session("s3a_jobs.settled")
+    assert files_of(table) == before
+
+
+@pytest.mark.parametrize("moment", ["PUT .parquet", "PUT done-", "HEAD .tmp"])
+def test_a_task_of_a_write_that_has_ended_removes_its_objects(
+    table: dn.DeltaTable, ask: Callable[..., Any], s3_server: S3Server, moment: str
+) -> None:
+    """The write ends right before a request of the task; whoever has ended it does not come back."""
+    before, store = files_of(table), table.log.store
+    method, part = moment.split()
+    came = list[str]()
+
+    def end(request: Request) -> str | None:
+        is_of_task = "hadoop" in request.headers["user-agent"].lower()
+        if request.method == method and part in request.key and is_of_task and not came:
+            came.append("ending")
+            write = re.search(r"part[-.]([0-9a-f]{16})", request.key)
+            assert write is not None
+            name = f"part-{write[1]}"
+            withdraw(store, name)
+            store.delete_many([status.name for status in store.list_all(name)])
+            came.append("ended")
+        return "403" if came == ["ending", "ended"] and not is_of_task else None
+
+    with s3_server.failing(end):
+        answer = ask("run", path_of(table), "append", {"sql": "SELECT id, 'a' p FROM range(0, 9, 1, 1)"})
+    assert "has ended: its driver has given it up" in answer["text"]
     assert files_of(table) == before
 
 

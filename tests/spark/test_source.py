@@ -18,6 +18,7 @@ import deltanb as dn
 from deltanb.errors import (
     ConstraintViolation,
     DeltaError,
+    IllegalStateError,
     InvalidArgument,
     InvalidPredicate,
     SchemaMismatch,
@@ -266,7 +267,7 @@ def test_save_modes_that_spark_does_not_have_are_options(spark, tmp_path):
 
 
 def test_a_job_that_fails_leaves_nothing(spark, tmp_path):
-    """One task: of two the other one may still write when the job is given up, which VACUUM sees to."""
+    """One task: of two the other one may still be about to remove its file."""
     path = tmp_path / "t"
     dn.create(path, {"id": [1], "x": [1.0]})
     before = tree(path)
@@ -282,14 +283,25 @@ def test_a_job_that_fails_leaves_nothing(spark, tmp_path):
 def test_the_files_of_tasks_that_ended_well_go_where_another_failed(tmp_path):
     path = dn.create(tmp_path / "t", {"id": [1]}).path
     before = tree(tmp_path / "t")
-    begun = writer(WriteOptions.of({"path": path}, overwrite=False), T.StructType().add("id", "long"), False)
-    message = begun.write(iter([pa.record_batch({"id": [2]})]))
-    assert len(tree(tmp_path / "t")) == len(before) + 1
-    begun.abort([message, None])
+
+
+    def begun():
+        options = WriteOptions.of({"path": path}, overwrite=False)
+        return writer(options, T.StructType().add("id", "long"), False)
+
+    first, row = begun(), pa.record_batch({"id": [2]})
+    message = first.write(iter([row]))
+    assert len({name for name in tree(tmp_path / "t") - before if name.endswith(".parquet")}) == 1
+    first.abort([message, None])
     assert tree(tmp_path / "t") == before
-    message = begun.write(iter([pa.record_batch({"id": [2]})]))
-    begun.abort([message])  # the commit was tried, and nobody may know whether it landed
-    assert len(tree(tmp_path / "t")) == len(before) + 1
+    with pytest.raises(IllegalStateError, match="has ended, and a task of it was still at work"):
+        first.write(iter([row]))
+    assert tree(tmp_path / "t") == before
+
+    second = begun()
+    message = second.write(iter([row]))
+    second.abort([message])  # the commit was tried, and nobody may know whether it landed
+    assert {file.path for file in message.files} <= tree(tmp_path / "t")
 
 
 @pytest.mark.parametrize(("options", "said"), [

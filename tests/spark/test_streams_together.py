@@ -173,5 +173,5 @@ def test_what_an_attempt_left_that_was_killed_goes_with_the_commit(
     writer.write(iter(rows))  # and is killed before it could say so
     again = writer.write(iter(rows))
     assert isinstance(again, Wrote) and len(parquet_files(Path(table.path))) == 2
-    writer.commit([replace(again, attempt=1)], 0)
+    writer.commit([replace(again, is_only=False)], 0)
     assert len(parquet_files(Path(table.path))) == 1 and ids(table) == [1]
