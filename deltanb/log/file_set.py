@@ -80,9 +80,9 @@ class Part:
             keep = pc.and_(self.keep, keep)
         return Part(self.layer, keep, pc.sum(keep).as_py() or 0)
 
-    def read(self, columns: Sequence[str], keeps: bool = True) -> pa.Table:
-        """The standing files, columns of FILES_SCHEMA; ``keeps`` as of :meth:`Layer.read`."""
-        return self._standing(self.layer.read(columns, keeps))
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """The standing files, columns of FILES_SCHEMA."""
+        return self._standing(self.layer.read(columns))
 
     def partition_values(self) -> pa.ChunkedArray:
         """Those of the standing files, as :meth:`Layer.partition_values`."""
@@ -113,17 +113,24 @@ class Part:
         ends = gone.searchsorted([piece.stop for piece in pieces])
         return [piece for piece, a, b in zip(pieces, firsts, ends, strict=True) if a == b]
 
-    def read_but(self, columns: Sequence[str], pieces: Sequence[Any]) -> pa.Table:
-        """The standing files that are in none of these pieces; of many files nothing is kept."""
-        if not pieces:
-            return self.read(columns, keeps=self.layer.num_rows <= MAX_KEPT)
+    def streamed(self, columns: Sequence[str], pieces: Sequence[Any]) -> Iterator[pa.Table]:
+        """The standing files that are in none of these pieces, some at a time; of few files all is kept."""
+        if self.layer.in_memory or (not pieces and self.layer.num_rows <= MAX_KEPT):
+            yield self.read(columns)
+        else:
+            yield from self.layer.streamed(columns, self._rows_but(pieces))
+
+    def _rows_but(self, pieces: Sequence[Any]) -> pa.Array | None:
+        """The positions in the layer of the standing files that are in none of these pieces; None for all."""
+        if not pieces and self.keep is None:
+            return None
         runs, start = [], 0
         for piece in (*sorted(pieces, key=lambda piece: piece.start), None):
             stop = self.layer.num_rows if piece is None else piece.start
             runs.append(np.arange(start, stop) if self.keep is None
                         else start + np.flatnonzero(numbers(self.keep.slice(start, stop - start))))
             start = stop if piece is None else piece.stop
-        return self.layer.take(columns, array_of(np.concatenate(runs)))
+        return array_of(np.concatenate(runs))
 
     def _standing(self, table: pa.Table) -> pa.Table:
         if self.keep is None:
@@ -324,20 +331,20 @@ class FileSet:
 
     def read_apart(
         self, columns: Sequence[str], is_kept: Callable[[Any], bool]
-    ) -> tuple[list[Any], pa.Table]:
-        """The pieces of the checkpoint below of which every file stands and that ``is_kept`` takes, and the
-        named columns of all files that are in none of them.
+    ) -> tuple[int, Iterator[pa.Table]]:
+        """The files that are in no piece of the checkpoint below of which every file stands and that
+        ``is_kept`` takes: how many there are, and their named columns, some at a time.
 
-        Pieces are those of :meth:`CheckpointParts.pieces`; of those that are kept only paths are read.
+        Pieces are those of :meth:`CheckpointParts.pieces`; of those that are kept only paths are read. A
+        damaged page is met only when the columns are asked for.
         """
-        kept: list[Any] = []
-        tables = [empty_table(pa.schema([FILES_SCHEMA.field(name) for name in columns]))]
+        count, rest = 0, []
         for part in self.parts():
             pieces = [piece for piece in part.whole_pieces() if is_kept(piece)]
-            kept += pieces
-            if part.num_files:
-                tables.append(part.read_but(columns, pieces))
-        return kept, pa.concat_tables(tables)
+            count += part.num_files - sum(piece.stop - piece.start for piece in pieces)
+            rest.append((part, pieces))
+        return count, (table for part, pieces in rest if part.num_files
+                       for table in part.streamed(columns, pieces))
 
     def stats(
         self, leaves: Sequence[Leaf], rows: pa.Array | None, convert: Convert

@@ -6,7 +6,7 @@ What it does not know: other layers, and which of its rows they hide; how a chec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -65,8 +65,8 @@ class Layer:
         """The rows of a run of commits."""
         return cls(None, files_table(delta.adds.values()), tombstones_table(delta.removes.values()))
 
-    def read(self, columns: Sequence[str], keeps: bool = True) -> pa.Table:
-        """All adds, columns of FILES_SCHEMA; ``keeps`` says whether what is read stays for the next time."""
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """All adds, columns of FILES_SCHEMA."""
         absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
         found = dict(self._columns)
         if absent:
@@ -78,8 +78,7 @@ class Layer:
                 if name in _TYPES and column.type != _TYPES[name]:
                     column = column.cast(_TYPES[name])
                 found[name] = column
-            if keeps:
-                self._keep({name: found[name] for name in absent})
+            self._keep({name: found[name] for name in absent})
         return pa.table({name: found[name] for name in dict.fromkeys(columns)})
 
     def _keep(self, columns: dict[str, pa.ChunkedArray]) -> None:
@@ -102,6 +101,22 @@ class Layer:
             found.update(zip(absent, map(read.column, absent), strict=True))
         schema = pa.schema([FILES_SCHEMA.field(name) for name in dict.fromkeys(columns)])
         return pa.table({name: found[name] for name in schema.names}).cast(schema)
+
+    def streamed(self, columns: Sequence[str], rows: pa.Array | None) -> Iterator[pa.Table]:
+        """All adds, or those at ascending positions, some at a time; of what is read nothing stays."""
+        absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
+        schema = pa.schema([FILES_SCHEMA.field(name) for name in dict.fromkeys(columns)])
+        start = 0
+        for read in self._source.stream_adds(absent, rows) if absent and self._source is not None else ():
+            give_way()
+            count = read.num_rows
+            found = {name: read.column(name) if name in absent
+                     else self._columns[name].slice(start, count) if rows is None
+                     else taken(self._columns[name], rows.slice(start, count)) for name in schema.names}
+            yield pa.table(found).cast(schema)
+            start += count
+        if not absent:
+            yield self.read(columns) if rows is None else self.take(columns, rows)
 
     def partition_values(self) -> pa.ChunkedArray:
         """Maps of texts, or of texts in dictionaries where a checkpoint has them so; kept once read."""

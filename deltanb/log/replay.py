@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -104,6 +104,9 @@ class CheckpointParts(Protocol):
 
         ``rows``: ascending positions of those wanted, None for all.
         """
+
+    def stream_adds(self, columns: list[str], rows: pa.Array | None = None) -> Iterator[pa.Table]:
+        """The same, some rows at a time."""
 
     def read_partition_values(self) -> pa.ChunkedArray:
         """Those of :meth:`read_adds`, in the type of CODED_SCHEMA."""

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltanb.log.checkpoint import part as checkpoint_part
+from deltanb.log import file_set
+from deltanb.log.checkpoint import rows as checkpoint_rows
 from deltanb.log.checkpoint import write as checkpoint_write
 from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.log.skipping import prune, stats
@@ -18,17 +19,22 @@ from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import note_decoded_columns
 
 FILES, GROUP = 30, 10
+V2 = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v2Checkpoint"],
+      "writerFeatures": ["v2Checkpoint"]}
 
 
 def numbered(n: int) -> str:
     return f'{{"numRecords":1,"minValues":{{"i":{n},"j":{n}}},"maxValues":{{"i":{n},"j":{n}}}}}'
 
 
-def checkpointed(monkeypatch: pytest.MonkeyPatch, partitions: int = 10) -> MemoryStore:
+def checkpointed(monkeypatch: pytest.MonkeyPatch, partitions: int = 10, **properties: str) -> MemoryStore:
     """A table of 30 files in three row groups of a checkpoint, all partitions in each."""
     monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
     monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", GROUP)
-    builder = TableBuilder(MemoryStore()).create("i long, j long, p string", partition_by=["p"])
+    monkeypatch.setattr(checkpoint_write, "MAX_SIDECAR_ROWS", GROUP)
+    builder = TableBuilder(MemoryStore()).create(
+        "i long, j long, p string", partition_by=["p"], properties=properties,
+        protocol=V2 if properties else None)
     builder.commit(*(add(f"f{n}", {"p": str(n % partitions)}, stats=numbered(n)) for n in range(FILES)))
     builder.log.checkpoint()
     DeltaLog.clear_cache()
@@ -52,7 +58,7 @@ def note_parsed_texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_texts_of_statistics_are_there_for_a_few_files_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     store = checkpointed(monkeypatch)
-    monkeypatch.setattr(checkpoint_part, "BATCH", 4)
+    monkeypatch.setattr(checkpoint_rows, "BATCH", 4)
     parsed = note_parsed_texts(monkeypatch)
     assert DeltaLog.for_table(store).snapshot.files_for_scan("i = 12")["path"].to_pylist() == ["f12"]
     assert sorted(parsed) == sorted([4, 4, 2] * (FILES // GROUP))
@@ -133,9 +139,7 @@ def test_sidecars_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
     monkeypatch.setattr(checkpoint_write, "MAX_SIDECAR_ROWS", GROUP)
     builder = TableBuilder(MemoryStore()).create(
-        "i long", properties={"delta.checkpointPolicy": "v2"}, protocol={
-            "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v2Checkpoint"],
-            "writerFeatures": ["v2Checkpoint"]})
+        "i long", properties={"delta.checkpointPolicy": "v2"}, protocol=V2)
     builder.commit(*(add(f"f{n}") for n in range(2 * GROUP)))
     builder.log.checkpoint()
     store = Watched(builder.store)  # type: ignore[arg-type]
@@ -169,3 +173,40 @@ def test_row_groups_of_a_checkpoint_are_in_memory_one_at_a_time(monkeypatch: pyt
     monkeypatch.setattr(pq.ParquetWriter, "write_table", writing)
     checkpointed(monkeypatch)
     assert done == ["written", *["made", "written"] * (FILES // GROUP)]
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_statistics_are_in_memory_for_one_row_group_of_the_checkpoint_that_is_written(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """However the row groups are cut that they are read from."""
+    batch, held, most = 3, 0, 0
+    store = checkpointed(monkeypatch, **({"delta.checkpointPolicy": "v2"} if policy == "v2" else {}))
+    monkeypatch.setattr(checkpoint_rows, "BATCH", batch)
+    monkeypatch.setattr(file_set, "MAX_KEPT", 0)
+    monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", 8)
+    monkeypatch.setattr(checkpoint_write, "MAX_SIDECAR_ROWS", 8)
+    decoded, written = SafeFile.iter_batches, pq.ParquetWriter.write_table
+
+    def reading(file: SafeFile, *args: Any, **named: Any) -> Any:
+        nonlocal held, most
+        for found in decoded(file, *args, **named):
+            held += found.num_rows
+            most = max(most, held)
+            yield found
+
+    def writing(writer: Any, table: pa.Table, *args: Any, **named: Any) -> None:
+        nonlocal held
+        written(writer, table, *args, **named)
+        held -= table.num_rows - table["add"].null_count if "add" in table.column_names else 0
+
+    log = DeltaLog.for_table(store)
+    metadata = log.snapshot.metadata.to_value()
+    wanted = {**metadata["configuration"], "delta.checkpoint.writeStatsAsStruct": "true"}
+    TableBuilder(store, log.snapshot.version).commit({"metaData": {**metadata, "configuration": wanted}})
+    noted = note_decoded_columns(monkeypatch)
+    monkeypatch.setattr(SafeFile, "iter_batches", reading)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", writing)
+    log.checkpoint()
+    assert held == 0 and 8 <= most < 8 + batch
+    assert not [columns for columns in noted if "add.stats" in columns]  # in one piece

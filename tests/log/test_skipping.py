@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltanb.errors import InvalidTable
-from deltanb.log.checkpoint import part as checkpoint_part
+from deltanb.log.checkpoint import rows as checkpoint_rows
 from deltanb.log.checkpoint import write as checkpoint_write
 from deltanb.log.skipping import prune as skipping
 from deltanb.log.skipping.stats import NUM_RECORDS, Stat, leaves_of, parse_stats, typed_stats
@@ -381,7 +381,7 @@ def test_leaves_that_a_checkpoint_lacks_are_null() -> None:
 def test_statistics_of_some_rows_are_those_of_all(
     as_struct: str, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_part, "BATCH", batch)
+    monkeypatch.setattr(checkpoint_rows, "BATCH", batch)
     monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
     monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", 3)
     builder = TableBuilder(MemoryStore()).create("i long, j long", properties={
@@ -457,7 +457,7 @@ def test_only_the_columns_asked_for_are_read() -> None:
 def test_files_of_a_checkpoint_are_skipped_and_read_alone(
     properties: dict[str, str], batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_part, "BATCH", batch)
+    monkeypatch.setattr(checkpoint_rows, "BATCH", batch)
     monkeypatch.setattr(checkpoint_write, "SMALL_ROWS", 0)
     monkeypatch.setattr(checkpoint_write, "ROWS_PER_GROUP", 3)
     schema = StructType([StructField("p", PrimitiveType("integer")),

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltanb import actions, parallel
@@ -35,34 +34,29 @@ from deltanb.actions import (
 from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
 from deltanb.log.arrays import within
-from deltanb.log.arrow_rows import scalar
 from deltanb.log.checkpoint.parquet_file import SafeFile, has_codes, open_parquet
+from deltanb.log.checkpoint.rows import (
+    absent,
+    by_pieces,
+    child,
+    chunked,
+    column_of,
+    concat,
+    nothing_but_nulls,
+    present,
+)
 from deltanb.log.checkpoint.splice import RowGroup, row_groups
 from deltanb.log.checkpoint.stats import stats_as_json
-from deltanb.log.replay import (
-    DELETION_VECTOR_TYPE,
-    FILES_SCHEMA,
-    files_table,
-    tombstones_table,
-)
+from deltanb.log.replay import FILES_SCHEMA, files_table, tombstones_table
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
-
-MAX_SLICES = 64
-"""Up to this many runs of file rows are sliced without copying; beyond, filtering is faster."""
 
 MAX_READERS = max(2, min(8, os.cpu_count() or 2))
 """Threads that decode row groups: as many as have a processor, and no herd on large machines."""
 
 FALLBACK_BATCH = 65_536
 """Rows a batch where a column is too large to be read in one piece (2 GB of text a row group)."""
-
-BATCH = 8192
-"""Rows decoded at a time where little is kept of them: texts of so many files stay in the processor's cache,
-and the next ones take the same memory."""
-
-_WIRE_DV = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
 
 # The rows that become actions, and a leaf of each that is never null in such a row.
 _SMALL: dict[str, tuple[type[Action], str]] = {
@@ -178,6 +172,13 @@ class Part:
         ``convert`` is what each becomes; it may be called for parts of a piece, one after the other.
         """
         raise NotImplementedError
+
+    def streamed(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+    ) -> Iterator[pa.Table]:
+        """The same one after the other, and where that can be some rows at a time."""
+        for job in self.jobs(kind, columns, schema, rows):
+            yield self.safely(job)()
 
     def read(
         self, kind: str, columns: Sequence[str], schema: pa.Schema
@@ -324,8 +325,14 @@ class ParquetPart(Part):
         if alone and not coded:
             yield self._file
             return
+        with self._apart(coded) as file:
+            yield file
+
+    @contextmanager
+    def _apart(self, coded: Sequence[str] = ()) -> Iterator[SafeFile]:
+        """The file, opened once more: nobody else reads it by this one."""
         with self._store.open_input(self.name) as source:
-            yield SafeFile(source, metadata=self._file.metadata, read_dictionary=coded, **self._options)
+            yield SafeFile(source, metadata=self._file.metadata, read_dictionary=list(coded), **self._options)
 
     def _coded(self, wanted: dict[str, list[str]], schema: pa.Schema) -> list[str]:
         """The leaves of maps of which the schema wants dictionaries, and Arrow can read them as such."""
@@ -402,7 +409,7 @@ class ParquetPart(Part):
         wanted = self._stored(kind, columns, schema)
         if not groups or not wanted:
             num_rows = sum(map(len, picked.values())) if rows is not None else self.count(kind)
-            return [lambda: convert(_nothing_but_nulls(kind, columns, schema, num_rows))]
+            return [lambda: convert(nothing_but_nulls(kind, columns, schema, num_rows))]
         # A row is a file's if its struct is there: some leaf must be read, the path is never null.
         leaves = sorted({leaf for found in wanted.values() for leaf in found})
         coded = self._coded(wanted, schema)
@@ -418,13 +425,30 @@ class ParquetPart(Part):
                 with self._opened(coded, alone=len(groups) == 1) as file:
                     if whole and group not in picked:
                         table = self._read_groups(file, leaves, [group], use_threads=len(groups) == 1)
-                        rows = [row for chunk in table.column(kind).chunks for row in _present(chunk)]
+                        rows = [row for chunk in table.column(kind).chunks for row in present(chunk)]
                         return convert(of(rows))
-                    pieces = _by_pieces(file, kind, leaves, group, picked.get(group))
+                    pieces = by_pieces(file, kind, leaves, group, picked.get(group))
                     return pa.concat_tables([convert(of(rows)) for rows in pieces]).combine_chunks()
             return read
 
         return [job(group) for group in groups]
+
+    def streamed(
+        self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None
+    ) -> Iterator[pa.Table]:
+        leaf = f"{kind}.path"
+        groups, picked = self._groups_with(leaf), None
+        if rows is not None:
+            picked = self._rows_by_group(leaf, groups, rows)
+        wanted = self._stored(kind, columns, schema)
+        if not groups or not wanted or (rows is not None and picked is None):
+            yield from super().streamed(kind, columns, schema, rows)
+            return
+        leaves = sorted({leaf for found in wanted.values() for leaf in found})
+        with self.reading(), self._apart() as file:
+            for group in groups if picked is None else picked:
+                for found in by_pieces(file, kind, leaves, group, None if picked is None else picked[group]):
+                    yield self._file_rows(found, kind, columns, schema, wanted)
 
     def _rows_by_group(
         self, leaf: str, groups: Sequence[int], rows: pa.Array
@@ -452,11 +476,11 @@ class ParquetPart(Part):
                 kind_of = schema.field(column).type
                 if column in wanted:
                     make = self._stats_of(wanted[column])
-                    table[column] = _column(rows, column, kind_of, make)
+                    table[column] = column_of(rows, column, kind_of, make)
                 else:
-                    table[column] = _absent(column, kind_of, num_rows, kind == "add")
+                    table[column] = absent(column, kind_of, num_rows, kind == "add")
             elif column.split(".")[0] in wanted and "stats_parsed" not in table:
-                table["stats_parsed"] = _chunked([_child(row, "stats_parsed") for row in rows])
+                table["stats_parsed"] = chunked([child(row, "stats_parsed") for row in rows])
         return pa.table(table)
 
     def _stored(
@@ -476,116 +500,8 @@ class ParquetPart(Part):
     def _stats_of(self, stored: list[str]) -> Callable[[pa.StructArray], pa.Array] | None:
         """How to make the stats column when it is stored as typed columns only."""
         if stored[0].endswith(".stats_parsed"):
-            return lambda row: stats_as_json(_child(row, "stats_parsed"))
+            return lambda row: stats_as_json(child(row, "stats_parsed"))
         return None
-
-
-def _by_pieces(
-    file: SafeFile, kind: str, leaves: list[str], group: int, picked: pa.Array | None
-) -> Iterator[list[pa.StructArray]]:
-    """The rows of a kind in a row group, or those at ascending positions among them, some at a time."""
-    start, found = 0, False
-    for batch in file.iter_batches(BATCH, [group], columns=leaves, use_threads=False):
-        rows = _present(batch.column(kind))
-        stop = start + sum(map(len, rows))
-        if picked is not None and rows:
-            here = within(picked, start, stop)
-            rows = [pa.concat_arrays(rows).take(here)] if len(here) else []
-        start = stop
-        if rows:
-            found = True
-            yield rows
-    if not found:
-        yield []
-
-
-def _present(chunk: pa.StructArray) -> list[pa.StructArray]:
-    """The rows of a struct column that are not null, without copying where they lie together."""
-    if chunk.null_count == 0:
-        return [chunk] if len(chunk) else []
-    if chunk.null_count == len(chunk):
-        return []
-    edges = _edges(chunk)
-    if edges is None:
-        return [chunk.drop_null()]
-    return [chunk.slice(start, stop - start) for start, stop in edges if stop > start]
-
-
-def _edges(chunk: pa.StructArray) -> list[tuple[int, int]] | None:
-    """Runs of present rows as (start, stop), or None if there are too many."""
-    valid = chunk.is_valid()
-    changes = pc.indices_nonzero(pc.xor(valid.slice(0, len(valid) - 1), valid.slice(1)))
-    if len(changes) > 2 * MAX_SLICES:
-        return None
-    bounds = [0, *(i + 1 for i in changes.to_pylist()), len(chunk)]
-    first = 0 if valid[0].as_py() else 1
-    return list(zip(bounds[first:-1:2], bounds[first + 1 :: 2], strict=True))
-
-
-def _child(row: pa.StructArray, name: str) -> pa.Array:
-    return row.field(row.type.get_field_index(name))
-
-
-def _column(
-    rows: list[pa.StructArray],
-    column: str,
-    wanted: pa.DataType,
-    make: Callable[[pa.StructArray], pa.Array] | None,
-) -> pa.ChunkedArray:
-    if make is not None:
-        return _chunked([make(row) for row in rows], wanted)
-    chunks = [_child(row, camel(column)) for row in rows]
-    if column == "deletion_vector":
-        chunks = [_deletion_vector(chunk) for chunk in chunks]
-    chunks = [chunk if chunk.type == wanted else chunk.cast(wanted) for chunk in chunks]
-    return _chunked(chunks, wanted)
-
-
-def _deletion_vector(chunk: pa.StructArray) -> pa.StructArray:
-    """The descriptor with this library's names and types."""
-    children = []
-    for name, field in zip(_WIRE_DV, DELETION_VECTOR_TYPE, strict=True):
-        index = chunk.type.get_field_index(name)
-        stored = pa.nulls(len(chunk), field.type) if index < 0 else chunk.field(index)
-        children.append(stored.cast(field.type))
-    fields = list(DELETION_VECTOR_TYPE)
-    return pa.StructArray.from_arrays(children, fields=fields, mask=chunk.is_null())
-
-
-def _absent(column: str, wanted: pa.DataType, num_rows: int, is_add: bool) -> pa.Array:
-    """A column the checkpoint has no value of; an add without partitions has an empty map."""
-    if column == "partition_values" and is_add:
-        return pa.MapArray.from_arrays(
-            pa.repeat(scalar(0, pa.int32()), num_rows + 1),
-            pa.nulls(0, pa.string()),
-            pa.nulls(0, pa.string()),
-        ).cast(wanted)
-    if column == "data_change":
-        return pa.repeat(scalar(False, pa.bool_()), num_rows)
-    return pa.nulls(num_rows, wanted)
-
-
-def _nothing_but_nulls(
-    kind: str, columns: Sequence[str], schema: pa.Schema, num_rows: int
-) -> pa.Table:
-    """The columns of rows of which a file has none, or no value; the footer knows how many."""
-    known = [column for column in columns if column in schema.names] or ["stats"]
-    return pa.table({
-        column: _absent(column, schema.field(column).type, num_rows, kind == "add")
-        for column in known
-    })
-
-
-def _chunked(chunks: list[pa.Array], wanted: pa.DataType | None = None) -> pa.ChunkedArray:
-    return pa.chunked_array(chunks, wanted if wanted is not None or chunks else pa.null())
-
-
-def concat(tables: list[pa.Table], columns: Sequence[str]) -> pa.Table:
-    """One table; typed statistics of parts written under different schemas are united."""
-    alone = len(tables) == 1
-    table = tables[0] if alone else pa.concat_tables(tables, promote_options="permissive")
-    order = dict.fromkeys(column.split(".")[0] for column in columns)
-    return table.select([name for name in order if name in table.column_names])
 
 
 def _without_nulls(value: Any) -> Any:

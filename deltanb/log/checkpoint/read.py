@@ -21,7 +21,8 @@ from deltanb import parallel
 from deltanb.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, Sidecar
 from deltanb.log.arrays import within
 from deltanb.log.checkpoint.names import sidecar_name
-from deltanb.log.checkpoint.part import Convert, Job, JsonPart, ParquetPart, Part, as_read, concat, run_all
+from deltanb.log.checkpoint.part import Convert, Job, JsonPart, ParquetPart, Part, as_read, run_all
+from deltanb.log.checkpoint.rows import concat
 from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA
 from deltanb.progress import progress
 
@@ -122,6 +123,16 @@ class CheckpointParts:
         jobs = self._jobs(lambda part: columns, rows)
         return self._whole(concat(self._run(jobs), columns), rows)
 
+    def stream_adds(self, columns: Sequence[str], rows: pa.Array | None = None) -> Iterator[pa.Table]:
+        """What :meth:`read_adds` gives, some rows at a time: nothing is read before it is asked for."""
+        count = 0
+        for part, here in self._shares(rows):
+            for found in part.streamed("add", columns, FILES_SCHEMA, here):
+                count += found.num_rows
+                self._check(count, rows, is_all=False)
+                yield found
+        self._check(count, rows)
+
     def read_partition_values(self) -> pa.ChunkedArray:
         """Partition values of the rows of :meth:`read_adds`; each row group has its own dictionary."""
         columns = ["partition_values"]
@@ -147,21 +158,30 @@ class CheckpointParts:
 
     def _whole(self, found: pa.Table, rows: pa.Array | None) -> pa.Table:
         """What was read, if it has as many rows as the footers say."""
-        wanted = self.num_adds if rows is None else len(rows)
-        if found.num_rows != wanted:
-            self._parts[0].refuse(f"it says that it has {wanted} files and has {found.num_rows}")
+        self._check(found.num_rows, rows)
         return found
 
-    def _jobs(
-        self, columns: Callable[[Part], Sequence[str]], rows: pa.Array | None,
-        convert: Convert = as_read, schema: pa.Schema = FILES_SCHEMA,
-    ) -> list[Job]:
-        jobs, start = [], 0
+    def _check(self, count: int, rows: pa.Array | None, is_all: bool = True) -> None:
+        wanted = self.num_adds if rows is None else len(rows)
+        if count > wanted or (is_all and count < wanted):
+            self._parts[0].refuse(f"it says that it has {wanted} files and has {count}")
+
+    def _shares(self, rows: pa.Array | None) -> Iterator[tuple[Part, pa.Array | None]]:
+        """The files of the checkpoint, and the positions of the wanted actions in each; None for all."""
+        start = 0
         for part in self._parts:
             here = None
             if rows is not None:
                 stop = start + part.count("add")
                 here, start = within(rows, start, stop), stop
+            yield part, here
+
+    def _jobs(
+        self, columns: Callable[[Part], Sequence[str]], rows: pa.Array | None,
+        convert: Convert = as_read, schema: pa.Schema = FILES_SCHEMA,
+    ) -> list[Job]:
+        jobs = []
+        for part, here in self._shares(rows):
             found = part.jobs("add", columns(part), schema, here, convert)
             jobs += [part.safely(job) for job in found]
         return jobs

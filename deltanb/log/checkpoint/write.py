@@ -11,8 +11,8 @@ whole or not at all, sidecars before the file that links them, the hint last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,13 +27,20 @@ from deltanb.actions import (
     SetTransaction,
     Sidecar,
 )
-from deltanb.errors import InvalidArgument
+from deltanb.errors import InvalidArgument, InvalidTable
 from deltanb.log import parquet_options
 from deltanb.log.arrow_rows import column, empty_table, scalar
 from deltanb.log.checkpoint.hint import LastCheckpoint, write_last_checkpoint
 from deltanb.log.checkpoint.interval import interval
-from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, sidecar_path, v2_name
+from deltanb.log.checkpoint.names import (
+    SIDECAR_FOLDER,
+    classic_name,
+    sidecar_name,
+    sidecar_path,
+    v2_name,
+)
 from deltanb.log.checkpoint.reuse import Kept, KeptRowGroups, KeptSidecars
+from deltanb.log.checkpoint.rows import BATCH
 from deltanb.log.checkpoint.splice import RowGroup, spliced
 from deltanb.log.checkpoint.stats import (
     partition_type,
@@ -57,7 +64,7 @@ if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
 ROWS_PER_GROUP = 131_072
-"""File rows a row group: enough to read in parallel, few enough to hold in memory twice."""
+"""File rows a row group: enough to read in parallel, few enough to hold in memory."""
 
 MAX_SIDECAR_ROWS = ROWS_PER_GROUP
 """File rows a sidecar. Later checkpoints link a sidecar again as long as all its files stand: the smaller it
@@ -74,6 +81,7 @@ SMALL_ROWS = 1_000
 
 SMALL_CODEC = "snappy"
 
+_T = TypeVar("_T")
 _TEXT = pa.string()
 _TEXTS = pa.list_(pa.field("element", _TEXT))
 _MAP = pa.map_(_TEXT, _TEXT)
@@ -188,40 +196,64 @@ class _State:
         self.removes = _live_tombstones(snapshot, now)
         give_way()
         self._forms = _Forms(self.metadata)
-        self.adds = empty_table(FILES_SCHEMA)
-        self.num_adds = 0
         self._snapshot = snapshot
+        self._files: Iterator[pa.Table] = iter(())
+        self.num_adds = 0
 
-    def settle(self, kept: Kept[Any] | None) -> None:
-        """Read the files that are not in pieces which are kept."""
-        def read(files: FileSet) -> tuple[list[Any], pa.Table]:
+    def written(self, kept: Kept[Any] | None, write: Callable[[], _T]) -> _T:
+        """What ``write`` makes of the pieces that are kept and of all files that are in none of them.
+
+        Files are read while it writes. It is called once more, for all that there is, where the checkpoint
+        that they are read from turns out to be damaged: nothing that it left before may count then.
+        """
+        def begin(files: FileSet) -> _T:
             if kept is not None:
-                kept.forget()  # of another checkpoint, if one turned out to be damaged
-            return files.read_apart(FILES_SCHEMA.names, (lambda _: False) if kept is None else kept.takes)
+                kept.forget()
+            give_way()
+            takes = (lambda _: False) if kept is None else kept.takes
+            count, self._files = files.read_apart(FILES_SCHEMA.names, takes)
+            give_way()
+            self.num_adds = count + (0 if kept is None else kept.num_adds)
+            self.num_rows = count + self.removes.num_rows
+            self.is_small = self.num_adds + self.removes.num_rows + len(self.actions) <= SMALL_ROWS
+            self.options = _options(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
+            return write()
 
-        give_way()
-        self.adds = self._snapshot.files_by(read)[1]
-        give_way()
-        self.num_adds = self.adds.num_rows + (0 if kept is None else kept.num_adds)
-        self.num_rows = self.adds.num_rows + self.removes.num_rows
-        self.is_small = self.num_adds + self.removes.num_rows + len(self.actions) <= SMALL_ROWS
-        self.options = _options(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
+        return self._snapshot.files_by(begin)
 
-    def file_rows(self, start: int = 0, stop: int | None = None) -> Iterator[pa.Table]:
-        """Tombstones, then files, as ``remove`` and ``add`` columns, a row group at a time."""
-        stop = self.num_rows if stop is None else stop
-        split = self.removes.num_rows
-        for low in range(start, min(stop, split), ROWS_PER_GROUP):
-            rows = self.removes.slice(low, min(stop, split, low + ROWS_PER_GROUP) - low)
-            yield pa.table({"remove": _structs(_fields_of(rows, _REMOVE_FIELDS))})
-        for low in range(max(start, split), stop, ROWS_PER_GROUP):
-            rows = self.adds.slice(low - split, min(stop, low + ROWS_PER_GROUP) - low)
-            yield pa.table({"add": self._forms.adds(rows)})
+    def file_rows(self, at_once: int) -> Iterator[pa.Table]:
+        """Tombstones, then files, as ``remove`` and ``add`` columns, so many rows at a time.
+
+        To be asked for once in each :meth:`written`.
+        """
+        for low in range(0, self.removes.num_rows, at_once):
+            yield pa.table({"remove": _structs(_fields_of(self.removes.slice(low, at_once), _REMOVE_FIELDS))})
+        step = min(BATCH, at_once)
+        some = (rows.slice(low, step) for rows in self._files for low in range(0, rows.num_rows, step))
+        yield from _regrouped((pa.table({"add": self._forms.adds(rows)}) for rows in some), at_once)
 
     def file_schema(self) -> pa.Schema:
         """The types of the file columns, with no rows at hand."""
         remove = _structs(_fields_of(self.removes.slice(0, 0), _REMOVE_FIELDS)).type
-        return pa.schema({"remove": remove, "add": self._forms.adds(self.adds.slice(0, 0)).type})
+        return pa.schema({"remove": remove, "add": self._forms.adds(empty_table(FILES_SCHEMA)).type})
+
+
+def _regrouped(tables: Iterator[pa.Table], at_once: int) -> Iterator[pa.Table]:
+    """The same rows, so many at a time, and fewer at the end; nothing is held beyond these."""
+    held: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        while count + table.num_rows >= at_once:
+            held.append(table.slice(0, at_once - count))
+            table = table.slice(at_once - count)
+            whole, held, count = pa.concat_tables(held), [], 0
+            yield whole
+            del whole
+        if table.num_rows:
+            held.append(table)
+            count += table.num_rows
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _live_transactions(snapshot: Snapshot, now: int) -> list[SetTransaction]:
@@ -258,12 +290,15 @@ def _options(metadata: Metadata, default: str) -> ParquetOptions:
 def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     types = {**_SMALL, **_types(state.file_schema())}
     kept = KeptRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
-    state.settle(kept)
-    give_way()
-    pieces: Iterator[pa.Table] = chain([_small_table(state.actions)], state.file_rows())
-    if state.is_small:
-        pieces = iter([pa.concat_tables(pieces, promote_options="default")])
-    size = _write(store, classic_name(state.version), types, pieces, state, kept.kept)
+
+    def write() -> pa.Buffer:
+        small, rows = _small_table(state.actions), state.file_rows(ROWS_PER_GROUP)
+        pieces: Iterator[pa.Table] = chain([small], rows)
+        if state.is_small:
+            pieces = iter([pa.concat_tables(pieces, promote_options="default")])
+        return _encoded(types, pieces, state, kept.kept)
+
+    size = _put(store, classic_name(state.version), state.written(kept, write), state)
     return LastCheckpoint(
         version=state.version,
         size=len(state.actions) + state.removes.num_rows + state.num_adds,
@@ -274,9 +309,8 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
 
 def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckpoint:
     kept = KeptSidecars(store, state.file_schema(), MAX_SIDECAR_ROWS // 2) if reuses else None
-    state.settle(kept)
-    linked = [] if kept is None else kept.kept
-    sidecars = [*linked, *_write_sidecars(store, state)]
+    written = state.written(kept, lambda: _write_sidecars(store, state))
+    sidecars = [*([] if kept is None else kept.kept), *written]
     in_sidecars = sum(sidecar.size_in_bytes for sidecar in sidecars)
     tags = {
         "sidecarNumActions": str(state.removes.num_rows + state.num_adds),
@@ -295,7 +329,7 @@ def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckp
     if state.version // apart % CLASSIC_EVERY == 0:
         types = {**_SMALL, **_V2_ONLY, **_types(state.file_schema())}
         name = classic_name(state.version)
-        _write(store, name, types, iter([_small_table(top)]), state)
+        _put(store, name, _encoded(types, iter([_small_table(top)]), state), state)
     return LastCheckpoint(
         version=state.version,
         size=len(top) + state.removes.num_rows + state.num_adds,
@@ -304,37 +338,40 @@ def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckp
     )
 
 
-def _write_sidecars(store: LogStore, state: _State) -> Iterator[Sidecar]:
+def _write_sidecars(store: LogStore, state: _State) -> list[Sidecar]:
     """Sidecars of tombstones, which pass, and others of files, which later checkpoints may link again; or one
     of both where it is too small for that."""
-    split, size = state.removes.num_rows, MAX_SIDECAR_ROWS
-    if state.num_rows < size // 2:
-        split = 0
-    for first, last in ((0, split), (split, state.num_rows)):
-        for start in range(first, last, size):
-            yield _write_sidecar(store, state, start, min(last, start + size))
+    rows, removes = state.file_rows(MAX_SIDECAR_ROWS), state.removes.num_rows
+    pieces = sum(-(-count // MAX_SIDECAR_ROWS) for count in (removes, state.num_rows - removes))
+    in_each = 2 if state.num_rows < MAX_SIDECAR_ROWS // 2 else 1
+    written: list[Sidecar] = []
+    try:
+        for _ in range(0, pieces, in_each):
+            written.append(_write_sidecar(store, state, islice(rows, in_each)))
+        next(rows, None)  # at their end they are counted
+    except InvalidTable:  # of what is read: all of them are written anew
+        for sidecar in written:
+            store.delete(sidecar_name(sidecar.path))
+        raise
+    return written
 
 
-def _write_sidecar(store: LogStore, state: _State, start: int, stop: int) -> Sidecar:
+def _write_sidecar(store: LogStore, state: _State, pieces: Iterator[pa.Table]) -> Sidecar:
     name = f"{SIDECAR_FOLDER}{options.new_id()}.parquet"
-    rows = state.file_rows(start, stop)
-    size = _write(store, name, _types(state.file_schema()), rows, state)
+    size = _put(store, name, _encoded(_types(state.file_schema()), pieces, state), state)
     return Sidecar(sidecar_path(name), size, options.clock())
 
 
 # -- Parquet -----------------------------------------------------------------------------------
 
 
-def _write(
-    store: LogStore,
-    name: str,
+def _encoded(
     types: dict[str, pa.DataType],
     pieces: Iterator[pa.Table],
     state: _State,
     copied: Sequence[tuple[RowGroup, bytes]] = (),
-) -> int:
-    """Write the pieces as row groups, columns they lack as nulls, and copies of others behind them; returns
-    the size in bytes."""
+) -> pa.Buffer:
+    """A file with the pieces as row groups, columns they lack as nulls, and copies of others behind them."""
     sink = pa.BufferOutputStream(pool())
     schema = pa.schema(list(types.items()))
     with pq.ParquetWriter(
@@ -350,11 +387,15 @@ def _write(
                 for field in schema
             ]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
-            del piece, columns  # before the next one is made: each has typed statistics of its own
+            del piece, columns  # before the next one is read
     data = sink.getvalue()
     give_way()
-    if copied:
-        data = spliced(data, copied)
+    return spliced(data, copied) if copied else data
+
+
+def _put(store: LogStore, name: str, data: pa.Buffer, state: _State) -> int:
+    """Write a file; returns its size in bytes."""
+    give_way()
     state.before_each()
     # A folder takes what can be read as bytes; to make bytes of it holds up all other threads.
     is_folder = isinstance(unguarded(store), LocalStore)
@@ -404,7 +445,7 @@ def _fields_of(rows: pa.Table, fields: dict[str, str]) -> dict[str, pa.Array]:
     """The columns under their names in a checkpoint."""
     found = {}
     for name, field in fields.items():
-        values = rows.column(name).combine_chunks()
+        values = _whole(rows.column(name))
         if name == "data_change":
             # A checkpoint is a state: nothing in it is a change.
             values = pa.repeat(scalar(False, pa.bool_()), len(rows))
@@ -412,6 +453,11 @@ def _fields_of(rows: pa.Table, fields: dict[str, str]) -> dict[str, pa.Array]:
             values = _renamed(values, _DELETION_VECTOR)
         found[field] = values
     return found
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array: Arrow would copy one that is such already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _renamed(values: pa.StructArray, kind: pa.DataType) -> pa.StructArray:
