@@ -386,13 +386,14 @@ public final class LoggedFiles implements FileIndex {
     private synchronized Column column(String name, DataType type) {
       Column known = (Column) columns.get(name);
       if (known == null) {
+        String key = described.apply(name).metadata().getString("statistics");
         known = new Column(texts.length, isFloating(type));
         ObjectMapper mapper = new ObjectMapper();
         mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, type instanceof DecimalType);
         for (int i = 0; i < texts.length; i++) {
           if (texts[i] != null) {
             try {
-              fill(known, i, (JsonNode) mapper.readTree(texts[i]), name, type);
+              fill(known, i, (JsonNode) mapper.readTree(texts[i]), key, type);
             } catch (IOException e) {
               known.forget(i); // no statistics
             }

@@ -50,6 +50,10 @@ def table_of(
     return pa.table([*columns, *values], names=[*_GIVEN, *(f"value{i}" for i in range(len(values)))])
 
 
+STATISTICS = "statistics"
+"""In the metadata of a column: its name in the statistics of files."""
+
+
 class FileList(NamedTuple):
     """A list in the session's JVM, which any number of frames may share."""
 
@@ -67,8 +71,8 @@ def file_list(
         root: the folder that stands for all of them in plans, as Spark writes paths.
         files: the list, of :func:`table_of`.
         values: the columns whose values are the same for all rows of a file; filters on them leave files out.
-        described: the columns whose statistics leave files out, too, as they are called there: numbers,
-            dates, times, and texts that Spark compares byte by byte.
+        described: the columns whose statistics leave files out, too: numbers, dates, times, and texts that
+            Spark compares byte by byte. Their metadata says by :data:`STATISTICS` what they are called there.
     """
     types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
     known = T.StructType([T.StructField(name, kind)

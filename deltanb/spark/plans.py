@@ -35,7 +35,7 @@ from pyspark.sql import types as T
 from deltanb.data import deletion_vectors
 from deltanb.data import read as in_process
 from deltanb.log.skipping import partitions
-from deltanb.schema.column_mapping import physical_name
+from deltanb.schema.column_mapping import field_id, physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.spark import buckets, kept, listed
 from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
@@ -43,7 +43,7 @@ from deltanb.spark.columns import arrow_frame, column, described, renamed, spark
 from deltanb.spark.connectors import connector_for
 from deltanb.spark.file_groups import Choice, File, Groups
 from deltanb.spark.paths import file_path, literal_pattern, spark_path
-from deltanb.spark.session import MANY_PATHS, read_by_field_id, settings
+from deltanb.spark.session import MANY_PATHS, READ_BY_FIELD_ID, read_by_field_id, settings
 from deltanb.spark.wanted import is_remote
 
 if TYPE_CHECKING:
@@ -105,11 +105,13 @@ class Reader:
         # Spark needs a column to read; it is pruned again.
         first = next((f for f in snapshot.schema.fields if f.name not in names and not _is_void(f)), None)
         file_schema = self.stored if self.stored.fields or first is None else StructType([first])
-        self.file_schema = spark_schema(file_schema, self.mode, ids=self.mode == "id")
+        read = spark_schema(file_schema, self.mode, ids=self.mode == "id")
+        self.file_schema = T.StructType([T.StructField(self._read_as(f), part.dataType, True, part.metadata)
+                                         for f, part in zip(file_schema.fields, read.fields, strict=True)])
         self.needs_values = bool(self.wanted_values or self.tracked)
         self.lists = listed.is_possible(session)
         self.connector = connector_for(scan.store, session) if self.lists else None
-        if self.mode == "id":
+        if self.mode == "id" and not self.lists:
             read_by_field_id(session)
 
     def planning(self) -> AbstractContextManager[None]:
@@ -311,12 +313,15 @@ class Reader:
             [file.local for file in group], [file.size for file in group], [file.modified for file in group],
             [value.of_files for value in columns], stats)
         schema = T.StructType([T.StructField(value.column, value.type) for value in columns])
-        return listed.file_list(self.session, spark_path(root.rstrip("/")), files, schema,
-                                described(self.snapshot.schema, self.mode))
+        read_as = {physical_name(f, self.mode): self._read_as(f) for f in self.snapshot.schema.fields}
+        told = T.StructType([T.StructField(read_as[f.name], f.dataType, True, {listed.STATISTICS: f.name})
+                             for f in described(self.snapshot.schema, self.mode).fields])
+        return listed.file_list(self.session, spark_path(root.rstrip("/")), files, schema, told)
 
     def _relation(self, files: listed.FileList) -> DataFrame:
         more = {} if self.connector is None else self.connector.options
-        return listed.frame(self.session, files, self.file_schema, {**_OPTIONS, **more})
+        by = {READ_BY_FIELD_ID: "true"} if self.mode == "id" else {}
+        return listed.frame(self.session, files, self.file_schema, {**_OPTIONS, **more, **by})
 
     def _join(
         self, group: list[File], columns: Sequence[Value]
@@ -349,6 +354,15 @@ class Reader:
             tables.append(bitmaps(key, positions))
         return pa.concat_tables(tables).rename_columns([_NUMBER if self.lists else PATH, _CHUNK, _BITS])
 
+    def _read_as(self, f: StructField) -> str:
+        """What a stored column is called in the frame of the files.
+
+        Spark finds columns by id, but holds filters against a file's statistics by name, and an old file may
+        have another column under that name. Where columns are found by id, no file has them by this name.
+        """
+        number = field_id(f) if self.mode == "id" else None
+        return physical_name(f, self.mode) if number is None else f"__deltanb_id_{number}"
+
     def _logical(
         self, frame: DataFrame, values: Mapping[str, Column], more: Sequence[str] = ()
     ) -> DataFrame:
@@ -361,7 +375,7 @@ class Reader:
             elif _is_void(f):
                 made = F.lit(None).cast(target)
             else:
-                made = column(physical_name(f, self.mode))
+                made = column(self._read_as(f))
                 made = made if self.mode == "none" else renamed(made, f.type, target)
             comment = f.metadata.get("comment")
             columns.append(made.alias(f.name, metadata={"comment": comment}) if comment

@@ -43,6 +43,8 @@ SHUFFLE_PARTITIONS = 4  # 200, Spark's own value, is for clusters: 200 tiny task
 MANY_PATHS = 100_000
 """Below this number of paths the driver lists them itself. At Spark's 32, planning a read of 10,000
 files starts a job of its own and takes twenty times as long."""
+READ_BY_FIELD_ID = "spark.sql.parquet.fieldId.read.enabled"
+"""Without it Spark goes by names alone, whatever ids its schema and its files carry."""
 VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
 """Runtimes cut to size lack the module and do not start; the others print a warning. Only MLlib's
 linear algebra makes use of it, and does without."""
@@ -287,7 +289,7 @@ def session_settings() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS),
-        "spark.sql.parquet.fieldId.read.enabled": "true",
+        READ_BY_FIELD_ID: "true",
     }
 
 
@@ -320,11 +322,11 @@ def read_by_field_id(session: SparkSession) -> None:
     """Let the session find Parquet columns by id, where a schema carries ids.
 
     It stays so: a frame is evaluated later, and without the setting Spark reads NULL for every column
-    it does not find by name. Schemas without ids are not concerned.
+    it does not find by name. Schemas without ids are not concerned. Only where Spark cannot be given a list
+    of files; a list says it for itself.
     """
-    key = "spark.sql.parquet.fieldId.read.enabled"
-    if _value_of(session, key) != "true":
-        session.conf.set(key, "true")
+    if _value_of(session, READ_BY_FIELD_ID) != "true":
+        session.conf.set(READ_BY_FIELD_ID, "true")
 
 
 @contextmanager

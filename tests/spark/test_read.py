@@ -34,6 +34,7 @@ from deltanb.spark import listed
 from deltanb.spark import plans as spark_plans
 from deltanb.spark import read as spark_read
 from deltanb.spark.columns import arrow_frame
+from deltanb.spark.session import READ_BY_FIELD_ID
 from deltanb.store.local import LocalStore
 from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import schema_of
@@ -333,16 +334,21 @@ def test_mapped_columns_are_found_at_every_level(spark, tmp_path, mode):
 
 
 def test_mode_id_goes_by_id_in_a_session_that_does_not(spark, tmp_path):
-    schema, last = assign(schema_of(id="long", s="string"), new_name=iter(["c1", "c2"]).__next__)
+    schema, last = assign(schema_of(id="long", s="string", n="long"),
+                          new_name=iter(["c1", "c2", "c3"]).__next__)
     ids = [pa.field(name, kind, metadata={"PARQUET:field_id": number}) for name, kind, number in
-           (("other", pa.string(), "2"), ("names", pa.int64(), "1"))]
-    file = one_file(tmp_path, "f.parquet", pa.table([["a", "b"], [1, 2]], schema=pa.schema(ids)))
+           (("other", pa.string(), "2"), ("c3", pa.int64(), "1"), ("c1", pa.int64(), "3"))]
+    file = one_file(tmp_path, "f.parquet", pa.table([["a", "b"], [1, 2], [30, 40]], schema=pa.schema(ids)))
     metadata = Metadata("t", schema.to_json(), (), {MODE_KEY: "id", MAX_ID_KEY: str(last)})
     commit(LocalStore(tmp_path), 0, FEATURES, metadata, file)
     snapshot = DeltaLog.for_table(str(tmp_path)).snapshot
-    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
+    spark.conf.set(READ_BY_FIELD_ID, "false")
     check(spark, snapshot)
     check(spark, snapshot, ["s"], "id = 2")
+    frame = spark_read.read_table(snapshot, snapshot.files, spark)
+    assert [tuple(row) for row in frame.filter("id = 2 AND n > 30").collect()] == [(2, "b", 40)]
+    if listed.is_possible(spark):
+        assert spark.conf.get(READ_BY_FIELD_ID) == "false", "the session may be somebody else's"
 
 
 def test_columns_that_a_file_lacks_are_null(spark, tmp_path):
