@@ -69,8 +69,9 @@ class Changed:
 
     def among(self, positions: Any) -> tuple[Any, Any]:
         """Which of some rows change: their places among these positions, which ascend, and among ours."""
-        ours = np.arange(*np.searchsorted(self.positions, (positions[0], positions[-1] + 1)))
-        places = np.searchsorted(positions, self.positions[ours])
+        ends: Any = np.searchsorted(self.positions, (positions[0], positions[-1] + 1))
+        ours: Any = np.arange(ends[0], ends[1])
+        places: Any = np.searchsorted(positions, self.positions[ours])
         found = positions[places] == self.positions[ours]
         return places[found], ours[found]
 
