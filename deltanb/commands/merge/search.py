@@ -27,7 +27,7 @@ from deltanb.commands.merge.clauses import MATCHED, NOT_MATCHED_BY_SOURCE, Names
 from deltanb.commands.merge.matching import SourceKeys, comparable
 from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.sides import evaluated, is_true, sided
-from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
+from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.kept import Kept, Room
 from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.log.arrays import array_of, numbers
@@ -46,7 +46,6 @@ WINDOW_ROWS = 1 << 17
 for each window."""
 MAX_WINDOW_ROWS = 4_000_000
 """The same for sources of any size: a window of two long columns takes some 100 MB."""
-_FILE = "__file"  # the number of a row's file within its window
 
 
 @dataclass
@@ -176,8 +175,8 @@ class Search:
     def _search(self, can_match: bool, files: Sequence[AddFile], seen: Callable[[], None]) -> Part:
         part, changes = Part(), []
         kept = [None if self.room is None else Kept(self.room) for _ in files]
-        for rows in self._read(self._scan if can_match else self._lonely, files, kept, seen):
-            changes.append(self._judged(files, rows, part, can_match))
+        for rows, counts in self._read(self._scan if can_match else self._lonely, files, kept, seen):
+            changes.append(self._judged(files, rows, counts, part, can_match))
         files_of, positions, clauses, source_rows = (
             np.concatenate(column) for column in zip(*changes, strict=True)) if changes else [np.zeros(0)] * 4
         borders: Any = np.searchsorted(files_of, np.arange(len(files) + 1))
@@ -191,32 +190,34 @@ class Search:
 
     def _read(
         self, scan: Scan, files: Sequence[AddFile], kept: Sequence[Kept | None], seen: Callable[[], None]
-    ) -> Iterator[pa.Table]:
-        """The rows of the files in pieces of about a window, with their positions and files' numbers."""
-        schema = pa.schema([*scan.schema, pa.field(ROW_POSITION, pa.int64()), pa.field(_FILE, pa.int64())])
+    ) -> Iterator[tuple[pa.Table, Any]]:
+        """The rows of the files in pieces of about a window, with their positions; and of each piece how many
+        rows each file has."""
+        schema = pa.schema([*scan.schema, pa.field(ROW_POSITION, pa.int64())])
         waiting: list[pa.RecordBatch] = []
-        rows = 0
+        counts: Any = np.zeros(len(files), np.int64)
+        batch_rows = max(WINDOW_ROWS, BATCH_ROWS)  # in one piece they are not copied
 
-        def read(one: tuple[int, AddFile]) -> Generator[pa.RecordBatch, None, None]:
+        def read(one: tuple[int, AddFile]) -> Generator[tuple[int, pa.RecordBatch], None, None]:
             place, file = one
-            for batch in read_data_file(scan, file, positions=True, keep=kept[place]):
-                number = array_of(np.full(batch.num_rows, place))
-                yield pa.RecordBatch.from_arrays([*batch.columns, number], schema=schema)
+            for batch in read_data_file(
+                    scan, file, positions=True, batch_rows=batch_rows, keep=kept[place]):
+                yield place, batch
             seen()
 
-        for batch in self._batches(read, files):
+        for place, batch in self._batches(read, files):
             waiting.append(batch)
-            rows += batch.num_rows
-            if rows >= self._window_rows:
-                yield pa.Table.from_batches(waiting, schema)
-                waiting, rows = [], 0
-        if rows:
-            yield pa.Table.from_batches(waiting, schema)
+            counts[place] += batch.num_rows
+            if counts.sum() >= self._window_rows:
+                yield pa.Table.from_batches(waiting, schema), counts
+                waiting, counts = [], np.zeros(len(files), np.int64)
+        if waiting:
+            yield pa.Table.from_batches(waiting, schema), counts
 
     def _batches(
-        self, read: Callable[[tuple[int, AddFile]], Generator[pa.RecordBatch, None, None]],
+        self, read: Callable[[tuple[int, AddFile]], Generator[tuple[int, pa.RecordBatch], None, None]],
         files: Sequence[AddFile],
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """What is read of each file, in their order; in a bucket several wait at a time."""
         if is_remote(self._scan.store):
             return parallel.streamed(read, enumerate(files), parallel.MAX_WAITING, "merge")
@@ -225,7 +226,7 @@ class Search:
     # -- rows ----------------------------------------------------------------------------------------
 
     def _judged(
-        self, files: Sequence[AddFile], rows: pa.Table, part: Part, can_match: bool
+        self, files: Sequence[AddFile], rows: pa.Table, counts: Any, part: Part, can_match: bool
     ) -> tuple[Any, Any, Any, Any]:
         """Of the rows that change the file's number, the position, the clause and the source's row.
 
@@ -234,8 +235,10 @@ class Search:
         """
         rows = rows.combine_chunks(pool())
         here, there = self._pairs(rows) if can_match and len(self.keys) else [np.zeros(0, np.int64)] * 2
-        if not self.by_source:
-            rows, here = self._narrowed(files, rows, here)
+        if self.by_source:
+            places: Any = np.repeat(np.arange(len(files)), counts)
+        else:
+            rows, places, here = self._narrowed(files, rows, counts, here)
         here, there = self._filtered(rows, here, there)
         # Before pairs are dropped: a source row that meets any target row is not inserted.
         part.matched.append(there)
@@ -249,8 +252,7 @@ class Search:
             here, there, clauses = self._with_lonely(rows, here, there, clauses)
         keep = clauses >= 0
         here, there, clauses = here[keep], there[keep], clauses[keep]
-        return (numbers(rows.column(_FILE))[here], numbers(rows.column(ROW_POSITION))[here], clauses,
-                there)
+        return places[here], numbers(rows.column(ROW_POSITION))[here], clauses, there
 
     def _pairs(self, rows: pa.Table) -> tuple[Any, Any]:
         both = sided(self.names, target=rows)
@@ -258,22 +260,24 @@ class Search:
             [array for key in self.on.keys for array in comparable(key, evaluated(both, key.target))])
 
     def _narrowed(
-        self, files: Sequence[AddFile], rows: pa.Table, here: Any
-    ) -> tuple[pa.Table, Any]:
-        """The rows with a match alone, with what decides beside the keys; and the pairs' new numbers."""
+        self, files: Sequence[AddFile], rows: pa.Table, counts: Any, here: Any
+    ) -> tuple[pa.Table, Any, Any]:
+        """The rows with a match alone, with what decides beside the keys; their files' numbers, and the
+        pairs' new ones."""
         begins = _begins(here)
         kept = here[begins]
+        places: Any = np.searchsorted(np.cumsum(counts), kept, "right")
         if len(kept) < rows.num_rows:
             rows, here = pc.take(rows, array_of(kept), memory_pool=pool()), np.cumsum(begins) - 1
         if self._late is None or not len(kept):
-            return rows, here
-        places, positions = numbers(rows.column(_FILE)), numbers(rows.column(ROW_POSITION))
+            return rows, places, here
+        positions = numbers(rows.column(ROW_POSITION))
         batches = [batch for place in places[_begins(places)] for batch in read_data_file(
             self._late, files[place], only=BitMap64(positions[places == place].astype(np.uint64)))]
         more = pa.Table.from_batches(batches, self._late.schema)
         for name in more.schema.names:
             rows = rows.append_column(more.schema.field(name), more.column(name))
-        return rows.combine_chunks(pool()), here
+        return rows.combine_chunks(pool()), places, here
 
     def _filtered(self, rows: pa.Table, here: Any, there: Any) -> tuple[Any, Any]:
         """The pairs for which the whole condition is TRUE."""
