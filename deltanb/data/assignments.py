@@ -1,8 +1,8 @@
 """Assignments: ``{"carrier": "upper(carrier)", "delay": 1}`` as new columns for rows.
 
 What lives here: :func:`resolve`, from the names and values people write to the table's fields and SQL;
-:class:`Assigner`, which computes the new columns for rows in the process; and what is said of SQL that was
-meant as a text (:func:`perhaps_text`).
+:class:`Assigner`, which computes the new columns for rows in the process; :func:`replaced`, rows with other
+values in their places; and what is said of SQL that was meant as a text (:func:`perhaps_text`).
 What it does not know: which rows are meant, files, Spark (``spark/rows.py`` makes the same columns).
 
 All values see the row as it was. Generated columns follow: they are computed once more from the new
@@ -16,17 +16,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.engine import Assignments
 from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate, shown
 from deltanb.formatting import did_you_mean
+from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import pool
 from deltanb.schema.columns import GENERATION, START
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
-from deltanb.sql.coercion import arrow_scalar
 from deltanb.sql.literals import literal, text_literal
 from deltanb.sql.names import leaf_names, split_name
 from deltanb.sql.values import Value
@@ -214,22 +215,29 @@ class Assigner:
             return batch
         is_whole = count == batch.num_rows
         changed = self.apply(pa.Table.from_batches([batch if is_whole else pc.filter(batch, mask)]))
-        arrays = list(batch.columns)
-        for place, field in enumerate(batch.schema):
-            if field.name in self._assigned or field.name in self._generated:
-                chunks = changed.column(place).chunks
-                arrays[place] = pa.concat_arrays(chunks if is_whole else [arrays[place], *chunks])
-                if not is_whole:
-                    arrays[place] = pc.take(arrays[place], _places(mask), memory_pool=pool())
-        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+        if is_whole:
+            arrays = [pa.concat_arrays(column.chunks) for column in changed.columns]
+            return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+        new = changed.select([name for name in batch.schema.names if name in self.changed])
+        return replaced(batch, new, np.flatnonzero(numbers(mask)))
 
 
-def _places(mask: pa.Array) -> pa.Array:
-    """Where the values of rows are in their old column followed by the new values of those in the mask."""
-    one = arrow_scalar(1, pa.int64())  # plain numbers would load pandas
-    every = pc.cumulative_sum(pa.repeat(one, len(mask)))
-    behind = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), arrow_scalar(len(mask), pa.int64()))
-    return pc.subtract(pc.if_else(mask, behind, every), one)
+def replaced(rows: pa.RecordBatch, new: pa.Table, places: Any) -> pa.RecordBatch:
+    """The rows with other values of some columns at some places, which may be in any order.
+
+    >>> rows = pa.record_batch({"id": [1, 2, 3], "x": ["a", "b", "c"]})
+    >>> replaced(rows, pa.table({"x": ["new", "newer"]}), [2, 0]).column("x").to_pylist()
+    ['newer', 'b', 'new']
+    """
+    count = rows.num_rows
+    order: Any = np.arange(count)
+    order[places] = np.arange(count, count + len(places))
+    arrays, taken = list(rows.columns), array_of(order)
+    for name in new.schema.names:
+        place = rows.schema.get_field_index(name)
+        both = pa.concat_arrays([arrays[place], *new.column(name).chunks], pool())
+        arrays[place] = pc.take(both, taken, boundscheck=False, memory_pool=pool())
+    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
 
 
 def check_runs_here(schema: StructType, tree: Tree) -> UnsupportedPredicate | None:

@@ -18,11 +18,11 @@ from deltanb.data import inputs, zorder
 from deltanb.data.assignments import Assigner
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file
 from deltanb.data.kept import Kept, Room
-from deltanb.data.patched import Patcher
+from deltanb.data.patched import NOTHING, Changing, Patcher
 from deltanb.data.read import iter_batches
 from deltanb.data.rewriter import Rewriter
 from deltanb.data.row_ids import columns_of, renewed, tracked_in
-from deltanb.data.touched import ahead, bitmap, live_count, live_rows, marked_rows
+from deltanb.data.touched import ahead, bitmap, live_count, live_rows, marked_rows, mask_of
 from deltanb.engine import TouchedFile
 from deltanb.store.base import at_a_time
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from deltanb.log.checkpoint.parquet_file import SafeFile
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
-
-NOTHING = BitMap64()
 
 ORDERED_SLACK = 2
 """A stretch of a curve has the target's size by a sample. A file may be so many times as large before
@@ -109,7 +107,8 @@ class ProcessEngine:
         """In the order of the rows in their files."""
         assigner = Assigner(txn.snapshot.schema, assignments)
         scan, tracked = plan(txn.snapshot, row_ids=True), columns_of(txn.metadata, txn.protocol)
-        patcher = Patcher(txn, [one.file for one in touched], assigner)
+        patcher = Patcher(
+            txn, [one.file for one in touched], Changing(assigner.changed, assigner.inputs))
 
         def read(one: TouchedFile) -> Generator[Any, None, None]:
             def wanted() -> BitMap64:
@@ -120,7 +119,10 @@ class ProcessEngine:
                 for batch, mask in marked_rows(scan, one, only, parquet):
                     yield renewed(assigner.apply_where(batch, mask), tracked, mask)
 
-            return patcher.pieces(one.file, wanted, one.rows, decode)
+            def renew(rows: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
+                return assigner.apply_where(rows, mask_of(positions, one.rows))
+
+            return patcher.pieces(one.file, wanted, one.rows, decode, renew)
 
         return self._write_again(txn, patcher, touched, read)
 

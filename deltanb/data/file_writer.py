@@ -296,16 +296,24 @@ class _Work:
         return _encoded(rows, self._settings)
 
 
-def encoded(rows: pa.Table, form: ParquetOptions) -> Part:
-    """Some columns of a row group, as they would be in a file with these columns alone."""
-    settings = {**settings_of(rows.schema, form), "use_dictionary": with_dictionary(rows)}
-    return part_of(_encoded(rows, settings))
+def encoded(
+    rows: pa.Table, form: ParquetOptions, plain: Collection[str] | None = None
+) -> tuple[Part, pq.FileMetaData]:
+    """Some columns of a row group, as they would be in a file with these columns alone, and its footer.
+
+    ``plain`` as in :func:`~deltanb.data.encodings.with_dictionary`.
+    """
+    settings = {**settings_of(rows.schema, form), "use_dictionary": with_dictionary(rows, plain)}
+    footers: list[pq.FileMetaData] = []
+    return part_of(_encoded(rows, settings, footers)), footers[0]
 
 
-def _encoded(rows: pa.Table, settings: Mapping[str, Any]) -> pa.Buffer:
+def _encoded(
+    rows: pa.Table, settings: Mapping[str, Any], footers: list[pq.FileMetaData] | None = None
+) -> pa.Buffer:
     """The rows as a Parquet file with at most one row group."""
     sink = pa.BufferOutputStream(pool())
-    with _writer(sink, rows.schema, settings) as writer:
+    with _writer(sink, rows.schema, settings, footers) as writer:
         if rows.num_rows:
             writer.write_table(rows, row_group_size=rows.num_rows)
     return sink.getvalue()

@@ -13,22 +13,21 @@ not checked again, as they would be if they were new.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, Metadata, decode_path
 from deltanb.data import data_file
-from deltanb.data.assignments import Assigner
 from deltanb.data.constraints import Check
 from deltanb.data.copyable import Original, can_be_copied, is_much, logged
 from deltanb.data.data_file import Scan, naming, plan, read_data_file
-from deltanb.data.file_writer import Encoded, Part, empty_footer, encoded
+from deltanb.data.file_writer import FOOTER_ROWS, Encoded, Part, empty_footer, encoded
 from deltanb.data.row_groups import leaf_places
 from deltanb.data.row_ids import columns_of
 from deltanb.data.statistics import Collector, State, of_group
-from deltanb.data.touched import mask_of
 from deltanb.data.write import TableWriter
 from deltanb.log.checkpoint import splice
 from deltanb.log.checkpoint.parquet_file import SafeFile
@@ -38,9 +37,24 @@ from deltanb.transaction.writing import clustering_columns
 if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
+NOTHING = BitMap64()
+FEW = 8
+"""Where at most one of so many rows changes, whether a column gets a dictionary is not asked again."""
+
 Decode = Callable[[SafeFile | None, BitMap64 | None], Iterator[pa.RecordBatch]]
 """The rows that take the place of those at some positions of a file (None: of all that the command writes
 again); given the file, where it is open already."""
+
+
+Renew = Callable[[pa.RecordBatch, pa.Array], pa.RecordBatch]
+"""Rows with the columns of a :class:`Changing`, and their positions in the file, as they will be."""
+
+
+class Changing(NamedTuple):
+    """The columns that change in rows which stay in their places, and those that new values are made of."""
+
+    columns: frozenset[str]
+    inputs: frozenset[str]
 
 
 class Patcher:
@@ -48,13 +62,13 @@ class Patcher:
 
     Args:
         files: those that are taken apart.
-        assigner: how the rows that are given as changed change; without it they are decoded.
+        changing: of the rows that are given as changed; without it they are decoded as a whole.
 
     ``copies`` is whether some of the files may have row groups that are copied, as far as the log says.
     """
 
     def __init__(
-        self, txn: OptimisticTransaction, files: Sequence[AddFile], assigner: Assigner | None = None
+        self, txn: OptimisticTransaction, files: Sequence[AddFile], changing: Changing | None = None
     ) -> None:
         self._first = files[0] if files else None
         self._plain: Collection[str] | None = None
@@ -68,10 +82,11 @@ class Patcher:
             self._scan = plan(txn.snapshot, [])
             self._leaves = writer.collector().leaves
             self._template = empty_footer(writer.file_schema, self.form)
-            self._assigned = Assigned.of(txn, assigner, writer) if assigner is not None else None
+            self._assigned = Assigned.of(txn, changing, writer) if changing is not None else None
 
     def pieces(
-        self, file: AddFile, wanted: Callable[[], BitMap64], changed: BitMap64, decode: Decode
+        self, file: AddFile, wanted: Callable[[], BitMap64], changed: BitMap64, decode: Decode,
+        renew: Renew | None = None, gone: BitMap64 = NOTHING,
     ) -> Generator[Any, None, None]:
         """What takes the place of a file, in the order of its rows: batches, and row groups as they are.
 
@@ -79,6 +94,8 @@ class Patcher:
             wanted: the positions of the rows that are written again, with changes or without.
             changed: of the rows that change.
             decode: as its type says; rows that change are as they will be.
+            renew: what becomes of columns of rows that stay in their places.
+            gone: of the rows that change those for which there is none.
         """
         if not self.copies or not _may_be_copied(file):
             yield from decode(None, None)
@@ -92,7 +109,7 @@ class Patcher:
             if original is None:
                 yield from decode(parquet, None)
             else:
-                yield from self._taken_apart(file, original, parquet, wanted(), changed, decode)
+                yield from self._taken_apart(file, original, parquet, wanted(), changed, decode, renew, gone)
 
     def plain(self) -> Collection[str] | None:
         """The columns without dictionaries in the first file, as soon as something of it was given."""
@@ -100,7 +117,7 @@ class Patcher:
 
     def _taken_apart(
         self, file: AddFile, original: Original, parquet: SafeFile, wanted: BitMap64, changed: BitMap64,
-        decode: Decode,
+        decode: Decode, renew: Renew | None, gone: BitMap64,
     ) -> Iterator[Any]:
         rest, stop = BitMap64(), 0
         for number, group in enumerate(original.groups):
@@ -109,8 +126,9 @@ class Patcher:
             if stays and is_much(group.num_rows, group.length):
                 if not changed.range_cardinality(start, stop):
                     taken = self._copied(file, original, parquet, number)
-                elif self._assigned is not None:
-                    taken = self._assigned.to_group(file, original, parquet, number, start, changed, self)
+                elif self._assigned is not None and renew and not gone.range_cardinality(start, stop):
+                    taken = self._assigned.to_group(
+                        file, original, parquet, number, start, changed, renew, self)
             if taken is None:
                 rows = BitMap64()
                 rows.add_range(start, stop)
@@ -145,10 +163,15 @@ class Patcher:
         leaves = [leaf for leaf in self._leaves if leaf.path[0] not in but]
         return of_group(leaves, original.metadata, number, said, read)
 
-    def measured(self, rows: pa.Table) -> dict[tuple[str, ...], State]:
-        """The statistics of the columns of rows, under their physical names."""
+    def measured(self, rows: pa.Table, footer: pq.FileMetaData) -> dict[tuple[str, ...], State]:
+        """The statistics of the columns of rows, under their physical names; ``footer`` is of a file that has
+        these alone."""
         collector = Collector([leaf for leaf in self._leaves if leaf.path[0] in rows.schema.names])
+        if rows.num_rows >= FOOTER_ROWS:
+            collector.leave(rows)
         collector.update(rows)
+        if collector.left:
+            collector.settle(footer, rows.select)
         return collector.states
 
 
@@ -157,28 +180,28 @@ def _may_be_copied(file: AddFile) -> bool:
 
 
 class Assigned:
-    """Columns that an assignment changes, made anew beside the others of a row group."""
+    """Columns that change, made anew beside the others of a row group."""
 
-    def __init__(self, assigner: Assigner, scan: Scan, writer: TableWriter, runs: list[Run]) -> None:
-        self._assigner, self._scan, self._writer, self._runs = assigner, scan, writer, runs
+    def __init__(self, scan: Scan, writer: TableWriter, runs: list[Run]) -> None:
+        self._scan, self._writer, self._runs = scan, writer, runs
 
     @classmethod
-    def of(cls, txn: OptimisticTransaction, assigner: Assigner, whole: TableWriter) -> Assigned | None:
+    def of(cls, txn: OptimisticTransaction, changing: Changing, whole: TableWriter) -> Assigned | None:
         """None where rows move to another partition, or where a condition on several columns is to be
         checked."""
-        changed = assigner.changed
+        changed = changing.columns
         if not changed <= set(whole.kept.names) or any(
                 isinstance(one, Check) for one in whole.checker.constraints):
             return None
         fields = [field for field in txn.metadata.schema.fields if field.name in changed]
         narrow = txn.metadata.replace(schema_string=StructType(fields).to_json(), partition_columns=())
         scan = plan(txn.snapshot, [field.name for field in txn.metadata.schema.fields
-                                   if field.name in changed | assigner.inputs])
-        return cls(assigner, scan, _writer(txn, narrow), _runs(whole, changed))
+                                   if field.name in changed | changing.inputs])
+        return cls(scan, _writer(txn, narrow), _runs(whole, changed))
 
     def to_group(
         self, file: AddFile, original: Original, parquet: SafeFile, number: int, start: int,
-        changed: BitMap64, patcher: Patcher,
+        changed: BitMap64, renew: Renew, patcher: Patcher,
     ) -> Encoded | None:
         """The row group with new values; None where a page that is copied is not right."""
         group, copies = original.groups[number], []
@@ -188,16 +211,22 @@ class Assigned:
                     copies.append(original.content(parquet, number, leaves))
         if any(content is None for content in copies):
             return None
-        rows = self._rows(file, parquet, range(start, start + group.num_rows), changed)
+        places = range(start, start + group.num_rows)
+        rows = self._rows(file, parquet, places, renew)
+        stays = changed.range_cardinality(start, places.stop) * FEW <= len(places)
+        states = patcher.states(file, original, parquet, number, frozenset(rows.schema.names))
         kept, parts = iter(copies), list[Part]()
         for leaves, name in self._runs:
-            parts.append(encoded(rows.select([name]), patcher.form) if name is not None
-                         else (splice.cut(group, leaves), next(kept)))
-        made = frozenset(rows.schema.names)
-        return Encoded(file, group.num_rows, tuple(parts), {
-            **patcher.states(file, original, parquet, number, made), **patcher.measured(rows)})
+            if name is None:
+                parts.append((splice.cut(group, leaves), next(kept)))
+                continue
+            column = rows.select([name])
+            part, footer = encoded(column, patcher.form, original.plain if stays else None)
+            parts.append(part)
+            states |= patcher.measured(column, footer)
+        return Encoded(file, group.num_rows, tuple(parts), states)
 
-    def _rows(self, file: AddFile, parquet: SafeFile, places: range, changed: BitMap64) -> pa.Table:
+    def _rows(self, file: AddFile, parquet: SafeFile, places: range, renew: Renew) -> pa.Table:
         """The columns that change, of all rows of a row group, as they go into the file."""
         only = BitMap64(places)
         batches = []
@@ -205,7 +234,7 @@ class Assigned:
                                     parquet=parquet):
             place = batch.num_columns - 1
             positions = batch.column(place)
-            new = self._assigner.apply_where(batch.select(range(place)), mask_of(positions, changed))
+            new = renew(batch.select(range(place)), positions)
             rows = self._writer.checked(new.select(self._writer.kept.names), positions[0].as_py())
             batches.append(self._writer.physical(rows))
         return pa.Table.from_batches(batches, self._writer.file_schema)

@@ -50,6 +50,12 @@ COMMANDS: dict[str, Command] = {
             "source.name IS NULL").when_matched_update(set={"name": "'new'"}).execute(),
     "merge by source": lambda table: table.merge({"id": list(range(320, 5000))}, "target.id = source.id"
         ).when_not_matched_by_source_update("target.id > 300", set={"x": "0"}).execute(),
+    "merge with several clauses": lambda table: table.merge(
+        rows(280, 400).select(["id", "name", "x"]), "target.id <=> source.id AND target.small < 90"
+        ).when_matched_update("source.id < 300", set={"name": "concat(target.name, source.name)"}
+        ).when_matched_update("source.id % 2 = 0", set={"inside.f": "source.x + target.f", "list": "NULL"}
+        ).when_not_matched_by_source_update("target.id > 1700", set={"price": "target.price + 1"}
+        ).when_matched_delete("target.id BETWEEN 600 AND 610").execute(),
     "move": lambda table: table.update({"part": 1, "f": 0.5}, "id < 300"),
 }
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -146,9 +152,34 @@ def test_a_merge_decodes_only_row_groups_with_a_row_that_changes(work: Counter[s
     table = plain()
     merge(table, [310, 5000])
     # of the file that may hold 310 all keys are searched, and floats that stay measured for the statistics
-    assert work == {"id": 3 + 1, "name": 1, "day": 1, "x": 1 + 2}
+    assert work == {"id": 3, "name": 1, "day": 1, "x": 1 + 2}
     assert table.to_arrow(where="id IN (310, 5000)")["name"].to_pylist() == ["new", "new"]
     assert table.count() == 1201
+
+
+def test_a_merge_decodes_the_columns_that_change_and_leaves_rows_in_their_places(work: Counter[str]) -> None:
+    table = plain(rows(0, 250))
+    before = table.to_arrow()
+    work.clear()
+    source = before.set_column(2, "name", pa.array(["new"] * 250)).take([7, 200]).append_column(
+        "more", pa.array([1.5, 2.5]))
+    builder = table.merge(source, "target.id = source.id")
+    builder.when_matched_update(set={"id": "source.id", "name": "source.name"}).execute()
+    assert work == {"id": 1, "name": 1}
+    names = ["new" if n in (7, 200) else name for n, name in enumerate(before["name"].to_pylist())]
+    assert table.to_arrow().equals(before.set_column(2, "name", pa.array(names)))
+    work.clear()
+    builder.when_matched_update(set={"day": "DATE'2000-01-01'", "x": "source.more"}).execute()
+    assert work == {"id": 1, "day": 1, "x": 1}
+    values = before["x"].to_pylist()
+    assert table.to_arrow()["x"].to_pylist()[199:202] == [values[199], 2.5, values[201]]
+
+
+def test_a_merge_by_a_float_stores_the_zero_of_the_source() -> None:
+    table = table_of(MemoryStore(), pa.table({"x": [0.0, *range(1, 250)], "id": list(range(250))}))
+    table.merge({"x": [-0.0], "id": [7]}, "target.x = source.x").when_matched_update_all().execute()
+    found = table.to_arrow(where="id = 7 AND x = 0")["x"].to_pylist()
+    assert [math.copysign(1, x) for x in found] == [-1]
 
 
 def added_path(table: DeltaTable) -> str:

@@ -13,8 +13,7 @@ written, a few batches of the target are in memory at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,30 +28,30 @@ from deltanb.commands.merge.clauses import (
     MATCHED,
     NOT_MATCHED,
     UPDATE,
-    Fields,
     Names,
     Resolved,
 )
 from deltanb.commands.merge.matching import SourceKeys, comparable
+from deltanb.commands.merge.outcomes import Outcome
 from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.search import Changed, Search
-from deltanb.commands.merge.sides import evaluated, inner, is_true, sided
+from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.commands.rows.find_and_change import uses_vectors
-from deltanb.data import assignments as assigning
 from deltanb.data import inputs
+from deltanb.data.assignments import replaced
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
-from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
+from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.engine import PROCESS
 from deltanb.data.kept import Room
-from deltanb.data.patched import Patcher
+from deltanb.data.patched import Changing, Patcher
 from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.data.row_ids import renewed
 from deltanb.data.touched import ahead, live_rows
 from deltanb.engine import Found
 from deltanb.log.arrays import array_of, numbers
 from deltanb.memory import give_back, pool
-from deltanb.schema.types import DataType, StructField, StructType, to_arrow
-from deltanb.sql import equal_columns, predicates
+from deltanb.schema.types import StructType, to_arrow
+from deltanb.sql import predicates
 from deltanb.sql.predicates import Predicate
 from deltanb.transaction.reads import FileScan
 
@@ -87,7 +86,7 @@ class ArrowMerge:
         both = names.schema()
         self.conditions = [None if clause.condition is None else _runnable(clause.condition, both)
                            for clause in clauses]
-        self.outcomes = [None if clause.action == DELETE else _Outcome(names, clause, schema)
+        self.outcomes = [None if clause.action == DELETE else Outcome(names, clause, schema)
                          for clause in clauses]
         self.source = pa.table({})
         self.matched: Any = np.zeros(0, bool)
@@ -171,11 +170,14 @@ class ArrowMerge:
         scan = plan(self.txn.snapshot, row_ids=set(groups) != {INSERT})
         tracked = [scan.schema.field(field.name) for field in scan.tracked]
         written = pa.schema([*(schema.field(name) for name in kept), *tracked])
-        patcher = Patcher(self.txn, [one.file for one in changed] if "copy" in groups else [])
+        in_place = self._in_place() if UPDATE in groups else None
+        patcher = Patcher(self.txn, [one.file for one in changed] if "copy" in groups else [], in_place)
+        own = None if in_place is None else in_place.columns
 
         def batches() -> Iterator[Any]:
             if UPDATE in groups or "copy" in groups:
-                yield from ahead(lambda one: self._of_file(scan, one, groups, patcher), changed, scan.store)
+                yield from ahead(
+                    lambda one: self._of_file(scan, one, groups, patcher, own), changed, scan.store)
             if INSERT in groups:
                 for batch in self._inserts(inserts):
                     new = [pa.nulls(batch.num_rows, field.type) for field in tracked]
@@ -185,15 +187,21 @@ class ArrowMerge:
         return inputs.Source(written, batches, mixes=patcher.copies, plain=patcher.plain)
 
     def _of_file(
-        self, scan: Scan, one: Changed, groups: Sequence[str], patcher: Patcher
+        self, scan: Scan, one: Changed, groups: Sequence[str], patcher: Patcher, own: frozenset[str] | None
     ) -> Generator[Any, None, None]:
-        """What takes the place of a file; its row groups in which no row changes stay as they are."""
+        """What takes the place of a file; its row groups in which no row changes stay as they are. ``own``
+        are the columns that change in rows which stay in their places."""
         if "copy" not in groups:
-            only = one.of([i for i, clause in enumerate(self.clauses) if clause.action == UPDATE])
+            only = one.of(self._places(UPDATE))
             return self._decoded(scan, one, groups, only) if only else _nothing()
         return patcher.pieces(
             one.file, lambda: live_rows(self.txn, one.file), BitMap64(one.positions.astype(np.uint64)),
-            lambda parquet, only: self._decoded(scan, one, groups, only, parquet))
+            lambda parquet, only: self._decoded(scan, one, groups, only, parquet),
+            None if own is None else partial(self._renewed, one, own),
+            one.of(self._places(DELETE)))
+
+    def _places(self, action: str) -> list[int]:
+        return [place for place, clause in enumerate(self.clauses) if clause.action == action]
 
     def _decoded(
         self, scan: Scan, one: Changed, groups: Sequence[str], only: BitMap64 | None,
@@ -208,17 +216,56 @@ class ArrowMerge:
             if "copy" in groups and len(here) < batch.num_rows:
                 others, beside = (_without(part, here) for part in (old, ids))
                 yield _beside(widen.apply(others), beside)
-            for place in np.flatnonzero(np.bincount(one.clauses[changes])) if UPDATE in groups else ():
-                outcome = self.outcomes[place]
-                if outcome is None:
-                    continue
-                chosen = one.clauses[changes] == place
-                mine, there = here[chosen], one.source_rows[changes[chosen]]
-                before = pc.take(old, array_of(mine), memory_pool=pool())
-                other = None if self.clauses[place].kind != MATCHED else self.source.take(array_of(there))
-                both = sided(self.names, pa.Table.from_batches([before]), other)
-                kept = renewed(ids.take(array_of(mine)), scan.tracked)
+            if UPDATE not in groups:
+                continue
+            for outcome, places, before, both in self._updated(one, old, here, changes):
+                kept = renewed(ids.take(array_of(places)), scan.tracked)
                 yield _beside(outcome.apply(both, widen.apply(before)), kept)
+
+    def _updated(
+        self, one: Changed, rows: pa.RecordBatch, here: Any, changes: Any
+    ) -> Iterator[tuple[Outcome, Any, pa.RecordBatch, pa.Table]]:
+        """For each clause that makes new rows of some: what it makes, where the old ones are among the rows,
+        these, and both sides. ``here`` and ``changes`` as :meth:`Changed.among` gives them."""
+        for place in np.flatnonzero(np.bincount(one.clauses[changes])):
+            outcome = self.outcomes[place]
+            if outcome is None:
+                continue
+            chosen = one.clauses[changes] == place
+            places, there = here[chosen], one.source_rows[changes[chosen]]
+            before = pc.take(rows, array_of(places), memory_pool=pool())
+            other = None if self.clauses[place].kind != MATCHED else self.source.take(array_of(there))
+            yield outcome, places, before, sided(self.names, pa.Table.from_batches([before]), other)
+
+    # -- rows that stay where they are ---------------------------------------------------------------
+
+    def _in_place(self) -> Changing | None:
+        """The columns that updates change; None where these may be all that files have, or other rows'."""
+        outcomes = [outcome for clause, outcome in zip(self.clauses, self.outcomes, strict=True)
+                    if outcome is not None and clause.action == UPDATE]
+        snapshot = self.txn.snapshot
+        if self.schema != snapshot.schema or any(outcome.generated for outcome in outcomes):
+            return None
+        changed = frozenset[str]().union(*(outcome.changed(self.on.keys) for outcome in outcomes))
+        if not changed or len(changed) >= len(self.schema.names) - len(snapshot.partition_columns):
+            return None
+        return Changing(changed, frozenset[str]().union(*(outcome.inputs(changed) for outcome in outcomes)))
+
+    def _renewed(
+        self, one: Changed, columns: frozenset[str], rows: pa.RecordBatch, positions: pa.Array
+    ) -> pa.RecordBatch:
+        """Some columns of rows of a file, with the values that updates give them."""
+        here, changes = one.among(numbers(positions))
+        if not len(here):
+            return rows
+        fields = [field for field in self.schema.fields if field.name in rows.schema.names]
+        widen = Enforcer(rows.schema, StructType(fields))
+        new, order = [], []
+        for outcome, places, before, both in self._updated(one, rows, here, changes):
+            narrow = outcome.only(columns)
+            new.append(narrow.apply(both, widen.apply(before).select(narrow.arrow.names)))
+            order.append(places)
+        return replaced(widen.apply(rows), pa.Table.from_batches(new), np.concatenate(order))
 
     def _inserts(self, places: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         for place in np.unique(self.inserted):
@@ -252,130 +299,6 @@ def _beside(rows: pa.RecordBatch, ids: pa.RecordBatch) -> pa.RecordBatch:
         return rows
     return pa.RecordBatch.from_arrays(
         [*rows.columns, *ids.columns], schema=pa.schema([*rows.schema, *ids.schema]))
-
-
-class _Outcome:
-    """The rows that a clause makes: its values where it has one, else the old ones, else NULL."""
-
-    def __init__(self, names: Names, clause: Resolved, schema: StructType) -> None:
-        self.schema = schema
-        self.arrow = to_arrow(nullable(schema))
-        both = names.schema()
-        self.leaves = _leaves(both, schema, clause.tree, "", clause.evolves)
-        self.generated = [
-            (name, predicates.parse_value(sql, schema, schema.field(name).type))
-            for name, sql in clause.generated.items()]
-
-    def apply(self, rows: pa.Table, old: pa.RecordBatch | None) -> pa.RecordBatch:
-        """The new rows, for rows of both sides and the target's rows in the new schema."""
-        arrays = []
-        for place, target in enumerate(self.arrow):
-            before = pa.nulls(rows.num_rows, target.type) if old is None else old.column(place)
-            leaf = self.leaves.get(target.name)
-            arrays.append(before if leaf is None else _new(leaf, rows, before, target.name))
-        made = pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
-        for name, value in self.generated:
-            place = made.schema.get_field_index(name)
-            computed = value.evaluate(pa.Table.from_batches([made]), name)
-            made = made.set_column(place, made.schema.field(place), computed)
-        return made
-
-
-class _Taken:
-    """A column of the source or target that is stored as it is: any type, nested ones too."""
-
-    def __init__(self, path: tuple[str, ...], found: pa.DataType, field: StructField) -> None:
-        self.path = path
-        holder, wanted = pa.schema([pa.field(field.name, found)]), StructType([field])
-        lines = differences(holder, wanted)
-        if lines:
-            raise mismatch(lines, "Change the type, or give a value with a CAST.")
-        self.enforcer = Enforcer(holder, wanted)
-
-    def evaluate(self, rows: pa.Table) -> pa.Array:
-        """The column's values in the wanted type."""
-        array = inner(rows, self.path)
-        batch = pa.RecordBatch.from_arrays([array], names=[self.enforcer.table.names[0]])
-        return self.enforcer.apply(batch).column(0)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """The new fields of a struct, by name; with ``source`` it stays NULL where that struct is, too."""
-
-    fields: dict[str, Any]
-    source: tuple[str, ...] | None
-
-
-def _leaves(
-    both: StructType, fields: StructType, tree: assigning.Tree, prefix: str, evolves: bool
-) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, assigned in tree.items():
-        wanted = fields.field(name)
-        if isinstance(assigned, dict):
-            assert isinstance(wanted.type, StructType)
-            source = plain_column(both, assigned.source) if isinstance(assigned, Fields) else None
-            inner = _leaves(both, wanted.type, assigned, f"{prefix}{name}.", evolves)
-            found[wanted.name] = _Parts(inner, source)
-            continue
-        path = plain_column(both, assigned)
-        if path is None:
-            found[wanted.name] = predicates.parse_value(assigned, both, wanted.type)
-            continue
-        type_ = type_at(both, path)
-        if not evolves:
-            refuse_lacking(type_, wanted.type, prefix + wanted.name)
-        arrow = to_arrow(nullable(StructType([StructField("x", type_)]))).field(0).type
-        relaxed = nullable(StructType([StructField(prefix + wanted.name, wanted.type)])).fields[0]
-        found[wanted.name] = _Taken(path, arrow, relaxed)
-    return found
-
-
-def plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
-    """The path of the column that the SQL is, over :meth:`Names.schema`; None for anything else."""
-    parts = equal_columns.name(sql)
-    if parts is None:
-        from deltanb.sql.syntax import identifiers, syntax  # late: it loads the SQL parser
-
-        named = identifiers(syntax(sql))
-        if named is None:
-            return None
-        parts = [part.name for part in named]
-    path, current = [], both
-    for part in parts:
-        field = current.get(part) if isinstance(current, StructType) else None
-        if field is None:
-            return None
-        path.append(field.name)
-        current = field.type  # type: ignore[assignment]
-    return tuple(path)
-
-
-def type_at(schema: StructType, path: Sequence[str]) -> DataType:
-    """The type of a column or field."""
-    current: Any = schema
-    for name in path:
-        current = current.field(name).type
-    found: DataType = current
-    return found
-
-
-def _new(leaf: Any, rows: pa.Table, before: pa.Array, path: str) -> pa.Array:
-    if isinstance(leaf, _Taken):
-        return leaf.evaluate(rows)
-    if not isinstance(leaf, _Parts):
-        made = leaf.evaluate(rows, path)
-        return made if made.type.equals(before.type) else made.cast(before.type)
-    children = []
-    for place, field in enumerate(before.type):
-        child = pc.struct_field(before, [place])
-        if field.name in leaf.fields:
-            child = _new(leaf.fields[field.name], rows, child, f"{path}.{field.name}")
-        children.append(child)
-    nothing = None if leaf.source is None else pc.and_(
-        before.is_null(), inner(rows, leaf.source).is_null())
-    return pa.StructArray.from_arrays(children, fields=list(before.type), mask=nothing)
 
 
 def _runnable(sql: str, schema: StructType) -> Predicate:

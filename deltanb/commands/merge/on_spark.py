@@ -33,8 +33,8 @@ from deltanb.commands.merge.clauses import (
     Names,
     Resolved,
 )
-from deltanb.commands.merge.in_process import plain_column, type_at
 from deltanb.commands.merge.on import MAX_LISTED_PARTITIONS, MAX_LISTED_VALUES, Key
+from deltanb.commands.merge.outcomes import plain_column, type_at
 from deltanb.data.enforce import differences, mismatch, nullable, refuse_lacking
 from deltanb.data.row_ids import columns_of
 from deltanb.engine import Found
