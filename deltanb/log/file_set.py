@@ -24,7 +24,7 @@ hidden any: all files of the version and perhaps some more, but to know them no 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -50,6 +50,8 @@ MAX_CHECKED = 100_000
 MAX_KEPT = 65_536
 """Files of a layer up to which their columns stay in memory for the next checkpoint. That of a larger table
 is made of the newest checkpoint in the log, and not of what a process began with."""
+MAX_NAMED = 10_000
+"""Files up to which a set that was counted remembers their keys, to know those that it surely lacks."""
 MAX_HOLES = 256
 """Up to so many hidden rows a layer is cut into slices, which copies nothing; else filtered."""
 
@@ -216,6 +218,8 @@ class FileSet:
         self._size_in_bytes: int | None = None
         self.known_tally: Tally | None = None
         """The tally, once somebody has counted it."""
+        self._named: set[str] | None = None
+        """Keys of all files of this set, and of others: of all sets that were extended from the same one."""
         self._loose: FileSet | None = None
         self._lock = threading.Lock()
 
@@ -235,12 +239,20 @@ class FileSet:
             return self
         above = FileSet()
         above._parts, above._below, above._delta = None, self, delta
+        if self._named is not None and len(self._named) <= 2 * MAX_NAMED:
+            self._named.update(delta.adds)
+            above._named = self._named
         if all_new and self._num_files is not None:
             above._num_files = self._num_files + len(delta.adds)
         if all_new and self._size_in_bytes is not None:
             above._size_in_bytes = self._size_in_bytes + sum(
                 row.size or 0 for row in delta.adds.values())
         return above
+
+    def lacks_all(self, delta: Delta) -> bool:
+        """Whether the delta surely only adds files, none of which is in this set; nothing is read for it."""
+        return not delta.removes and not delta.passing and (
+            self._named is not None and self._named.isdisjoint(delta.adds))
 
     @property
     def num_files(self) -> int:
@@ -267,11 +279,19 @@ class FileSet:
             below, delta = self._below, self._delta
             if below is not None and below._parts == () and delta is not None:  # from version 0 on
                 found = Tally.empty().plus(sized(delta.adds.values()))
+                named: Iterable[str] = delta.adds
             else:
                 found = reduce(Tally.combined, (part.tally() for part in self.parts(["size"])), Tally.empty())
+                named = self._keys() if found.num_files <= MAX_NAMED else ()
             self._num_files, self._size_in_bytes = found.num_files, found.size_in_bytes
             self.known_tally = found
+            if self._named is None and found.num_files <= MAX_NAMED:
+                self._named = set(named)
         return self.known_tally
+
+    def _keys(self) -> Iterator[str]:
+        files = self.read(["path", "deletion_vector"])
+        yield from key_array(files.column("path"), files.column("deletion_vector")).to_pylist()
 
     @property
     def known_deletions(self) -> tuple[int, int] | None:

@@ -391,7 +391,7 @@ class LogReader:
             version += 1
             delta = delta or Delta()
             feed(delta, data, commit_name(version), self.path)
-        return state if delta is None else state.after(delta, version)
+        return state if delta is None else state.after(delta, version, state.files.lacks_all(delta))
 
     def _followed(self, held: tuple[Snapshot, object], commits: BucketCommits) -> State | None:
         """The same by one listing, and the new commits read at once; None where it is another log by now."""

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 import deltanb as dn
-from deltanb.actions import CommitInfo
+from deltanb.actions import CommitInfo, from_json
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable
 from deltanb.log.checksum import checksum_name, read_checksum, read_tally, write_checksum
 from deltanb.log.file_set import FileSet
@@ -369,6 +369,56 @@ def test_counts_go_on_from_the_checksum_of_whoever_was_first(tmp_path, monkeypat
     written = read_checksum(ours.log.store, version)
     assert (written.num_files, written.table_size_bytes) == (tally.num_files, tally.size_in_bytes)
     assert ours.verify_checksum().ok
+
+
+def forget(path, *versions):
+    """As where whoever committed has not come to write the checksum yet."""
+    for version in versions:
+        (path / "_delta_log" / f"{version:020}.crc").unlink()
+
+
+def test_where_others_have_no_checksum_yet_the_files_are_counted_once(tmp_path, monkeypatch):
+    path = lake(tmp_path / "t", properties={"delta.checkpointInterval": "1000"})
+    ours, theirs, settled = beside(path, monkeypatch)
+    for _ in range(3):
+        forget(path, theirs.append({"id": [7]}).version, theirs.append({"id": [8]}).version)
+        settled.clear()
+        version = ours.append({"id": [9]}).version
+        assert settled == [], "what the others add is known not to be there"
+        written = read_checksum(ours.log.store, version)
+        assert (written.num_files, written.table_size_bytes) == (
+            ours.snapshot.num_files, ours.snapshot.size_in_bytes)
+        assert ours.verify_checksum().ok
+
+
+@pytest.mark.parametrize("again", ["add", "remove"])
+def test_a_file_of_others_that_may_be_there_already_is_counted(tmp_path, monkeypatch, again):
+    path = lake(tmp_path / "t", properties={"delta.checkpointInterval": "1000"})
+    ours, theirs, settled = beside(path, monkeypatch)
+    forget(path, theirs.append({"id": [7]}).version)
+    ours.append({"id": [9]})
+    file = from_json((path / "_delta_log" / f"{ours.version:020}.json").read_text().splitlines()[1])
+    theirs.log.update()
+    txn = theirs.log.start_transaction()
+    txn.commit([file.replace(tags={"seen": "yes"}) if again == "add" else file.remove()], "REORG")
+    forget(path, txn.committed.version)
+    settled.clear()
+    version = ours.append({"id": [9]}).version
+    assert settled
+    assert read_checksum(ours.log.store, version).num_files == len(dn.open(str(path)).snapshot.files)
+    assert ours.verify_checksum().ok
+
+
+def test_what_is_remembered_of_files_has_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("deltanb.log.file_set.MAX_NAMED", 4)
+    path = lake(tmp_path / "t")
+    ours, theirs, _ = beside(path, monkeypatch)
+    for _ in range(12):
+        forget(path, theirs.append({"id": [7]}).version)
+        ours.append({"id": [9]})
+        assert len(ours.snapshot._state.files._named or ()) <= 2 * 4 + 1
+        assert ours.verify_checksum().ok
+    assert ours.snapshot._state.files._named is None
 
 
 def test_every_field_that_spark_counts_is_counted_as_spark_does(shared):
