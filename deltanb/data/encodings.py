@@ -22,6 +22,8 @@ MIN_ROWS = 4096
 """Of fewer rows all columns get one, which then costs next to nothing."""
 BLOCKS, BLOCK_ROWS = 16, 1024
 """The sample: so many stretches of so many rows. Values may come again in the next row, or far away."""
+LEAST_SHARE = 4
+"""Of fewer rows it is one in so many: all of them would take as long as they take to be encoded."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 MAX_BYTES = 1 << 20
 """Bytes of a dictionary at which Arrow's writer gives it up."""
@@ -103,21 +105,19 @@ def _mostly_differ(column: pa.ChunkedArray) -> bool:
     Of ``most`` different values, each as frequent as the others, n rows have most * (1 - exp(-n / most)).
     """
     rows = len(column)
-    if rows <= BLOCKS * BLOCK_ROWS:
-        sample: Any = column
-    else:
-        stretches = [column.slice(start, BLOCK_ROWS) for start in _starts(rows)]
-        sample = pa.chunked_array([chunk for one in stretches for chunk in one.chunks], column.type)
+    length = min(BLOCK_ROWS, rows // LEAST_SHARE // BLOCKS)
+    stretches = [column.slice(start, length) for start in _starts(rows, length)]
+    sample: Any = pa.chunked_array([chunk for one in stretches for chunk in one.chunks], column.type)
     known = len(sample) - sample.null_count
     if not known:
         return False
     width = sample.nbytes / len(sample)
     most = min(MAX_RATIO * (rows * known / len(sample)), MAX_BYTES / width)
-    expected = most if sample is column else -most * math.expm1(-known / most)
+    expected = -most * math.expm1(-known / most)
     return len(sample.unique()) - bool(sample.null_count) > expected
 
 
-def _starts(rows: int) -> Iterator[int]:
+def _starts(rows: int, length: int) -> Iterator[int]:
     """Where stretches begin: without a pattern, which might be that of the values."""
     for number in range(BLOCKS):
-        yield int(number * number * _GOLDEN % 1 * (rows - BLOCK_ROWS))
+        yield int(number * number * _GOLDEN % 1 * (rows - length))
