@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from deltanb.actions import AddFile
     from deltanb.data.written import Target
 
-__all__ = ["Part", "Place", "WritePlan", "begun", "ended", "files_as_dicts", "parts", "read_files",
-           "write_files"]
+__all__ = ["Part", "Place", "WritePlan", "begun", "ended", "files_as_dicts", "new_name", "parts",
+           "read_files",           "write_files"]
 
 PART_BYTES = 128 << 20
 """Bytes of files that a task reads, as ``spark.sql.files.maxPartitionBytes`` has it where nobody sets it."""
@@ -148,8 +148,13 @@ class WritePlan:
 
     place: Place
     target: Target
+    name: str = field(default_factory=lambda: new_name("part"))
+
+
+def new_name(beginning: str) -> str:
+    """A name for a write."""
     # Random, not options.new_id(): two drivers that draw their ids from one seed must not meet here.
-    name: str = field(default_factory=lambda: f"part-{uuid.uuid4().hex[:16]}")
+    return f"{beginning}-{uuid.uuid4().hex[:16]}"
 
 
 def begun(place: Place, target: Target) -> WritePlan:

@@ -1,6 +1,7 @@
 """The permit of a write by tasks: an empty file of the driver's; while it stands, what they write may stay.
 
-What lives here: :func:`granted`, :func:`grant` and :func:`withdraw` for drivers, :func:`check` for tasks.
+What lives here: :func:`granted`, :func:`grant`, :func:`standing` and :func:`withdraw` for drivers, and
+:func:`check` for tasks.
 What it does not know: which files a write has, who writes them and who removes them.
 
 A job that fails tells its other tasks to end and does not wait for them, so that one may finish a file after
@@ -20,7 +21,7 @@ from contextlib import contextmanager, suppress
 from deltanb.errors import IllegalStateError
 from deltanb.store.base import LogStore
 
-__all__ = ["check", "grant", "granted", "permit_of", "withdraw"]
+__all__ = ["check", "grant", "granted", "permit_of", "standing", "withdraw"]
 
 
 def permit_of(write: str) -> str:
@@ -56,6 +57,15 @@ def withdraw(store: LogStore, write: str) -> None:
     """Before anybody looks for the files; a permit that cannot be removed now is left for VACUUM."""
     with suppress(OSError):
         store.delete(permit_of(write))
+
+
+def standing(store: LogStore, beginning: str) -> list[str]:
+    """The writes whose names begin so and whose permits stand; where they cannot be listed, none."""
+    first = permit_of(beginning).removesuffix(".tmp")
+    with suppress(OSError):
+        return [name[1:].removesuffix(".tmp").replace(".", "-") for name in store.list_names(first)
+                if name.startswith(first)]
+    return []
 
 
 def check(store: LogStore, write: str) -> None:

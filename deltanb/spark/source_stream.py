@@ -12,7 +12,9 @@ query, whose id is read from the checkpoint.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +49,8 @@ from deltanb.errors import (
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.types import StructType
 from deltanb.spark.columns import spark_schema
-from deltanb.spark.executors import Place, WritePlan, begun, ended, parts, read_files, write_files
+from deltanb.spark.executors import Place, WritePlan, ended, new_name, parts, read_files
+from deltanb.spark.permits import grant, standing
 from deltanb.spark.session import spark as start_session
 from deltanb.spark.source_options import READ, STREAM, WRITE, Given
 from deltanb.spark.source_tasks import Task, changes_as_tasks, in_form, read_changes
@@ -262,12 +265,18 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
         user_metadata=given.text("userMetadata"), target_file_size=given.number("targetFileSize"))
     made = planned(log, StructType.from_json(schema.json()), wanted)
     assert made.target is not None
-    return DeltaStreamWriter(
-        made, begun(place, made.target), mode, app_id, checkpoint, given.text("queryName"))
+    of_stream = hashlib.sha256(f"{app_id}\n{location}".encode()).hexdigest()[:8]
+    plan = WritePlan(place, made.target, new_name(f"part-{of_stream}"))
+    return DeltaStreamWriter(made, plan, mode, app_id, checkpoint, given.text("queryName"))
 
 
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches: files by tasks, a commit for each batch on the driver."""
+    """Writes micro-batches: files by tasks, a commit for each batch on the driver.
+
+    Spark makes one writer of a batch and sends it to executors, and another one, which is to commit or abort
+    the batch. That one knows the name of the write from what the tasks told; where none of them told
+    anything, from the permits of this stream.
+    """
 
     def __init__(
         self, made: PlannedWrite, plan: WritePlan, mode: str, app_id: str | None,
@@ -275,14 +284,22 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
     ) -> None:
         self.planned, self.plan, self.mode = made, plan, mode
         self.app_id, self.checkpoint, self.name = app_id, checkpoint, name
+        self._is_sent = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As executors get it: their write begins."""
+        if not self._is_sent:
+            grant(self.plan.place.opened(), self.plan.name)
+            self._is_sent = True
+        return {**vars(self)}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task as files; on an executor."""
-        return Wrote.of(write_files(self.plan, iterator))
+        return Wrote.of(self.plan, iterator)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         """Commit what the tasks of a batch wrote, once; on the driver."""
-        files = files_of(self.plan, messages)
+        files = files_of(self._writes(messages)[0], messages)
         log = DeltaLog.for_table(self.plan.place.opened())
         queries = [message.query for message in messages if message is not None and message.query]
         try:
@@ -307,4 +324,13 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         if None in messages:
             # Spark plans each batch anew. Should it not, batches before have the name, too: their files stay.
             log = DeltaLog.for_table(self.plan.place.opened())
-            ended(self.plan, log.update().select_files(["path"])["path"].to_pylist())
+            paths = log.update().select_files(["path"])["path"].to_pylist()
+            for write in self._writes(messages):
+                ended(write, paths)
+
+    def _writes(self, messages: Sequence[Any]) -> list[WritePlan]:
+        """The write whose tasks have told these; or those of this stream that have begun and not ended."""
+        told = {message.write for message in messages if message is not None}
+        beginning = self.plan.name.rpartition("-")[0]
+        return [replace(self.plan, name=name)
+                for name in told or standing(self.plan.place.opened(), beginning)]

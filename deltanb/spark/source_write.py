@@ -41,23 +41,25 @@ _WORDS = {"overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("o
 
 @dataclass
 class Wrote(WriterCommitMessage):
-    """What a task tells the driver: the files it wrote, and of a stream the query's id.
+    """What a task tells the driver: of which write it is, the files it wrote, and of a stream the query's id.
 
     ``is_only`` is False where another attempt of the task may have written files, too.
     """
 
+    write: str = ""
     files: tuple[AddFile, ...] = ()
     is_only: bool = True
     query: str | None = None
 
     @classmethod
-    def of(cls, files: Sequence[AddFile]) -> Wrote:
-        """What the task tells that runs here."""
+    def of(cls, plan: WritePlan, iterator: Iterator[pa.RecordBatch]) -> Wrote:
+        """What the task tells that runs here, having written its rows."""
+        files = write_files(plan, iterator)
         task = TaskContext.get()
         if task is None:
-            return cls(tuple(files))
+            return cls(plan.name, tuple(files))
         told = task.getLocalProperty  # settings of the session among them
-        return cls(tuple(files), not (task.attemptNumber() or told("spark.speculation") == "true"),
+        return cls(plan.name, tuple(files), not (task.attemptNumber() or told("spark.speculation") == "true"),
                    told("sql.streaming.queryId"))
 
 
@@ -71,7 +73,7 @@ class DeltaWriter(DataSourceArrowWriter):
         """Write the rows of a task as files; on an executor."""
         if self.plan is None:
             return Wrote()
-        return Wrote.of(write_files(self.plan, iterator))
+        return Wrote.of(self.plan, iterator)
 
     def commit(self, messages: Sequence[Any]) -> None:
         """Commit what the tasks wrote, as one transaction; on the driver."""
@@ -91,7 +93,7 @@ class DeltaWriter(DataSourceArrowWriter):
 
 
 def files_of(plan: WritePlan, messages: Sequence[Any]) -> list[AddFile]:
-    """The files of a write whose tasks have all ended well, which is ended by that.
+    """The files of a write whose tasks have all ended well; it is ended.
 
     What attempts have left that nobody waited for is removed.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,9 +17,9 @@ import pytest
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has limits for streams of Python")
 
 import deltanb as dn
-from deltanb.errors import CheckpointMismatch, ConcurrentAppendException
+from deltanb.errors import CheckpointMismatch, ConcurrentAppendException, IllegalStateError
 from deltanb.spark.source import told
-from deltanb.spark.source_stream import stream_schema, stream_writer
+from deltanb.spark.source_stream import DeltaStreamWriter, stream_schema, stream_writer
 from deltanb.spark.source_write import Wrote
 from tests.helpers import files_of, ids, parquet_files
 
@@ -127,11 +128,22 @@ def planned(checkpoint: Path, number: int, when: int) -> None:
 
 def write_batch(table: dn.DeltaTable, number: int, query: str | None = None, **options: Any) -> None:
     """A batch with one row, as Spark asks for it; ``query`` is what its task knows."""
+    message = written(batch_writer(table, **options), number)
+    batch_writer(table, **options).commit([replace(message, query=query)], number)
+
+
+def batch_writer(table: dn.DeltaTable, **options: Any) -> DeltaStreamWriter:
+    """As Spark makes it: one for the tasks of a batch, and another one to commit or abort it."""
     given = {"path": table.path, **options}
-    writer = stream_writer(given, stream_schema({"path": table.path, "startingVersion": "0"}), False)
-    message = writer.write(iter([pa.record_batch({"id": pa.array([number], pa.int64())})]))
+    return stream_writer(given, stream_schema({"path": table.path, "startingVersion": "0"}), False)
+
+
+def written(writer: DeltaStreamWriter, number: int) -> Wrote:
+    """What a task tells that has written a row, in another process."""
+    rows = pa.record_batch({"id": pa.array([number], pa.int64())})
+    message = pickle.loads(pickle.dumps(writer)).write(iter([rows]))
     assert isinstance(message, Wrote)
-    writer.commit([replace(message, query=query)], number)
+    return message
 
 
 def test_two_live_copies_of_a_checkpoint_are_told_apart(table: dn.DeltaTable, tmp_path: Path) -> None:
@@ -167,11 +179,30 @@ def test_what_an_attempt_left_that_was_killed_goes_with_the_commit(
     table: dn.DeltaTable, tmp_path: Path
 ) -> None:
     planned(tmp_path / "c", 0, when=1)
-    options = {"path": table.path, "checkpointLocation": str(tmp_path / "c")}
-    writer = stream_writer(options, stream_schema({"path": table.path, "startingVersion": "0"}), False)
-    rows = [pa.record_batch({"id": pa.array([1], pa.int64())})]
-    writer.write(iter(rows))  # and is killed before it could say so
-    again = writer.write(iter(rows))
-    assert isinstance(again, Wrote) and len(parquet_files(Path(table.path))) == 2
-    writer.commit([replace(again, is_only=False)], 0)
-    assert len(parquet_files(Path(table.path))) == 1 and ids(table) == [1]
+    before, options = files_of(table), {"checkpointLocation": str(tmp_path / "c")}
+    writer = batch_writer(table, **options)
+    written(writer, 1)  # and is killed before it could say so
+    again = written(writer, 1)
+    assert len(parquet_files(Path(table.path))) == 2
+    batch_writer(table, **options).commit([replace(again, is_only=False)], 0)
+    assert files_of(table) - before == {file.path for file in again.files} and ids(table) == [1]
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["one task has told", "none has"])
+def test_a_batch_that_is_given_up_leaves_nothing_of_tasks_that_still_run(
+    table: dn.DeltaTable, tmp_path: Path, is_told: bool
+) -> None:
+    options = {"checkpointLocation": str(tmp_path / "c")}
+    other = batch_writer(table, checkpointLocation=str(tmp_path / "other"))
+    theirs = written(other, 7)
+    before = files_of(table)
+    writer = batch_writer(table, **options)
+    message = written(writer, 1)
+    batch_writer(table, **options).abort([message if is_told else None, None], 0)
+    assert files_of(table) == before, "those of another stream stay"
+    with pytest.raises(IllegalStateError, match="has ended"):
+        written(writer, 1)
+    assert files_of(table) == before
+    planned(tmp_path / "other", 0, when=1)
+    batch_writer(table, checkpointLocation=str(tmp_path / "other")).commit([theirs], 0)
+    assert ids(table) == [7]
