@@ -1,13 +1,14 @@
 """Arrow's arrays and numpy's: one made of the other without pandas, and rows by their positions.
 
-What lives here: :func:`numbers` and :func:`array_of`, which make one of the other; rows at positions, and
-positions as a mask. pyarrow's own ``to_numpy`` and ``pa.array`` load pandas
+What lives here: :func:`numbers` and :func:`array_of`, which make one of the other; rows at positions, so
+many at a time, and positions as a mask. pyarrow's own ``to_numpy`` and ``pa.array`` load pandas
 at their first call, for which people wait.
 What it does not know: what the values are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,36 @@ def taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
         chunks.append(chunk.take(within(rows, start, start + len(chunk))))
         start += len(chunk)
     return pa.chunked_array(chunks, column.type)
+
+
+def picked(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    """As :func:`taken`; nothing is copied where the positions follow each other."""
+    if not len(rows):
+        return column.slice(0, 0)
+    first, last = rows[0].as_py(), rows[-1].as_py()
+    return column.slice(first, len(rows)) if last - first + 1 == len(rows) else taken(column, rows)
+
+
+def regrouped(tables: Iterable[pa.Table], at_once: int) -> Iterator[pa.Table]:
+    """The same rows, so many at a time, and fewer at the end; nothing is held beyond these.
+
+    >>> [table.num_rows for table in regrouped([pa.table({"n": [1, 2]})] * 4, 3)]
+    [3, 3, 2]
+    """
+    held: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        while count + table.num_rows >= at_once:
+            held.append(table.slice(0, at_once - count))
+            table = table.slice(at_once - count)
+            whole, held, count = pa.concat_tables(held), [], 0
+            yield whole
+            del whole
+        if table.num_rows:
+            held.append(table)
+            count += table.num_rows
+    if held:
+        yield pa.concat_tables(held)
 
 
 def mask_of(rows: Any, length: int) -> pa.ChunkedArray:

@@ -171,7 +171,7 @@ def _named_by(below: Layer, above: Layer) -> pa.ChunkedArray | None:
     Paths first: they are at hand. Equal keys have equal paths, so that where no path is met no key is:
     deletion vectors are read only where one was met, and keys made of those alone.
     """
-    hit = below.finder.find(above.named())
+    hit = below.find(above.named())
     if hit is None or not (below.has_vectors or above.has_vectors):
         return hit
     rows = pc.indices_nonzero(hit).cast(pa.int64())
@@ -209,8 +209,10 @@ class FileSet:
     Work is put off: an extended set that nobody looks into costs nothing but its delta.
     """
 
-    def __init__(self, checkpoint: CheckpointParts | None = None) -> None:
+    def __init__(self, checkpoint: CheckpointParts | None = None, keeps: bool = True) -> None:
+        """``keeps`` says whether columns of the checkpoint stay in memory once they are read."""
         self._checkpoint = checkpoint
+        self._keeps = keeps
         self._parts: tuple[Part, ...] | None = () if checkpoint is None else None
         self._below: FileSet | None = None
         self._delta: Delta | None = None
@@ -456,7 +458,7 @@ class FileSet:
     def _stacked(self) -> tuple[Part, ...]:
         """What is known below, and the commits above it as one layer that hides nothing yet."""
         if self._checkpoint is not None:
-            return (Part.whole(Layer(self._checkpoint, None, None)),)
+            return (Part.whole(Layer(self._checkpoint, None, None, self._keeps)),)
         deltas = []
         at: FileSet = self
         while at._parts is None and (below := at._below) is not None:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from deltanb.compute import pc
-from deltanb.log.arrays import taken
+from deltanb.log.arrays import mask_of, numbers, picked, regrouped, taken
 from deltanb.log.arrow_rows import scalar
 from deltanb.log.finder import Finder
 from deltanb.log.replay import (
@@ -44,13 +45,20 @@ Convert = Callable[[pa.Table, Sequence[Leaf]], pa.Table]
 _TYPES = {f.name: f.type for f in FILES_SCHEMA}
 
 
+FOUND_AT_ONCE = 1 << 17
+"""Paths in memory at a time, of a layer that keeps none, while some are looked for."""
+
+
 class Layer:
-    """Rows of one origin: a checkpoint, or a run of commits. Columns are kept once read."""
+    """Rows of one origin: a checkpoint, or a run of commits. Columns are kept once read, unless it is said
+    that they are not."""
 
     def __init__(
-        self, source: CheckpointParts | None, adds: pa.Table | None, removes: pa.Table | None
+        self, source: CheckpointParts | None, adds: pa.Table | None, removes: pa.Table | None,
+        keeps: bool = True,
     ) -> None:
         self._source = source
+        self._keeps = keeps
         self._removes = removes
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._named: pa.ChunkedArray | None = None
@@ -78,7 +86,8 @@ class Layer:
                 if name in _TYPES and column.type != _TYPES[name]:
                     column = column.cast(_TYPES[name])
                 found[name] = column
-            self._keep({name: found[name] for name in absent})
+            if self._keeps:
+                self._keep({name: found[name] for name in absent})
         return pa.table({name: found[name] for name in dict.fromkeys(columns)})
 
     def _keep(self, columns: dict[str, pa.ChunkedArray]) -> None:
@@ -110,9 +119,10 @@ class Layer:
         for read in self._source.stream_adds(absent, rows) if absent and self._source is not None else ():
             give_way()
             count = read.num_rows
+            here = None if rows is None else rows.slice(start, count)
             found = {name: read.column(name) if name in absent
-                     else self._columns[name].slice(start, count) if rows is None
-                     else taken(self._columns[name], rows.slice(start, count)) for name in schema.names}
+                     else self._columns[name].slice(start, count) if here is None
+                     else picked(self._columns[name], here) for name in schema.names}
             yield pa.table(found).cast(schema)
             start += count
         if not absent:
@@ -211,6 +221,21 @@ class Layer:
     def finder(self) -> Finder:
         """Finds adds by their paths as they are written; kept for every version that rests on this layer."""
         return Finder(self.column("path"))
+
+    def find(self, paths: pa.ChunkedArray) -> pa.ChunkedArray | None:
+        """Which adds have one of these paths, as they are written; None where none has."""
+        if self._keeps or self._source is None:
+            return self.finder.find(paths)
+        if not len(paths):
+            return None
+        rows, start = [], 0
+        for some in regrouped(self._source.stream_adds(["path"]), FOUND_AT_ONCE):
+            give_way()
+            hit = Finder(some.column("path")).find(paths)
+            if hit is not None:
+                rows.append(numbers(pc.indices_nonzero(hit)).astype(np.int64) + start)
+            start += some.num_rows
+        return mask_of(np.concatenate(rows), start) if rows else None
 
     def keys(self) -> pa.ChunkedArray:
         """Keys of all rows of this layer, adds and removes."""

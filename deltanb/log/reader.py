@@ -309,7 +309,7 @@ class LogReader:
                 2 * snapshot.about_num_files < ROWS_PER_GROUP):
             return snapshot
         try:
-            return Snapshot(self, self._load(snapshot.version))
+            return Snapshot(self, self._load(snapshot.version, keeps=False))
         except (DeltaError, OSError):  # cleaned up or damaged meanwhile; memory still has it
             return snapshot
 
@@ -416,8 +416,10 @@ class LogReader:
         """
         return self._load(version, frozenset(checkpoint))
 
-    def _load(self, version: int | None, skip: frozenset[str] = frozenset()) -> State:
-        """The state of a version from the files alone."""
+    def _load(
+        self, version: int | None, skip: frozenset[str] = frozenset(), keeps: bool = True
+    ) -> State:
+        """The state of a version from the files alone; ``keeps`` as :class:`FileSet` takes it."""
         failure: DeltaError | None = None
         vanished = 0
         while True:
@@ -435,7 +437,7 @@ class LogReader:
             ahead = self._begun(found)
             give_way()
             try:
-                base = self._read_checkpoint(found)
+                base = self._read_checkpoint(found, keeps)
             except InvalidTable as error:  # damaged: an older one, or all commits, may serve
                 failure, skip = failure or error, skip | frozenset(found.checkpoint)
                 continue
@@ -468,13 +470,13 @@ class LogReader:
         last = read_last_checkpoint(self.store)
         return None if last is None else last.version
 
-    def _read_checkpoint(self, found: LogSegment) -> State:
+    def _read_checkpoint(self, found: LogSegment, keeps: bool) -> State:
         if found.checkpoint_version is None:
             return EMPTY
         from deltanb.log.checkpoint.read import open_checkpoint
 
         parts = open_checkpoint(self.store, list(found.checkpoint))
-        return State.of_checkpoint(found.checkpoint_version, parts)
+        return State.of_checkpoint(found.checkpoint_version, parts, keeps)
 
     def _replay(self, base: State, found: LogSegment, ahead: Begun | None = None) -> State:
         delta, files = Delta(), found.files

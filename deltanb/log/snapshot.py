@@ -82,10 +82,10 @@ class State:
         return found if isinstance(found, dict) else {}
 
     @classmethod
-    def of_checkpoint(cls, version: int, parts: CheckpointParts) -> State:
-        """The state that a checkpoint holds."""
+    def of_checkpoint(cls, version: int, parts: CheckpointParts, keeps: bool = True) -> State:
+        """The state that a checkpoint holds; ``keeps`` as :class:`FileSet` takes it."""
         domains = {name: domain for name, domain in parts.domains.items() if not domain.removed}
-        return cls(version, FileSet(parts), parts.protocol, parts.metadata, parts.txns, domains,
+        return cls(version, FileSet(parts, keeps), parts.protocol, parts.metadata, parts.txns, domains,
                    checkpoint_version=version, checkpoint=tuple(getattr(parts, "names", ())))
 
     def after(self, delta: Delta, version: int, all_new: bool = False) -> State:

@@ -16,6 +16,7 @@ import errno
 import os
 import random
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -58,13 +59,17 @@ class Draft:
     A process that is killed leaves nothing of the first kind, and a hidden file of the second, which logs
     ignore.
 
+    Content in pieces is written as they come, and can only :meth:`replace` what has a name.
+
     Raises:
         StorageError: it cannot be written; nothing is left of it.
     """
 
-    def __init__(self, store: LocalStore, path: str, data: bytes, make_folders: bool = True,
+    def __init__(self, store: LocalStore, path: str, data: bytes | Iterator[bytes], make_folders: bool = True,
                  is_nameless: bool = True) -> None:
-        self._store, self._data, self._syncs = store, data, store.syncs
+        self._store, self._syncs = store, store.syncs
+        self._whole = None if isinstance(data, Iterator) else data
+        self._pieces: Iterator[bytes] = data if isinstance(data, Iterator) else iter((data,))
         self._is_nameless = is_nameless and store.has_nameless_files
         self._handle: int | None = None
         self._hidden: str | None = None
@@ -99,7 +104,8 @@ class Draft:
     def _fill(self) -> None:
         handle = self._handle
         assert handle is not None
-        write_all(handle, self._data)
+        for piece in self._pieces:
+            write_all(handle, piece)
         stamp(handle)
         if self._syncs:
             os.fsync(handle)
@@ -134,6 +140,12 @@ class Draft:
                 raise
         self._store.is_partial_write_visible = True
         return self._create(path)
+
+    @property
+    def _data(self) -> bytes:
+        """What is written once more where a name cannot be given."""
+        assert self._whole is not None, "content in pieces is not linked"
+        return self._whole
 
     def replace(self, path: str) -> None:
         """Give one with a hidden name this one instead, whatever was there."""

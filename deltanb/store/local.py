@@ -234,8 +234,8 @@ class LocalStore:
             sync_path(os.path.dirname(path))
         return True
 
-    def put(self, name: str, data: bytes) -> None:
-        """A temporary file renamed over the name."""
+    def put(self, name: str, data: bytes | Iterator[bytes]) -> None:
+        """A temporary file renamed over the name; of ``data`` in pieces it has each as it comes."""
         path = self._path(name)
         with Draft(self, path, data, is_nameless=False) as draft:
             try:

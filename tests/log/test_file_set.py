@@ -108,10 +108,10 @@ class Layers(RuleBasedStateMachine):
         files, _ = self.versions[-1]
         assert files.extended(Delta()) is files
 
-    @rule()
-    def checkpoint(self) -> None:
+    @rule(keeps=st.booleans())
+    def checkpoint(self, keeps: bool) -> None:
         files, model = self.versions[-1]
-        self.versions.append((FileSet(Checkpoint(files)), model))
+        self.versions.append((FileSet(Checkpoint(files), keeps), model))
 
     @rule(which=st.integers(0, 5))
     def count(self, which: int) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltanb.log import file_set
+from deltanb.log import file_set, layer
 from deltanb.log.checkpoint import rows as checkpoint_rows
 from deltanb.log.checkpoint import write as checkpoint_write
 from deltanb.log.checkpoint.parquet_file import SafeFile
+from deltanb.log.checkpoint.part import ParquetPart
+from deltanb.log.finder import Finder
 from deltanb.log.skipping import prune, stats
+from deltanb.store import drafts
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import note_decoded_columns
@@ -210,3 +215,43 @@ def test_statistics_are_in_memory_for_one_row_group_of_the_checkpoint_that_is_wr
     log.checkpoint()
     assert held == 0 and 8 <= most < 8 + batch
     assert not [columns for columns in noted if "add.stats" in columns]  # in one piece
+
+
+def test_a_checkpoint_goes_to_the_disk_row_group_by_row_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both those that are written and those that are copied; and its columns do not stay in memory."""
+    for name, value in (("SMALL_ROWS", 0), ("ROWS_PER_GROUP", GROUP), ("WRITE_BUFFER", 1)):
+        monkeypatch.setattr(checkpoint_write, name, value)
+    builder = TableBuilder(LocalStore(str(tmp_path))).create("i long, j long, p string", partition_by=["p"])
+    builder.commit(*(add(f"f{n}", {"p": "0"}, stats=numbered(n)) for n in range(FILES)))
+    log, steps, finders = DeltaLog.for_table(str(tmp_path)), [], []
+    encoded, copied = pq.ParquetWriter.write_table, ParquetPart.content_of
+    write_all, find = drafts.write_all, Finder.find
+
+    def noted(what: str, work: Any) -> Any:
+        def worked(*args: Any, **named: Any) -> Any:
+            if steps[-1:] != [what]:
+                steps.append(what)
+            return work(*args, **named)
+        return worked
+
+    def finding(finder: Finder, wanted: Any) -> Any:
+        finders.append(len(finder._texts))
+        return find(finder, wanted)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", noted("encoded", encoded))
+    monkeypatch.setattr(ParquetPart, "content_of", noted("copied", copied))
+    monkeypatch.setattr(drafts, "write_all", noted("written", write_all))
+    log.checkpoint()
+    assert steps == ["encoded", "written"] * (1 + FILES // GROUP)
+    builder.commit(add("new", {"p": "0"}, stats=numbered(FILES)))
+    log.update()
+    steps.clear()
+    monkeypatch.setattr(Finder, "find", finding)
+    monkeypatch.setattr(layer, "FOUND_AT_ONCE", 7)
+    log.checkpoint()
+    assert steps == [*["encoded", "written"] * 2, *["copied", "written"] * (FILES // GROUP)]
+    assert finders == [7, 7, 7, 7, 2]
+    DeltaLog.clear_cache()
+    assert DeltaLog.for_table(str(tmp_path)).snapshot.num_files == FILES + 1

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,30 @@ def test_a_file_is_written_as_a_whole_or_left_as_it_was(
     with pytest.raises(OSError, match="no space"):
         drafts.write_whole(place, b"newest")
     assert place.read_bytes() == b"new" and os.listdir(tmp_path) == ["page.html"]
+
+
+def test_pieces_are_written_as_they_come_and_are_no_file_before_the_last_one(store: LocalStore) -> None:
+    seen: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        for piece in (b"a", b"b", b"c"):
+            (hidden,) = [name for name in names(store) if name != "0"]
+            seen.append(os.path.getsize(store.local_path(f"log/{hidden}")))
+            assert store.read("log/0") == b"old"
+            yield piece
+
+    store.put("log/0", b"old")
+    store.put("log/0", pieces())
+    assert store.read("log/0") == b"abc" and names(store) == ["0"]
+    assert seen == [0, 1, 2]
+
+
+def test_where_a_piece_cannot_be_made_nothing_is_changed(store: LocalStore) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"a"
+        raise ValueError("there is no more")
+
+    store.put("log/0", b"old")
+    with pytest.raises(ValueError, match="no more"):
+        store.put("log/0", pieces())
+    assert store.read("log/0") == b"old" and names(store) == ["0"]

@@ -159,9 +159,13 @@ class Part:
         """The columns as Parquet has them; None of a file that is none."""
         return None
 
-    def row_group(self, group: int) -> tuple[RowGroup, bytes] | None:
-        """A row group as it is, with its bytes; None where it cannot be moved."""
+    def row_group(self, group: int) -> RowGroup | None:
+        """A row group as it stands in the footer; None where it cannot be moved."""
         return None
+
+    def content_of(self, group: RowGroup) -> bytes:
+        """The bytes of a row group as they are."""
+        raise NotImplementedError
 
     def jobs(
         self, kind: str, columns: Sequence[str], schema: pa.Schema, rows: pa.Array | None = None,
@@ -377,16 +381,17 @@ class ParquetPart(Part):
         """The row groups as they stand in the footer; found once, as a footer is long."""
         return row_groups(self._file.footer_bytes)
 
-    def row_group(self, group: int) -> tuple[RowGroup, bytes] | None:
+    def row_group(self, group: int) -> RowGroup | None:
         with self.reading():
-            found = self._movable[group]
-            if found is None:
-                return None
+            return self._movable[group]
+
+    def content_of(self, group: RowGroup) -> bytes:
+        with self.reading():
             # Of the file that was opened: another one may have its name by now.
-            content: bytes = self._file.read_at(found.length, found.start)
-            if len(content) != found.length:
+            content: bytes = self._file.read_at(group.length, group.start)
+            if len(content) != group.length:
                 raise ValueError("it ends within a row group")
-            return found, content
+            return content
 
     def count(self, kind: str) -> int:
         leaf = f"{kind}.path"

@@ -11,6 +11,7 @@ where the columns of the table, or the forms of its statistics, are not those th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -25,6 +26,7 @@ from deltanb.log.checkpoint.names import (
     complete_checkpoints,
     sidecar_name,
 )
+from deltanb.log.checkpoint.part import Part
 from deltanb.log.checkpoint.read import Piece, sidecars_of
 from deltanb.log.checkpoint.splice import RowGroup
 
@@ -71,11 +73,17 @@ class Kept(ABC, Generic[_T]):
         return pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
 
 
-class KeptRowGroups(Kept[tuple[RowGroup, bytes]]):
-    """Row groups of a classic checkpoint, with their bytes."""
+class KeptRowGroups(Kept[tuple[RowGroup, Part]]):
+    """Row groups of a classic checkpoint, and the files that they are in."""
 
-    def _found(self, piece: Piece) -> tuple[RowGroup, bytes] | None:
-        return piece.part.row_group(piece.group)
+    def _found(self, piece: Piece) -> tuple[RowGroup, Part] | None:
+        group = piece.part.row_group(piece.group)
+        return None if group is None else (group, piece.part)
+
+    def contents(self) -> Iterator[tuple[RowGroup, bytes]]:
+        """Each with its bytes, which are read when it is asked for."""
+        for group, part in self.kept:
+            yield group, part.content_of(group)
 
 
 class KeptSidecars(Kept[Sidecar]):

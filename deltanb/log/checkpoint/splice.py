@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 
 from deltanb.log.checkpoint.parquet_file import thrift_field, thrift_integer, thrift_skip, thrift_structs
-from deltanb.memory import pool
 from deltanb.precedence import give_way
 
 MAGIC = b"PAR1"
@@ -79,38 +77,33 @@ def row_groups(footer: bytes) -> list[RowGroup | None]:
 
 
 def footer_of(data: pa.Buffer) -> bytes:
-    """The footer of a whole file."""
+    """The footer of a file, from its end or all of it."""
     (length,) = struct.unpack("<I", data.slice(data.size - 8, 4).to_pybytes())
     found: bytes = data.slice(data.size - 8 - length, length).to_pybytes()
     return found
 
 
-def spliced(data: pa.Buffer, copied: Sequence[tuple[RowGroup, bytes]]) -> pa.Buffer:
-    """A Parquet file, and behind its row groups copies of others with the same columns.
+def spliced(end: bytes, size: int, copied: Iterable[tuple[RowGroup, bytes]]) -> Iterator[bytes]:
+    """The new end of a Parquet file that has, behind its row groups, copies of others with the same columns.
 
     Args:
-        data: the whole file.
-        copied: row groups, and their bytes.
-
-    Other threads run while the bytes are put together: this may be a hundred megabytes, and nobody waits.
+        end: the old end, with the whole footer.
+        size: how long the file is with it.
+        copied: row groups, and their bytes. Each is asked for once those before it were taken.
     """
-    footer = footer_of(data)
-    at = data.size - 8 - len(footer)
+    footer = footer_of(pa.py_buffer(end))
+    rest = len(footer) + 8
+    yield end[:-rest]
+    at, rows = size - rest, 0
     own = _walked(footer)
-    pieces: list[Any] = [data.slice(0, at)]
     added = []
     for number, (group, content) in enumerate(copied, len(own.groups)):
-        give_way()
         added.append(moved(group, at - group.start, number))
-        pieces.append(content)
         at += len(content)
-    ending = _footer(footer, own, added, sum(group.num_rows for group, _ in copied), keeps=True)
-    pieces.append(ending + struct.pack("<I", len(ending)) + MAGIC)
-    result = pa.allocate_buffer(at + len(pieces[-1]), memory_pool=pool())
-    with pa.FixedSizeBufferWriter(result) as sink:
-        for piece in pieces:
-            sink.write(piece)
-    return result
+        rows += group.num_rows
+        yield content
+    ending = _footer(footer, own, added, rows, keeps=True)
+    yield ending + struct.pack("<I", len(ending)) + MAGIC
 
 
 # -- reading -----------------------------------------------------------------------------------

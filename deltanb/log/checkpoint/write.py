@@ -10,6 +10,7 @@ whole or not at all, sidecars before the file that links them, the hint last.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +30,7 @@ from deltanb.actions import (
 )
 from deltanb.errors import InvalidArgument, InvalidTable
 from deltanb.log import parquet_options
+from deltanb.log.arrays import regrouped
 from deltanb.log.arrow_rows import column, empty_table, scalar
 from deltanb.log.checkpoint.hint import LastCheckpoint, write_last_checkpoint
 from deltanb.log.checkpoint.interval import interval
@@ -41,7 +43,7 @@ from deltanb.log.checkpoint.names import (
 )
 from deltanb.log.checkpoint.reuse import Kept, KeptRowGroups, KeptSidecars
 from deltanb.log.checkpoint.rows import BATCH
-from deltanb.log.checkpoint.splice import RowGroup, spliced
+from deltanb.log.checkpoint.splice import spliced
 from deltanb.log.checkpoint.stats import (
     partition_type,
     partition_values_as_struct,
@@ -69,6 +71,9 @@ ROWS_PER_GROUP = 131_072
 MAX_SIDECAR_ROWS = ROWS_PER_GROUP
 """File rows a sidecar. Later checkpoints link a sidecar again as long as all its files stand: the smaller it
 is the more often they do."""
+
+WRITE_BUFFER = 1 << 20
+"""Bytes that are written at a time: Python, in which they are taken, is asked for each."""
 
 CLASSIC_EVERY = 10
 """Every so many V2 checkpoints one is written under the classic name too, so that clients without
@@ -230,30 +235,12 @@ class _State:
             yield pa.table({"remove": _structs(_fields_of(self.removes.slice(low, at_once), _REMOVE_FIELDS))})
         step = min(BATCH, at_once)
         some = (rows.slice(low, step) for rows in self._files for low in range(0, rows.num_rows, step))
-        yield from _regrouped((pa.table({"add": self._forms.adds(rows)}) for rows in some), at_once)
+        yield from regrouped((pa.table({"add": self._forms.adds(rows)}) for rows in some), at_once)
 
     def file_schema(self) -> pa.Schema:
         """The types of the file columns, with no rows at hand."""
         remove = _structs(_fields_of(self.removes.slice(0, 0), _REMOVE_FIELDS)).type
         return pa.schema({"remove": remove, "add": self._forms.adds(empty_table(FILES_SCHEMA)).type})
-
-
-def _regrouped(tables: Iterator[pa.Table], at_once: int) -> Iterator[pa.Table]:
-    """The same rows, so many at a time, and fewer at the end; nothing is held beyond these."""
-    held: list[pa.Table] = []
-    count = 0
-    for table in tables:
-        while count + table.num_rows >= at_once:
-            held.append(table.slice(0, at_once - count))
-            table = table.slice(at_once - count)
-            whole, held, count = pa.concat_tables(held), [], 0
-            yield whole
-            del whole
-        if table.num_rows:
-            held.append(table)
-            count += table.num_rows
-    if held:
-        yield pa.concat_tables(held)
 
 
 def _live_transactions(snapshot: Snapshot, now: int) -> list[SetTransaction]:
@@ -291,14 +278,14 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     types = {**_SMALL, **_types(state.file_schema())}
     kept = KeptRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
 
-    def write() -> pa.Buffer:
+    def write() -> int:
         small, rows = _small_table(state.actions), state.file_rows(ROWS_PER_GROUP)
         pieces: Iterator[pa.Table] = chain([small], rows)
         if state.is_small:
             pieces = iter([pa.concat_tables(pieces, promote_options="default")])
-        return _encoded(types, pieces, state, kept.kept)
+        return _put(store, classic_name(state.version), _encoded(types, pieces, state, kept), state)
 
-    size = _put(store, classic_name(state.version), state.written(kept, write), state)
+    size = state.written(kept, write)
     return LastCheckpoint(
         version=state.version,
         size=len(state.actions) + state.removes.num_rows + state.num_adds,
@@ -369,10 +356,11 @@ def _encoded(
     types: dict[str, pa.DataType],
     pieces: Iterator[pa.Table],
     state: _State,
-    copied: Sequence[tuple[RowGroup, bytes]] = (),
-) -> pa.Buffer:
-    """A file with the pieces as row groups, columns they lack as nulls, and copies of others behind them."""
-    sink = pa.BufferOutputStream(pool())
+    kept: KeptRowGroups | None = None,
+) -> Iterator[bytes]:
+    """A file, as it is made: the pieces as row groups, columns they lack as nulls, behind them those kept."""
+    made = _Made()
+    sink = pa.BufferedOutputStream(pa.PythonFile(made, mode="w"), WRITE_BUFFER, pool())
     schema = pa.schema(list(types.items()))
     with pq.ParquetWriter(
         sink, schema, store_schema=False, use_dictionary=_repetitive(schema), memory_pool=pool(),
@@ -380,28 +368,65 @@ def _encoded(
     ) as writer:
         for piece in pieces:
             give_way()
-            columns = [
-                piece.column(field.name)
-                if field.name in piece.column_names
-                else pa.nulls(piece.num_rows, field.type)
-                for field in schema
-            ]
+            columns = [piece.column(field.name) if field.name in piece.column_names
+                       else _nulls(piece.num_rows, field.type) for field in schema]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
             del piece, columns  # before the next one is read
-    data = sink.getvalue()
-    give_way()
-    return spliced(data, copied) if copied else data
+            yield from made.taken()
+    sink.flush()
+    end = b"".join(made.taken())
+    for content in spliced(end, made.tell(), kept.contents()) if kept and kept.kept else (end,):
+        give_way()
+        yield content
 
 
-def _put(store: LogStore, name: str, data: pa.Buffer, state: _State) -> int:
-    """Write a file; returns its size in bytes."""
-    give_way()
+def _nulls(count: int, kind: pa.DataType) -> pa.ChunkedArray:
+    """So many, of which few are in memory: a struct's have offsets for each of its texts."""
+    few = pa.nulls(min(count, BATCH), kind)
+    whole, rest = divmod(count, BATCH)
+    return pa.chunked_array([few] * whole + [few.slice(0, rest)] * (rest > 0), kind)
+
+
+class _Made(io.RawIOBase):
+    """What Arrow has written, until it is taken."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._pieces.append(bytes(data))
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._size
+
+    def taken(self) -> list[bytes]:
+        taken, self._pieces = self._pieces, []
+        return taken
+
+
+def _put(store: LogStore, name: str, pieces: Iterator[bytes], state: _State) -> int:
+    """Write a file; returns its size in bytes. A folder takes piece after piece, and has no such file before
+    the last one."""
+    size = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal size
+        for piece in pieces:
+            size += len(piece)
+            yield piece
+        give_way()
+        state.before_each()
+
     state.before_each()
-    # A folder takes what can be read as bytes; to make bytes of it holds up all other threads.
-    is_folder = isinstance(unguarded(store), LocalStore)
-    content: Any = memoryview(data) if is_folder else data.to_pybytes()
-    store.put(name, content)
-    return int(data.size)
+    content: Any = counted()
+    store.put(name, content if isinstance(unguarded(store), LocalStore) else b"".join(content))
+    return size
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
