@@ -307,7 +307,9 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         except BaseException:
             discard(log, files)
             raise
-        commit_batch(log, self.planned, batch, files)
+        # The table may have changed since: the files are held against what they were written for.
+        target = next(message.target for message in messages if message is not None and message.target)
+        commit_batch(log, replace(self.planned, target=target), batch, files)
 
     def _batch(self, log: DeltaLog, number: int, query: str | None) -> Batch:
         """A batch as it is counted, where it is this stream's turn; of a query without tasks nobody knows."""

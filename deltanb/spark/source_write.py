@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from deltanb.actions import AddFile
+    from deltanb.data.written import Target
     from deltanb.spark.source_options import WriteOptions
 
 __all__ = ["DeltaWriter", "Wrote", "files_of", "writer"]
@@ -43,6 +44,7 @@ _WORDS = {"overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("o
 class Wrote(WriterCommitMessage):
     """What a task tells the driver: of which write it is, the files it wrote, and of a stream the query's id.
 
+    The first one tells ``target``, what the files are written for.
     ``is_only`` is False where another attempt of the task may have written files, too.
     """
 
@@ -50,6 +52,7 @@ class Wrote(WriterCommitMessage):
     files: tuple[AddFile, ...] = ()
     is_only: bool = True
     query: str | None = None
+    target: Target | None = None
 
     @classmethod
     def of(cls, plan: WritePlan, iterator: Iterator[pa.RecordBatch]) -> Wrote:
@@ -57,10 +60,10 @@ class Wrote(WriterCommitMessage):
         files = write_files(plan, iterator)
         task = TaskContext.get()
         if task is None:
-            return cls(plan.name, tuple(files))
+            return cls(plan.name, tuple(files), target=plan.target)
         told = task.getLocalProperty  # settings of the session among them
         return cls(plan.name, tuple(files), not (task.attemptNumber() or told("spark.speculation") == "true"),
-                   told("sql.streaming.queryId"))
+                   told("sql.streaming.queryId"), None if task.partitionId() else plan.target)
 
 
 class DeltaWriter(DataSourceArrowWriter):

@@ -16,12 +16,19 @@ import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has limits for streams of Python")
 
+from pyspark.sql import types as T
+
 import deltanb as dn
-from deltanb.errors import CheckpointMismatch, ConcurrentAppendException, IllegalStateError
+from deltanb.errors import (
+    CheckpointMismatch,
+    ConcurrentAppendException,
+    IllegalStateError,
+    MetadataChangedException,
+)
 from deltanb.spark.source import told
-from deltanb.spark.source_stream import DeltaStreamWriter, stream_schema, stream_writer
+from deltanb.spark.source_stream import DeltaStreamWriter, stream_writer
 from deltanb.spark.source_write import Wrote
-from tests.helpers import files_of, ids, parquet_files
+from tests.helpers import files_of, ids, parquet_files, rows
 
 pytestmark = pytest.mark.spark
 
@@ -132,15 +139,15 @@ def write_batch(table: dn.DeltaTable, number: int, query: str | None = None, **o
     batch_writer(table, **options).commit([replace(message, query=query)], number)
 
 
-def batch_writer(table: dn.DeltaTable, **options: Any) -> DeltaStreamWriter:
+def batch_writer(table: dn.DeltaTable, *others: str, **options: Any) -> DeltaStreamWriter:
     """As Spark makes it: one for the tasks of a batch, and another one to commit or abort it."""
-    given = {"path": table.path, **options}
-    return stream_writer(given, stream_schema({"path": table.path, "startingVersion": "0"}), False)
+    schema = T.StructType([T.StructField(name, T.LongType()) for name in ("id", *others)])
+    return stream_writer({"path": table.path, **options}, schema, False)
 
 
-def written(writer: DeltaStreamWriter, number: int) -> Wrote:
+def written(writer: DeltaStreamWriter, number: int, *others: str) -> Wrote:
     """What a task tells that has written a row, in another process."""
-    rows = pa.record_batch({"id": pa.array([number], pa.int64())})
+    rows = pa.record_batch({name: pa.array([number], pa.int64()) for name in ("id", *others)})
     message = pickle.loads(pickle.dumps(writer)).write(iter([rows]))
     assert isinstance(message, Wrote)
     return message
@@ -173,6 +180,23 @@ def test_an_id_of_ones_own_is_that_of_one_query(table: dn.DeltaTable) -> None:
         write_batch(table, 5, "other", txnAppId="mine")
     write_batch(table, 1, "one", txnAppId="mine")
     assert ids(table) == [0, 1] and table.snapshot.set_transactions == {"mine": 1, "one": 1}
+
+
+def test_files_are_held_against_the_table_that_they_were_written_for(table: dn.DeltaTable) -> None:
+    before = files_of(table)
+    message = written(batch_writer(table, txnAppId="mine"), 100)
+    table.add_constraint("small", "id < 10")
+    with pytest.raises(MetadataChangedException, match="have changed since the stream began"):
+        batch_writer(table, txnAppId="mine").commit([message], 0)
+    assert ids(table) == [] and files_of(table) == before
+
+
+def test_a_new_column_has_the_name_by_which_the_tasks_wrote_it(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "mapped", "id bigint", properties={"delta.columnMapping.mode": "name"})
+    options = {"txnAppId": "mine", "mergeSchema": "true"}
+    message = written(batch_writer(table, "more", **options), 5, "more")
+    batch_writer(table, "more", **options).commit([message], 0)
+    assert rows(table) == [{"id": 5, "more": 5}]
 
 
 def test_what_an_attempt_left_that_was_killed_goes_with_the_commit(
