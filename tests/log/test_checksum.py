@@ -386,11 +386,11 @@ def forget(path, *versions):
 def test_where_others_have_no_checksum_yet_the_files_are_counted_once(tmp_path, monkeypatch):
     path = lake(tmp_path / "t")
     ours, theirs, settled = beside(path, monkeypatch)
-    for _ in range(3):
+    for number in range(4):
         forget(path, theirs.append({"id": [7]}).version, theirs.append({"id": [8]}).version)
         settled.clear()
         version = ours.append({"id": [9]}).version
-        assert settled == [], "what the others add is known not to be there"
+        assert number == 0 or settled == [], "what the others add is known not to be there"
         written = read_checksum(ours.log.store, version)
         assert (written.num_files, written.table_size_bytes) == (
             ours.snapshot.num_files, ours.snapshot.size_in_bytes)
