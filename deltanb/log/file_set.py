@@ -287,7 +287,7 @@ class FileSet:
                 named = self._keys() if found.num_files <= MAX_NAMED else ()
             self._num_files, self._size_in_bytes = found.num_files, found.size_in_bytes
             self.known_tally = found
-            if self._named is None and 0 < found.num_files <= MAX_NAMED:  # without files it may be any table's
+            if self._named is None and 0 < found.num_files <= MAX_NAMED:  # empty, it may be any table's
                 self._named = set(named)
         return self.known_tally
 
