@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from deltanb.actions import AddFile
 from deltanb.commands.define import evolution
-from deltanb.commands.merge import in_process, reach, search
+from deltanb.commands.merge import in_process, matching, reach, search
 from deltanb.commands.merge.clauses import Names
 from deltanb.commands.merge.matching import SourceKeys
 from deltanb.commands.merge.merge import MergeBuilder
@@ -373,3 +373,22 @@ def test_pairs_are_those_of_a_join(here: list[Any], there: list[Any], every: boo
     able = None if every else np.arange(0, len(there), 2)
     found = SourceKeys(right, able).pairs(left)
     assert [side.tolist() for side in found] == [side.tolist() for side in joined(left, right, able)]
+
+
+EDGES = st.sampled_from([2**63 - 1, 2**63 - 2, -(2**63)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sets(st.integers(-30, 30) | EDGES), st.lists(st.none() | st.integers(-30, 30) | EDGES))
+def test_pairs_of_ascending_integers_are_those_of_a_join(here: set[int], there: list[Any]) -> None:
+    left, right = [pa.array(sorted(here), pa.int64())], [pa.array(there, pa.int64())]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "MIN_ROWS_FOR_EACH", 0)
+        found = SourceKeys(right).pairs(left)
+    assert [side.tolist() for side in found] == [side.tolist() for side in joined(left, right, None)]
+
+
+def test_of_a_sorted_file_not_every_key_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = SourceKeys([pa.array([10**9, 7, 40, 7])])
+    monkeypatch.setattr(matching.pc, "index_in", lambda *args, **options: pytest.fail("hashed"))
+    assert [side.tolist() for side in keys.pairs([pa.array(range(100))])] == [[7, 7, 40], [1, 3, 2]]

@@ -11,6 +11,7 @@ only the rows that are found go on to the next column.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from deltanb.sql.coercion import arrow_scalar
 
 MAX_TABLE_RATIO = 8
 """Entries, of four bytes, that a table of integers may have for each that it knows."""
+MIN_ROWS_FOR_EACH = 16
+"""Ascending integers for each one that is looked for among them: it takes some comparisons."""
 
 
 class SourceKeys:
@@ -96,7 +99,8 @@ class _Distinct:
     """The distinct values of a column, each with a number by which it is known.
 
     Integers that lie close together are found in a table of all that are between the least and the greatest,
-    other values by their hashes.
+    other values by their hashes. Where integers are looked up that ascend, as in a file that is sorted by its
+    key, and few are known, these are looked for among them.
     """
 
     def __init__(self, values: pa.Array) -> None:
@@ -115,8 +119,13 @@ class _Distinct:
 
     def places(self, values: pa.Array) -> tuple[Any, Any]:
         """The numbers of those of the values that are known, and where these stand."""
-        if self._table is not None and not values.null_count:
+        whole: Any = None
+        if t.is_integer(values.type) and len(self) and len(values) and not values.null_count:
             whole = numbers(values.cast(pa.int64()))
+            ascending = self._among(whole)
+            if ascending is not None:
+                return ascending
+        if self._table is not None and whole is not None:
             found = np.flatnonzero((whole >= self._least) & (whole <= self._greatest))
             codes = self._table[whole[found] - self._least]
             known = codes >= 0
@@ -126,6 +135,26 @@ class _Distinct:
         if places.null_count:
             places = pc.drop_null(places, memory_pool=pool())
         return numbers(places).astype(np.int64), found
+
+    def _among(self, whole: Any) -> tuple[Any, Any] | None:
+        """As :meth:`places`; None where the integers do not ascend, or many of those known may be there."""
+        if not (whole[1:] > whole[:-1]).all():
+            return None
+        ordered, order = self._in_order
+        first, last = int(ordered.searchsorted(whole[0])), int(ordered.searchsorted(whole[-1], "right"))
+        if MIN_ROWS_FOR_EACH * (last - first) > len(whole):
+            return None
+        known = ordered[first:last]
+        places: Any = np.searchsorted(whole, known)
+        hit = whole[places] == known
+        return order[first:last][hit], places[hit]
+
+    @cached_property
+    def _in_order(self) -> tuple[Any, Any]:
+        """Integers, ascending, and their numbers."""
+        whole = numbers(self._values.cast(pa.int64()))
+        order: Any = np.argsort(whole)
+        return whole[order], order
 
 
 def comparable(key: Key, array: pa.Array) -> list[pa.Array]:
