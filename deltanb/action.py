@@ -7,7 +7,7 @@ What it does not know: any action.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -60,6 +60,10 @@ class Action(Displayable):
     _wire: ClassVar[dict[str, str]] = {}
     _by_wire: ClassVar[dict[str, str]] = {}
     _names: ClassVar[tuple[str, ...]] = ()
+    _blank: ClassVar[dict[str, Any]] = {}
+    """Each field with its default, MISSING where it has none or where one is made each time."""
+    _required: ClassVar[tuple[str, ...]] = ()
+    _makes: ClassVar[tuple[tuple[str, Callable[[], Any]], ...]] = ()
     extra: dict[str, Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -67,10 +71,14 @@ class Action(Displayable):
         BY_KEY[cls.__dict__.get("key", "")] = cls
 
     def __post_init__(self) -> None:
+        own = self.__dict__
         for name, wire, types, required in self._checks:
-            value = getattr(self, name)
+            value = own[name]
             if value is None and not required:
                 continue
+            kind = type(value)
+            if kind is types[0] and (kind is not int or -MAX_LONG <= value < MAX_LONG):
+                continue  # as nearly all are
             if not isinstance(value, types) or (bool not in types and isinstance(value, bool)):
                 expected = " or ".join(_JSON_NAMES.get(t, t.__name__) for t in types[:1])
                 found = _JSON_NAMES.get(type(value), type(value).__name__)
@@ -112,23 +120,28 @@ class Action(Displayable):
         Raises:
             InvalidAction: a required field is absent or a field has the wrong type.
         """
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise InvalidAction(f"{cls.key} must be an object, found {value!r:.80}")
-        names = cls._by_wire
-        known: dict[str, Any] = {}
-        extra: dict[str, Any] = {}
+        names, extra, made = cls._by_wire, {}, object.__new__(cls)
+        own = made.__dict__
+        own.update(cls._blank)
         for wire, item in value.items():
-            if wire not in names:
+            if (name := names.get(wire)) is None:
                 extra[wire] = item
             elif item is not None:
-                known[names[wire]] = _from_wire(item)
+                own[name] = tuple(item) if isinstance(item, list) else item
+        own["extra"] = extra
+        absent = [cls._wire[name] for name in cls._required if own[name] is MISSING]
+        if absent:
+            raise InvalidAction(f"{cls.key} lacks {', '.join(absent)}")
+        for name, make in cls._makes:
+            if own[name] is MISSING:
+                own[name] = make()
         try:
-            return cls(**known, extra=extra)  # type: ignore[call-arg]
+            made.__post_init__()
         except TypeError as error:
-            absent = [cls._wire[f.name] for f in fields(cls)  # type: ignore[arg-type]
-                      if _is_required(f) and f.name not in known]
-            reason = f"lacks {', '.join(absent)}" if absent else f"is not valid: {error}"
-            raise InvalidAction(f"{cls.key} {reason}") from None
+            raise InvalidAction(f"{cls.key} is not valid: {error}") from None
+        return made
 
     def replace(self: _A, **changes: Any) -> _A:
         """A copy with some fields changed."""
@@ -154,10 +167,6 @@ def check_texts(where: str, values: Iterable[Any]) -> None:
 
 def _is_required(f: Field[Any]) -> bool:
     return f.default is MISSING and f.default_factory is MISSING
-
-
-def _from_wire(item: Any) -> Any:
-    return tuple(item) if isinstance(item, list) else item
 
 
 _CHECKED: dict[str, tuple[type, ...]] = {
@@ -190,6 +199,10 @@ def action(cls: type[_A]) -> type[_A]:
     made._wire, made._by_wire = wire, {key: name for name, key in wire.items()}
     made._names = tuple(f.name for f in fields(made))  # type: ignore[arg-type]
     made._checks = tuple(checks)
+    made._blank = {f.name: f.default for f in fields(made)}  # type: ignore[arg-type]
+    made._required = tuple(f.name for f in fields(made) if _is_required(f))  # type: ignore[arg-type]
+    made._makes = tuple((f.name, f.default_factory) for f in fields(made)  # type: ignore[arg-type]
+                        if f.default_factory is not MISSING and f.name != "extra")
     return made
 
 

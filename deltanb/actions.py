@@ -492,7 +492,7 @@ def from_dict(wrapped: Mapping[str, Any]) -> Action:
     Raises:
         InvalidAction: not an object with one action, or a field of the wrong type.
     """
-    if not isinstance(wrapped, Mapping):
+    if type(wrapped) is not dict and not isinstance(wrapped, Mapping):
         raise InvalidAction(f"an action is a JSON object, found {wrapped!r:.80}")
     present = [(key, value) for key, value in wrapped.items() if value is not None]
     if len(present) != 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, CommitInfo, Metadata, Protocol
@@ -45,7 +46,7 @@ class CurrentTransaction:
     records_commit_info: bool = True
     _lines: bytes | None = field(default=None, repr=False, compare=False)
 
-    @property
+    @cached_property
     def metadata_changed(self) -> bool:
         """Whether this transaction itself writes metadata."""
         return any(isinstance(a, Metadata) for a in self.actions)

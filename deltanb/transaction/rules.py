@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from deltanb.actions import AddFile, DomainMetadata, Protocol, RemoveFile
 from deltanb.errors import (
@@ -55,6 +56,16 @@ class Rule:
     rebases: Callable[[CurrentTransaction, Winner], CurrentTransaction] = (
         lambda current, winner: current)
 
+    @cached_property
+    def has_passed(self) -> Check:
+        """Its line of the checklist where it found nothing."""
+        return Check(self.name, self.passed, "passed")
+
+
+@lru_cache(maxsize=256)
+def _does_not_apply(rule: Rule, reason: str) -> Check:
+    return Check(rule.name, rule.passed, "does not apply", reason)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -78,7 +89,7 @@ def check(
     for position, rule in enumerate(rules):
         reason = rule.skips(current, winner)
         if reason:
-            checks.append(Check(rule.name, rule.passed, "does not apply", reason))
+            checks.append(_does_not_apply(rule, reason))
         else:
             try:
                 finding = rule.finds(current, winner)
@@ -93,7 +104,7 @@ def check(
                 conflict = build_conflict(current, winner, rule.name, rule.exception, finding,
                                           checks)
                 return Verdict(tuple(checks), conflict, conflict.error(), current)
-            checks.append(Check(rule.name, rule.passed, "passed"))
+            checks.append(rule.has_passed)
         try:
             current = rule.rebases(current, winner)
         except DeltaError as error:
@@ -246,7 +257,7 @@ def _domain_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTrans
 
 
 def _app_id_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
-    shared = sorted(current.reads.app_ids & winner.app_ids)
+    shared = sorted(current.reads.app_ids & winner.app_ids) if current.reads.app_ids else ()
     if not shared:
         return None
     return Finding(
