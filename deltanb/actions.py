@@ -112,6 +112,8 @@ class _Counts(msgspec.Struct):
 
 
 _Counted = msgspec.json.Decoder(_Counts)
+_Parts, _encode = msgspec.json.Decoder(dict[str, msgspec.Raw]), msgspec.json.Encoder().encode
+"""Statistics taken apart and put together again as they are written: as floats long decimals are others."""
 
 
 class FileAction(Action):
@@ -226,10 +228,10 @@ class AddFile(FileAction):
         >>> add.with_deletion_vector(DeletionVector("i", "x", 1, 1)).stats
         '{"numRecords":3,"tightBounds":false}'
         """
-        stats: dict[str, Any] = {} if num_records is None else {"numRecords": num_records}
-        with suppress(ValueError, TypeError, RecursionError):
-            stats |= json.loads(self.stats or "{}")
-        wide = json.dumps({**stats, "tightBounds": False}, separators=(",", ":"), ensure_ascii=False)
+        stats = {} if num_records is None else {"numRecords": msgspec.Raw(b"%d" % num_records)}
+        with suppress(msgspec.MsgspecError, TypeError, UnicodeError):
+            stats |= _Parts.decode(self.stats or "{}")
+        wide = _encode({**stats, "tightBounds": msgspec.Raw(b"false")}).decode()
         return self.replace(deletion_vector=vector, stats=wide)
 
     @classmethod

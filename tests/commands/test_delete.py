@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,22 @@ def test_a_vector_takes_rows_out_of_a_file(tmp_path: Path) -> None:
     peer = deltalake.QueryBuilder().register(
         "t", deltalake.DeltaTable(str(tmp_path / "t"))).execute("select id from t").read_all()
     assert sorted(peer["id"].to_pylist()) == [3, 4, 5, 6]
+
+
+def test_a_vector_leaves_long_decimals_in_the_statistics_as_they_are() -> None:
+    low, high = Decimal("-948754423485249.64817"), Decimal("999321522857200.50897")
+    rows = pa.table({"id": [1, 2, 3], "d": pa.array([low, Decimal(5), high], pa.decimal128(30, 5))})
+    table = create(MemoryStore(), rows, properties=VECTORS)
+    (before,) = last_commit(table, AddFile)
+    table.delete("id = 2")
+    (added,) = last_commit(table, AddFile)
+    assert added.stats == before.stats.replace('"tightBounds":true', '"tightBounds":false')
+    assert (ids(table, f"d = {low}BD"), ids(table, f"d = {high}BD")) == ([1], [3])
+    assert table.analyze().version is None  # nothing to repair
+    rounded = added.replace(stats=added.stats.replace(str(low), "-948754423485249.6"))
+    table.start_transaction().commit([rounded], "WRITE")
+    assert ids(table, f"d = {low}BD") == [] and table.analyze().metrics == {"numFiles": 1}
+    assert ids(table, f"d = {low}BD") == [1]
 
 
 def test_a_vector_grows_until_the_file_goes() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -75,7 +76,7 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
             seen()
             found.append(one)
     changed = [file.replace(stats=stats, data_change=False) for file, stats in found
-               if _value(file.stats) != json.loads(stats)]
+               if _value(file.stats) != _value(stats)]
     metrics = {"numFiles": len(changed)}
     if not changed:
         return CommandResult("COMPUTE STATS", None, "arrow", metrics)
@@ -86,7 +87,7 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
 def _value(stats: str | None) -> Any:
     """What statistics say; None where they are absent or damaged, and so are to be replaced."""
     try:
-        return None if stats is None else json.loads(stats)
+        return None if stats is None else json.loads(stats, parse_float=Decimal)
     except (ValueError, RecursionError):
         return None
 
