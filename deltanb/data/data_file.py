@@ -371,7 +371,7 @@ def _groups(
     """(number, position of its first row), of the row groups of a part that may have wanted rows."""
     count = parquet.metadata.num_row_groups
     wanted: Sequence[int] = range(count)
-    if count > 1 or not _is_paged(scan, parquet, 0):  # of a single row group its pages say more
+    if count != 1 or not _is_paged(scan, parquet, 0):  # of a single row group its pages say more
         wanted = _matching(scan, parquet, columns)
     number, parts = part
     mine = range(count * number // parts, count * (number + 1) // parts)

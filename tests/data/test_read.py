@@ -115,6 +115,19 @@ def test_an_empty_table_has_its_schema():
     assert table.schema == snapshot.schema.to_arrow() and table.num_rows == 0
 
 
+@pytest.mark.parametrize("groups", [0, 1])
+def test_a_file_without_rows_has_none_that_a_condition_wants(people, groups):
+    sink, schema = pa.BufferOutputStream(), pa.schema({"id": pa.int64()})
+    with pq.ParquetWriter(sink, schema) as writer:
+        for _ in range(groups):
+            writer.write_table(schema.empty_table())
+    assert pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.num_row_groups == groups
+    people.put("none", sink.getvalue().to_pybytes())
+    people.commit(AddFile("none", {}, len(sink.getvalue()), 1))
+    assert [row["id"] for row in rows(people, where="id > 3")] == [4, 5]
+    assert len(rows(people)) == 5
+
+
 def test_no_table_yet():
     snapshot = DeltaLog.for_table(MemoryStore()).snapshot
     with pytest.raises(TableNotFound, match="no table at"):
