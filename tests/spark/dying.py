@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deltanb.commands.read.stream import TableStreamSource
-from deltanb.spark import source_stream, stream_sink
+from deltanb.spark import source_stream, source_write, stream_sink
 from deltanb.spark.source import DeltaDataSource
 from deltanb.store.local import LocalStore
 from deltanb.transaction.transaction import OptimisticTransaction
@@ -28,7 +28,7 @@ def dies() -> None:
     """Let this process end the application at the step that the environment names."""
     _around(TableStreamSource, "latest", STEPS[0], None)
     _around(OptimisticTransaction, "write_files", STEPS[1], STEPS[2])
-    _around(source_stream, "write_files", STEPS[1], STEPS[2])
+    _around(source_write, "write_files", STEPS[1], STEPS[2])
     _around(source_stream.DeltaStreamWriter, "commit", STEPS[3], STEPS[6])
     _around(stream_sink.Sink, "_write", STEPS[3], STEPS[6])
     _around(LocalStore, "put_if_absent", STEPS[4], STEPS[5], _is_commit)

@@ -47,6 +47,18 @@ for way in sys.argv[2:]:
     else:
         stream = table.write_stream(rows, checkpoint=checkpoint, trigger="availableNow", target_file_size=1)
     assert stream.awaitTermination(150)
+
+def alone(batches):  # where Spark speculates, two attempts of a task may be at work at any time
+    from types import SimpleNamespace
+    from deltanb.spark.source_write import Wrote
+    told = Wrote.of(SimpleNamespace(name="part", target=None), iter([]))
+    for batch in batches:
+        yield batch.from_pydict({"alone": [told.is_only]})
+
+assert spark.range(1).mapInArrow(alone, "alone boolean").head().alone
+spark.stop()
+spark = dn.spark(master="local[2]", config={"spark.speculation": "true"})
+assert not spark.range(1).mapInArrow(alone, "alone boolean").head().alone
 """
 
 
