@@ -6,8 +6,9 @@ What lives here: :class:`ArrowMerge`, which holds the source, finds the target's
 What it does not know: how rows are found (``search``); the transaction's commit, metrics, deletion vectors
 (``merge``); Spark.
 
-The source is held in memory. Of the target what stays are the places of the rows that change. When rows are
-written, a few batches of the target are in memory at a time.
+The source is held in memory. Of the target what stays are the places of the rows that change, and some of the
+keys that were searched. When rows are written, a few batches of the target are in memory at a time, or of row
+groups the columns that change: rows that are updated stay in their places, and other columns are copied.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ class ArrowMerge:
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
     ) -> list[AddFile]:
-        """A few batches of the target are in memory at a time."""
+        """A few batches or row groups of the target are in memory at a time."""
         return PROCESS.write(self.txn, self._rows(changed, groups, inserts, without))
 
     def _rows(
