@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltanb import parallel
 from deltanb.log import file_set, layer
 from deltanb.log.checkpoint import rows as checkpoint_rows
 from deltanb.log.checkpoint import write as checkpoint_write
@@ -67,6 +68,18 @@ def test_texts_of_statistics_are_there_for_a_few_files_at_a_time(monkeypatch: py
     parsed = note_parsed_texts(monkeypatch)
     assert DeltaLog.for_table(store).snapshot.files_for_scan("i = 12")["path"].to_pylist() == ["f12"]
     assert sorted(parsed) == sorted([4, 4, 2] * (FILES // GROUP))
+
+
+def test_what_reads_the_texts_of_some_columns_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = checkpointed(monkeypatch)
+    parsed = note_parsed_texts(monkeypatch)
+    monkeypatch.setattr(parallel, "each", lambda work, items, *args: map(work, items))  # threads might meet
+    stats._decoder.cache_clear()
+    for _ in range(2):
+        DeltaLog.clear_cache()
+        assert DeltaLog.for_table(store).snapshot.files_for_scan("j = 12")["path"].to_pylist() == ["f12"]
+    made = stats._decoder.cache_info()
+    assert made.misses == 1 and made.misses + made.hits >= len(parsed) == 2 * (FILES // GROUP)
 
 
 def test_a_partition_filter_asks_each_partition_once_and_reads_its_columns_once(

@@ -91,14 +91,14 @@ def parse_stats(
     {'num_records': [2, None], 'min\\x1fx': [1, None]}
     """
     leaves = [_Leaf(stat, schema) for stat in (stats_of(columns) if wanted is None else wanted)]
-    decoder = _decoder(leaves)
+    decoder, attributes = _decoder(tuple((leaf.json_path, _json_type(leaf.type)) for leaf in leaves))
     pieces: list[list[pa.Array]] = [[] for _ in leaves]
     for chunk in stats.chunks:
         for start in range(0, len(chunk), PARSED_ROWS):
             texts = chunk.slice(start, PARSED_ROWS)
             rows = None if decoder is None else _decode(texts, decoder)
-            for piece, leaf in zip(pieces, leaves, strict=True):
-                piece.append(leaf.of_rows(texts, rows))
+            for piece, leaf, at in zip(pieces, leaves, attributes, strict=True):
+                piece.append(leaf.of_rows(texts, rows, at))
     return pa.table({leaf.stat.name: pa.chunked_array(piece, leaf.type)
                      for leaf, piece in zip(leaves, pieces, strict=True)})
 
@@ -138,13 +138,12 @@ class _Leaf:
         if stat.kind in ("min", "max"):
             self.type = arrow_type(current, ".".join(stat.path))
         self.json_path = (_JSON_NAMES[stat.kind], *physical)
-        self.attributes: tuple[str, ...] = ()
 
-    def of_rows(self, texts: pa.Array, rows: list[Any] | None) -> pa.Array:
-        """The leaf of decoded rows, or of texts that did not decode as expected."""
+    def of_rows(self, texts: pa.Array, rows: list[Any] | None, attributes: tuple[str, ...]) -> pa.Array:
+        """The leaf of decoded rows, which have it there, or of texts that did not decode as expected."""
         if rows is not None:
             try:
-                return self.adjusted(_array(_column_of(self.attributes)(rows), self.type))
+                return self.adjusted(_array(_column_of(attributes)(rows), self.type))
             except (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError):
                 pass  # one of them is out of range: they are read one by one
         found = [_lenient(_value_at(text, self.json_path), self.type) for text in texts.to_pylist()]
@@ -204,36 +203,43 @@ def _raised_texts(array: pa.Array) -> pa.Array:
 # ---------------------------------------------------------------------------- JSON
 
 
-def _decoder(leaves: Sequence[_Leaf]) -> Any:
-    """Reads the leaves and skips everything else; None where msgspec has no field of such a name."""
-    if any(_ESCAPED.search(name) for leaf in leaves for name in leaf.json_path):
-        return None
-    return msgspec.json.Decoder(_reader(leaves))
+@lru_cache(maxsize=64)
+def _decoder(leaves: tuple[tuple[tuple[str, ...], Any], ...]) -> tuple[Any, list[tuple[str, ...]]]:
+    """What reads some leaves, by their places and types in the JSON, and skips everything else, and by which
+    attributes of a row each is found; None in its place where msgspec has no field of such a name.
 
-
-def _reader(leaves: Sequence[_Leaf]) -> type[msgspec.Struct]:
-    """A msgspec type that holds the leaves."""
+    To make one takes as long as to read a thousand texts with it.
+    """
+    if any(_ESCAPED.search(name) for path, _ in leaves for name in path):
+        return None, [()] * len(leaves)
     tree: dict[str, Any] = {}
-    for leaf in leaves:
+    for path, kind in leaves:
         node = tree
-        for name in leaf.json_path[:-1]:
+        for name in path[:-1]:
             node = node.setdefault(name, {})
-        node[leaf.json_path[-1]] = leaf
-    return _struct(tree, ())
+        node[path[-1]] = kind
+    places: dict[tuple[str, ...], tuple[str, ...]] = {}
+    decoder = msgspec.json.Decoder(_struct(tree, (), (), places))
+    return decoder, [places[path] for path, _ in leaves]
 
 
-def _struct(tree: dict[str, Any], path: tuple[str, ...]) -> type[msgspec.Struct]:
+def _struct(
+    tree: dict[str, Any], path: tuple[str, ...], place: tuple[str, ...],
+    places: dict[tuple[str, ...], tuple[str, ...]],
+) -> type[msgspec.Struct]:
+    """A msgspec type that holds a tree of types; ``places`` are the attributes by their paths in the JSON."""
     fields: list[tuple[str, Any, Any]] = []
     names: dict[str, str] = {}
     for index, (name, below) in enumerate(tree.items()):
         attribute = f"f{index}"  # any text may be a column's name, but not an attribute's
         names[attribute] = name
+        here = (*path, name)
         if isinstance(below, dict):
-            inner = _struct(below, (*path, attribute))
+            inner = _struct(below, here, (*place, attribute), places)
             fields.append((attribute, inner, msgspec.field(default_factory=inner)))
         else:
-            below.attributes = (*path, attribute)
-            fields.append((attribute, _json_type(below.type) | None, None))
+            places[here] = (*place, attribute)
+            fields.append((attribute, below | None, None))
     return msgspec.defstruct("Stats", fields, rename=names, gc=False)
 
 
