@@ -271,20 +271,49 @@ def test_a_small_append_finds_nothing_out_again_that_stays_the_same(
     """Its layout is that of the last one. The functions that run are counted: they are what it costs."""
     from deltanb.data import layout
 
-    table, row, calls = fresh(folder), pa.table(ROW), 0
+    table, row = fresh(folder), pa.table(ROW)
     for _ in range(2):
         table.append(row)
-    package = str(Path(dn.__file__).parent)
+    monkeypatch.setattr(layout, "Layout", lambda *_: pytest.fail("another layout"))
+    with set_options(durability="none"):
+        assert 0 < own_calls(lambda: table.append(row)) <= OUR_CALLS
+
+
+def own_calls(work: Callable[[], Any]) -> int:
+    """How many functions of this package run for it."""
+    package, calls = str(Path(dn.__file__).parent), 0
 
     def count(frame: Any, event: str, _: object) -> None:
         nonlocal calls
         calls += event == "call" and frame.f_code.co_filename.startswith(package)
 
-    monkeypatch.setattr(layout, "Layout", lambda *_: pytest.fail("another layout"))
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+CALLS_A_WINNER = 128
+"""Functions of this package that run for each commit of others that a blind append meets."""
+
+
+def test_each_winner_costs_the_same_few_functions(folder: Path) -> None:
+    """With many writers on a table nearly all of what a commit costs is to read and judge those before it."""
+    def met(winners: int) -> int:
+        table = fresh(folder)
+        txn = table.start_transaction()
+        new = AddFile(path=f"new{winners}", partition_values={}, size=1, modification_time=1)
+        DeltaLog.clear_cache()
+        other = dn.open(folder)
+        for _ in range(winners):
+            other.append(pa.table(ROW))
+        calls = own_calls(lambda: txn.commit([new], "WRITE"))
+        assert table.version % CHECKPOINT, "its checkpoint would be counted, too"
+        return calls
+
     with set_options(durability="none"):
-        sys.setprofile(count)
-        try:
-            table.append(row)
-        finally:
-            sys.setprofile(None)
-    assert 0 < calls <= OUR_CALLS
+        met(1)  # what runs at a first call
+        few, many = met(3), met(7)
+    assert 0 < many - few <= 4 * CALLS_A_WINNER, (few, many)
