@@ -204,6 +204,8 @@ class JsonPart(Part):
             if line.strip():
                 with self.reading(number):
                     self._actions.append(actions.from_json(line))
+        if not any(isinstance(action, CheckpointMetadata) for action in self._actions):
+            self.refuse("it has no checkpointMetadata")  # one that was cut off: power went, or a copy ended
 
     def small_actions(self) -> list[Action]:
         return [a for a in self._actions if not isinstance(a, AddFile | RemoveFile)]
