@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as t
 
-__all__ = ["MalformedVariant", "check_shredding", "put_together"]
+__all__ = ["MalformedVariant", "check_shredding", "put_together", "with_parts"]
 
 NULL = b"\x00"
 """The variant null: what stands where a value is missing and must not be."""
@@ -82,6 +82,30 @@ def put_together(array: pa.StructArray) -> tuple[list[bytes], list[bytes]]:
             made[used] = _metadata(used)
         metadata.append(made[used])
     return values, metadata
+
+
+def with_parts(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with something in both binaries of a variant that is NULL: they are required ones in a file.
+
+    >>> kind = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")])
+    >>> rows = with_parts(pa.record_batch([pa.nulls(2, kind)], names=["v"]))
+    >>> rows.column(0).to_pylist(), rows.column(0).field("value").to_pylist()
+    ([None, None], [b'', b''])
+    """
+    if not any(t.is_struct(kind) for kind in rows.schema.types):
+        return rows
+    return pa.RecordBatch.from_arrays([_with_parts(column) for column in rows.columns], schema=rows.schema)
+
+
+def _with_parts(array: pa.Array) -> pa.Array:
+    if not t.is_struct(array.type):
+        return array
+    parts = [array.field(place) for place in range(array.type.num_fields)]
+    made = [_with_parts(part) if field.nullable or not t.is_binary(field.type) or not part.null_count
+            else part.fill_null(b"") for part, field in zip(parts, array.type, strict=True)]
+    if all(one is other for one, other in zip(made, parts, strict=True)):
+        return array
+    return pa.StructArray.from_arrays(made, fields=list(array.type), mask=array.is_null())
 
 
 def check_shredding(stored: pa.StructType) -> None:

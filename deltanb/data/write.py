@@ -28,6 +28,7 @@ from deltanb.data.constraints import Check
 from deltanb.data.file_writer import Encoded, Encoders, FileWriter
 from deltanb.data.generated import Filler, Marks
 from deltanb.data.layout import layout_of
+from deltanb.data.variants import with_parts
 from deltanb.data.written import Written
 from deltanb.errors import InvalidArgument, InvalidTable
 from deltanb.log.skipping import partitions
@@ -184,7 +185,8 @@ class TableWriter:
 
     def physical(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are in files, as they are called there."""
-        return column_mapping.to_physical(rows.select(self.kept.names), self.kept, self.layout.mode)
+        found = column_mapping.to_physical(rows.select(self.kept.names), self.kept, self.layout.mode)
+        return with_parts(found)
 
     def take(self, group: Encoded) -> None:
         """Put a row group behind the rows of its partition. They are not checked: what is there stays."""

@@ -365,3 +365,14 @@ def test_shredded_rows_are_written_whole_and_described(tmp_path: Path) -> None:
     assert table.to_arrow().sort_by("n")["v"].to_pylist()[:-1] == before["v"].to_pylist()[1:]
 
 
+@pytest.mark.parametrize("kind", ["variant", "struct<v variant, n: int>"])
+def test_a_variant_that_is_null_is_written(tmp_path: Path, kind: str) -> None:
+    table = create(tmp_path / "t", "id long, name string")
+    table.append({"id": [1, 2], "name": ["a", "b"]})
+    table.add_columns(f"v {kind}")
+    table.update({"name": "'c'"}, where="id = 1")
+    table.append({"id": [3], "name": ["d"]})
+    table.update({"v": "NULL"}, where="id = 2")
+    merge = table.merge({"id": [4]}, "target.id = source.id")
+    merge.when_not_matched_insert(values={"id": "source.id"}).execute()
+    assert table.to_arrow(where="v IS NULL")["id"].sort().to_pylist() == [1, 2, 3, 4]
