@@ -120,6 +120,7 @@ def append_bad_rows(session: Session, path: str, first: int, after: int) -> str:
     try:
         append(session, path, first, after)
     except DeltaError as error:
+        session.settle()
         return type(error).__name__
     return "none"
 

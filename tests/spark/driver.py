@@ -60,6 +60,12 @@ class Session:
         events = map(json.loads, lines)
         return [event for event in events if event["Event"] == "SparkListenerTaskEnd"]
 
+    def settle(self) -> None:
+        """Wait until no task is at work, of jobs that have failed neither: this one needs all processors."""
+        context = self.spark.sparkContext
+        count = context.defaultParallelism
+        context.parallelize(range(count), count).barrier().mapPartitions(iter).collect()
+
     def tell(self, message: Any) -> None:
         """A line for the test."""
         self.told.write(json.dumps(message) + "\n")

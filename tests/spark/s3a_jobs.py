@@ -41,10 +41,8 @@ def run(session: Session, path: str, options: Options, call: str, *arguments: An
 
 
 def settled(session: Session) -> None:
-    """Wait until no task is at work, of jobs that have failed neither: this one needs all processors."""
-    context = session.spark.sparkContext
-    count = context.defaultParallelism
-    context.parallelize(range(count), count).barrier().mapPartitions(iter).collect()
+    """Wait until no task is at work."""
+    session.settle()
 
 
 def plans(session: Session, path: str, options: Options) -> dict[str, Any]:
