@@ -92,8 +92,6 @@ def with_parts(rows: pa.RecordBatch) -> pa.RecordBatch:
     >>> rows.column(0).to_pylist(), rows.column(0).field("value").to_pylist()
     ([None, None], [b'', b''])
     """
-    if not any(t.is_struct(kind) for kind in rows.schema.types):
-        return rows
     return pa.RecordBatch.from_arrays([_with_parts(column) for column in rows.columns], schema=rows.schema)
 
 

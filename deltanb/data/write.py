@@ -186,7 +186,7 @@ class TableWriter:
     def physical(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are in files, as they are called there."""
         found = column_mapping.to_physical(rows.select(self.kept.names), self.kept, self.layout.mode)
-        return with_parts(found)
+        return with_parts(found) if self.layout.has_structs else found
 
     def take(self, group: Encoded) -> None:
         """Put a row group behind the rows of its partition. They are not checked: what is there stays."""
