@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import pairwise
 
 import pytest
@@ -54,6 +55,16 @@ def test_a_small_table_has_a_checkpoint_at_version_50_and_listeners_are_told_so(
     names = log.store.list_names("_delta_log/")
     assert [name for name in names if "checkpoint." in name] == [f"_delta_log/{50:020d}.checkpoint.parquet"]
     assert LogReader(log.store).snapshot.checkpoint_version == 50
+
+
+def test_an_interval_that_cannot_be_read_fails_no_commit(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[CommitStats] = []
+    table = TableBuilder(MemoryStore()).create("id long", properties={"delta.checkpointInterval": "1p00"})
+    with set_options(commit_listeners=[heard.append]), caplog.at_level(logging.ERROR, "deltanb.transaction"):
+        new = AddFile(path="f", partition_values={}, size=1)
+        assert table.log.start_transaction().commit([new], "WRITE") == 1
+    assert [(stats.outcome, stats.checkpoint_attempt) for stats in heard] == [("committed", False)]
+    assert "table property delta.checkpointInterval = '1p00'" in caplog.text
 
 
 def test_the_files_of_a_checkpoint_are_counted_without_a_look_at_them() -> None:
