@@ -412,7 +412,7 @@ def test_a_v2_checkpoint_has_sidecars_and_metadata_and_now_and_then_a_classic_na
     (top,) = [name for name in names if name.endswith(".json") and ".checkpoint." in name]
     lines = lines_of(table.store, top)
     (sidecar,) = table.store.list_from(SIDECAR_FOLDER)
-    assert lines[0] == {
+    assert lines[-1] == {
         "checkpointMetadata": {
             "version": 2,
             "tags": {
@@ -422,8 +422,8 @@ def test_a_v2_checkpoint_has_sidecars_and_metadata_and_now_and_then_a_classic_na
             },
         }
     }
-    assert lines[1]["sidecar"]["sizeInBytes"] == sidecar.size
-    assert sidecar.name == SIDECAR_FOLDER + lines[1]["sidecar"]["path"]
+    assert lines[0]["sidecar"]["sizeInBytes"] == sidecar.size
+    assert sidecar.name == SIDECAR_FOLDER + lines[0]["sidecar"]["path"]
     assert hint.size == len(lines) + 2
     # Version 2 of interval 10 is the first of ten: clients without V2 checkpoints find it.
     twin = open_checkpoint(table.store, [classic_name(2)])

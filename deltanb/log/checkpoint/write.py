@@ -304,7 +304,8 @@ def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckp
         "sidecarSizeInBytes": str(in_sidecars),
         "numOfAddFiles": str(state.num_adds),
     }
-    top = [CheckpointMetadata(state.version, tags), *sidecars, *state.actions]
+    # Last: a reader takes a file without it for one that was cut off.
+    top = [*sidecars, *state.actions, CheckpointMetadata(state.version, tags)]
     text = "".join(action.to_json() + "\n" for action in top).encode()
     state.before_each()
     name = v2_name(state.version, options.new_id())
