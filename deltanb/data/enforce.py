@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from deltanb.data.variants import filled
 from deltanb.errors import InvalidSchema, SchemaMismatch
 from deltanb.formatting import did_you_mean
 from deltanb.schema import types as schemas
@@ -306,7 +307,7 @@ def _convert(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa
     if t.is_run_end_encoded(array.type):
         return _convert(pc.run_end_decode(array), wanted, target, path)
     if t.is_null(array.type):
-        return pa.nulls(len(array), target)
+        return filled(pa.nulls(len(array), target))
     if isinstance(wanted, StructType):
         return _convert_struct(array, wanted, target, path)
     if isinstance(wanted, ArrayType):
@@ -326,8 +327,8 @@ def _convert(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa
     if wanted.name == "variant":
         children = [pc.struct_field(array, [array.type.get_field_index(name)]).cast(pa.binary())
                     for name in ("metadata", "value")]
-        filled = [child.fill_null(b"") for child in children]
-        return pa.StructArray.from_arrays(filled, fields=list(target), mask=array.is_null())
+        parts = [child.fill_null(b"") for child in children]
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
     return _convert_values(array, wanted, target, path)
 
 
@@ -337,7 +338,7 @@ def _convert_struct(array: Any, wanted: StructType, target: pa.DataType, path: s
     for field, child in zip(wanted.fields, target, strict=True):
         place = places.get(field.name.lower())
         if place is None:
-            children.append(pa.nulls(len(array), child.type))
+            children.append(filled(pa.nulls(len(array), child.type)))
         else:
             children.append(_convert(pc.struct_field(array, [place]), field.type, child.type,
                                      f"{path}.{field.name}"))

@@ -56,8 +56,8 @@ class Layout:
         self.kept = columns_in_files(whole, metadata, protocol)
         """The columns that are stored in files."""
         self.file_schema = column_mapping.physical_arrow(self.kept, self.mode)
-        self.has_structs = any(pa.types.is_struct(kind) for kind in self.file_schema.types)
-        """Whether a stored column is a struct; Arrow holds a variant as one."""
+        self.is_nested = any(pa.types.is_nested(kind) for kind in self.file_schema.types)
+        """Whether a stored column has others in it, as a variant has in Arrow."""
         self.form = parquet_options.of(metadata.configuration)
         self.lacks = plan(incoming.names, metadata, protocol)
         """What the rows lack, and who gives it."""

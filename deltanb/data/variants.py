@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as t
 
-__all__ = ["MalformedVariant", "check_shredding", "put_together", "with_parts"]
+__all__ = ["MalformedVariant", "check_shredding", "filled", "put_together", "with_parts"]
 
 NULL = b"\x00"
 """The variant null: what stands where a value is missing and must not be."""
@@ -92,18 +92,31 @@ def with_parts(rows: pa.RecordBatch) -> pa.RecordBatch:
     >>> rows.column(0).to_pylist(), rows.column(0).field("value").to_pylist()
     ([None, None], [b'', b''])
     """
-    return pa.RecordBatch.from_arrays([_with_parts(column) for column in rows.columns], schema=rows.schema)
+    return pa.RecordBatch.from_arrays([filled(column) for column in rows.columns], schema=rows.schema)
 
 
-def _with_parts(array: pa.Array) -> pa.Array:
+def filled(array: pa.Array) -> pa.Array:
+    """One column of :func:`with_parts`."""
+    if t.is_list(array.type):
+        return _of_elements(array, array.values)
+    if t.is_map(array.type):
+        fields = [array.type.key_field, array.type.item_field]
+        return _of_elements(array, pa.StructArray.from_arrays([array.keys, array.items], fields=fields))
     if not t.is_struct(array.type):
         return array
     parts = [array.field(place) for place in range(array.type.num_fields)]
-    made = [_with_parts(part) if field.nullable or not t.is_binary(field.type) or not part.null_count
+    made = [filled(part) if field.nullable or not t.is_binary(field.type) or not part.null_count
             else part.fill_null(b"") for part, field in zip(parts, array.type, strict=True)]
     if all(one is other for one, other in zip(made, parts, strict=True)):
         return array
     return pa.StructArray.from_arrays(made, fields=list(array.type), mask=array.is_null())
+
+
+def _of_elements(array: pa.Array, elements: pa.Array) -> pa.Array:
+    """The lists or maps with their elements so; ``elements`` are those of the whole of a sliced array."""
+    made = filled(elements)
+    return array if made is elements else pa.Array.from_buffers(
+        array.type, len(array), array.buffers()[:2], offset=array.offset, children=[made])
 
 
 def check_shredding(stored: pa.StructType) -> None:

@@ -185,8 +185,9 @@ class TableWriter:
 
     def physical(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are in files, as they are called there."""
-        found = column_mapping.to_physical(rows.select(self.kept.names), self.kept, self.layout.mode)
-        return with_parts(found) if self.layout.has_structs else found
+        found = rows.select(self.kept.names)
+        found = with_parts(found) if self.layout.is_nested else found
+        return column_mapping.to_physical(found, self.kept, self.layout.mode)
 
     def take(self, group: Encoded) -> None:
         """Put a row group behind the rows of its partition. They are not checked: what is there stays."""

@@ -122,13 +122,6 @@ class CommitStats:
         return replace(self, info=None, new_metadata=None)
 
 
-def _attempted(version: int, snapshot: Snapshot) -> bool:
-    try:
-        return needs_checkpoint(version, snapshot)
-    except InvalidArgument:  # an interval that cannot be read, of which the hook has told; the commit is done
-        return False
-
-
 def stats_of(
     txn: OptimisticTransaction, laps: Laps, snapshot: Snapshot | None = None
 ) -> CommitStats | None:
@@ -136,6 +129,10 @@ def stats_of(
     current, done, error = txn.prepared, txn.committed, txn.error
     if current is None:
         return None
+    try:
+        attempted = snapshot is not None and done is not None and needs_checkpoint(done.version, snapshot)
+    except InvalidArgument:  # an interval that cannot be read, of which the hook has told; the commit is done
+        attempted = False
     tally = None if snapshot is None else snapshot.tally
     totals = (None, None) if tally is None else (tally.num_files, tally.size_in_bytes)
     actions, ended = current.actions, laps.begun if laps.ended is None else laps.ended
@@ -152,7 +149,7 @@ def stats_of(
         read_version=None if snapshot is None else snapshot.version,
         num_files_total=totals[0], size_in_bytes_total=totals[1],
         state_reconstruction_duration_ms=_milliseconds(laps.following),
-        checkpoint_attempt=snapshot is not None and done is not None and _attempted(done.version, snapshot),
+        checkpoint_attempt=attempted,
         isolation_level=current.isolation, is_blind_append=current.is_blind_append,
         num_actions=len(actions), num_add=len(adds), num_remove=len(by_kind.get(RemoveFile, ())),
         num_set_transaction=len(by_kind.get(SetTransaction, ())),

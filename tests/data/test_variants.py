@@ -376,3 +376,20 @@ def test_a_variant_that_is_null_is_written(tmp_path: Path, kind: str) -> None:
     merge = table.merge({"id": [4]}, "target.id = source.id")
     merge.when_not_matched_insert(values={"id": "source.id"}).execute()
     assert table.to_arrow(where="v IS NULL")["id"].sort().to_pylist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_a_variant_that_is_null_is_written_in_elements_too(tmp_path: Path, mode: str) -> None:
+    table = create(tmp_path / "t", "id long, l array<struct<b int>>, m map<string, struct<b int>>",
+                   properties={"delta.columnMapping.mode": mode})
+    kind = pa.map_(pa.string(), pa.struct([("b", pa.int32())]))
+    lists, maps = [[{"b": 1}, None], None, []], [[("k", {"b": 2})], None, []]
+    table.append({"id": [1, 2, 3], "l": lists, "m": pa.array(maps, kind)})
+    table.add_columns("l.element.a variant")
+    table.add_columns("m.value.a variant")
+    table.update({"id": "id + 1"})
+    rows = pa.table({"id": [1, 5], "l": [[], [{"b": 3}]], "m": pa.array([[], [("k", {"b": 4})]], kind)})
+    table.append(rows.slice(1))
+    found = table.to_arrow().sort_by("id").to_pydict()
+    assert found["l"] == [[{"b": 1, "a": None}, None], None, [], [{"b": 3, "a": None}]]
+    assert found["m"] == [[("k", {"b": 2, "a": None})], None, [], [("k", {"b": 4, "a": None})]]
