@@ -52,7 +52,6 @@ class Outcome:
             made = made.set_column(place, made.schema.field(place), computed)
         return made
 
-
     def changed(self, keys: Sequence[Key]) -> frozenset[str]:
         """The columns with a value of the clause, but for those that have it already: by ``keys``, which are
         equal on both sides."""
