@@ -17,7 +17,7 @@ from tests.helpers import tree
 
 pytest.importorskip("pyspark")
 
-from deltanb.spark.executors import Place, WritePlan, write_files
+from deltanb.spark.executors import Place, begun, write_files
 
 SCHEMA = StructType([StructField("id", PrimitiveType("long"))])
 
@@ -34,7 +34,7 @@ class Write:
         self.table, self.mode = table, mode
         self.plan = planned(table.log, SCHEMA, WriteOptions("Append" if mode == "append" else "Overwrite"))
         assert self.plan.target is not None
-        self.tasks = WritePlan(Place(table.log.store), self.plan.target)
+        self.tasks = begun(Place(table.log.store), self.plan.target)
 
     def files(self, *ids: int) -> list[Any]:
         return write_files(self.tasks, [pa.RecordBatch.from_pydict({"id": list(ids)})])
