@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from deltanb.data.written import Target
 
 __all__ = ["Part", "Place", "WritePlan", "begun", "ended", "files_as_dicts", "new_name", "parts",
-           "read_files",           "write_files"]
+           "read_files", "write_files"]
 
 PART_BYTES = 128 << 20
 """Bytes of files that a task reads, as ``spark.sql.files.maxPartitionBytes`` has it where nobody sets it."""
