@@ -12,10 +12,11 @@ import pytest
 from hypothesis import settings
 
 from deltanb import options
+from tests.shared_tables import SHARED
 
 _buckets = itertools.count(1)
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"
+NO_SHARED = f"absent ({SHARED}): tests on real tables of other writers are skipped"
 
 # The same examples at every run, on every machine: what failed here fails there.
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
@@ -35,6 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="which file operations tests/faults lets fail: some, chosen by a number, or all of them",
     )
     parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="run also what is marked thorough: as a usual run does, many more times",
+    )
+    parser.addoption(
         "--connect",
         action="store_true",
         help="run the tests of Spark against a Spark Connect server on loopback",
@@ -42,9 +48,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a Connect server, tests that need the JVM in this process skip and say why; elsewhere its own do."""
-    is_connect = config.getoption("--connect")
+    """What cannot run here skips and says why: see the marks in pyproject.toml."""
+    is_connect, is_thorough = config.getoption("--connect"), config.getoption("--thorough")
     for item in items:
+        if "shared" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.shared)
+        if not SHARED.is_dir() and item.get_closest_marker("shared") is not None:
+            item.add_marker(pytest.mark.skip(reason=NO_SHARED), append=False)
+        if not is_thorough and item.get_closest_marker("thorough") is not None:
+            item.add_marker(pytest.mark.skip(reason="more of what a usual run has a part of: --thorough"))
         classic = item.get_closest_marker("classic")
         if is_connect and classic is not None:
             item.add_marker(pytest.mark.skip(reason=f"not on Spark Connect: {classic.args[0]}"))
@@ -64,16 +76,14 @@ def pytest_report_header() -> list[str]:
     from tests.catalog.postgresql import initdb
 
     return [
-        f"shared data: {'present' if SHARED.is_dir() else f'absent ({SHARED}), its tests skip'}",
+        f"shared data: {'present' if SHARED.is_dir() else NO_SHARED}",
         f"PostgreSQL: {initdb() or 'absent (apt install postgresql), its tests skip'}",
     ]
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of tables and scenarios beside the project."""
-    if not SHARED.is_dir():
-        pytest.skip(f"no {SHARED}: the tables and scenarios kept beside the project are not here")
+    """The folder of tables and scenarios beside the project; its tests have the mark ``shared``."""
     return SHARED
 
 

@@ -111,3 +111,17 @@ def tracked_files() -> list[Path]:
         paths = [p for part in ("deltanb", "tests", "notebooks") for p in (ROOT / part).rglob("*")]
         paths += list(ROOT.glob("*.*"))
     return [path for path in paths if path.is_file() and path.suffix in TEXT_SUFFIXES]
+
+
+def test_an_extra_that_is_named_is_one() -> None:
+    """Who is told to install one has to find it."""
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    _, _, table = project.partition("[project.optional-dependencies]\n")
+    extras = set(re.findall(r"^([a-z-]+) = \[", table.partition("\n[")[0], re.M))
+    folders = [ROOT / name for name in ("deltanb", "docs", "notebooks", "binder", "tests")]
+    paths = [path for path in (*ROOT.glob("*"), *(path for folder in folders for path in folder.rglob("*")))
+             if path.suffix in TEXT_SUFFIXES]
+    named = {(path.relative_to(ROOT).as_posix(), extra) for path in paths
+             for names in re.findall(r"deltanb\[([a-z,-]+)\]", path.read_text("utf-8"))
+             for extra in names.split(",")}
+    assert len(named) > 20 and {each for each in named if each[1] not in extras} == set()

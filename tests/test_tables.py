@@ -11,12 +11,8 @@ What each holds is told by ``shared/tables/expected``; ``outcome`` says what has
 
 from __future__ import annotations
 
-import importlib.util
-import json
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +25,7 @@ from deltanb.errors import DeltaError, UnsupportedProtocol
 from deltanb.log.snapshot import Snapshot
 from deltanb.store.local import LocalStore
 from deltanb.transaction.delta_log import DeltaLog
+from tests.shared_tables import canon, expectations, names, path_of
 
 SHREDDED = {
     "delta_resources__spark__variant-stats-no-checkpoint": lambda n: {
@@ -41,28 +38,11 @@ SHREDDED = {
 (``tests/peers/test_delta_spark.py`` asks it). They are expected to fail only because the readers at hand
 when the expectations were made knew no such files."""
 
-TABLES = Path(__file__).resolve().parent.parent.parent / "shared" / "tables"
-
-
-def _tables(*outcomes: str) -> list[Any]:
-    found = [path.stem for path in sorted((TABLES / "expected").glob("*.json"))
-             if json.loads(path.read_text())["outcome"] in outcomes]
-    absent = pytest.param("absent", marks=pytest.mark.skip(f"no {TABLES}"))
-    return found or [absent]
-
-
-@cache
-def _canon() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("canon", TABLES / "canon.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+pytestmark = pytest.mark.shared
 
 
 def _expected(name: str) -> tuple[dict[str, Any], Path]:
-    expected = json.loads((TABLES / "expected" / f"{name}.json").read_text())
-    return expected, TABLES / name.split("__")[0] / expected["table"]
+    return expectations()[name], path_of(name)
 
 
 def _check_log(expected: dict[str, Any], path: Path) -> Snapshot:
@@ -88,7 +68,7 @@ def _check_log(expected: dict[str, Any], path: Path) -> Snapshot:
     return snapshot
 
 
-@pytest.mark.parametrize("name", _tables("rows"))
+@pytest.mark.parametrize("name", names("rows"))
 def test_rows(name: str) -> None:
     expected, path = _expected(name)
     snapshot = _check_log(expected, path)
@@ -98,25 +78,25 @@ def test_rows(name: str) -> None:
     assert table.schema == snapshot.schema.to_arrow()
     table.validate(full=True)
     assert table.num_rows == expected["row_count"]
-    lines = _canon().rows(table.to_pylist(), {"fields": expected["schema_fields"]})
+    lines = canon().rows(table.to_pylist(), {"fields": expected["schema_fields"]})
     if expected["content_sha256"] is not None:
-        assert _canon().digest(lines) == expected["content_sha256"]
+        assert canon().digest(lines) == expected["content_sha256"]
     if expected.get("rows") is not None:
-        assert lines == sorted(_canon().dumps(row) for row in expected["rows"])
+        assert lines == sorted(canon().dumps(row) for row in expected["rows"])
 
     streamed = pa.Table.from_batches(iter_batches(snapshot, snapshot.files), table.schema)
     assert streamed.equals(table)
     assert deltanb.DeltaTable.for_path(str(path)).to_arrow().equals(table)
 
 
-@pytest.mark.parametrize("name", _tables("log_only"))
+@pytest.mark.parametrize("name", names("log_only"))
 def test_log_only(name: str) -> None:
     snapshot = _check_log(*_expected(name))
     with pytest.raises(DeltaError):
         read_table(snapshot, snapshot.files)
 
 
-@pytest.mark.parametrize("name", [name for name in _tables("error") if name not in SHREDDED])
+@pytest.mark.parametrize("name", [name for name in names("error") if name not in SHREDDED])
 def test_error(name: str) -> None:
     _, path = _expected(name)
     with pytest.raises(DeltaError) as caught:
@@ -127,8 +107,6 @@ def test_error(name: str) -> None:
 
 @pytest.mark.parametrize("name", SHREDDED)
 def test_variants_in_pieces(name: str) -> None:
-    if not TABLES.exists():
-        pytest.skip(f"no {TABLES}")
     _, path = _expected(name)
     snapshot = DeltaLog.for_table(str(path)).snapshot
     table = read_table(snapshot, snapshot.files)
@@ -159,14 +137,14 @@ def _scalar(data: bytes) -> Any:
     return int.from_bytes(data[1:1 + width], "little", signed=True)
 
 
-@pytest.mark.parametrize("name", _tables("needs_catalog"))
+@pytest.mark.parametrize("name", names("needs_catalog"))
 def test_needs_catalog(name: str) -> None:
     _, path = _expected(name)
     with pytest.raises(UnsupportedProtocol, match=r"catalogManaged.*through the catalog"):
         deltanb.open(str(path))
 
 
-@pytest.mark.parametrize("name", _tables("fixture"))
+@pytest.mark.parametrize("name", names("fixture"))
 def test_fixture(name: str) -> None:
     expected, path = _expected(name)
     store = LocalStore(path)

@@ -31,8 +31,8 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from tests.shared_tables import expectations, names, path_of
 
-TABLES = Path(__file__).resolve().parents[3] / "shared" / "tables"
 FEED = {"delta.enableChangeDataFeed": "true"}
 MAPPED = {**FEED, "delta.columnMapping.mode": "name"}
 VECTORS = {**FEED, "delta.enableDeletionVectors": "true"}
@@ -71,12 +71,7 @@ def feeding(properties: dict[str, str] = FEED, **more: Any) -> DeltaTable:
 
 # --- real tables ----------------------------------------------------------------------------------
 
-def shared_feeds() -> list[Any]:
-    found = [path.stem for path in sorted((TABLES / "expected").glob("*.json"))
-             if "cdf_delta_rs_from_0" in json.loads(path.read_text())]
-    return found or [pytest.param("absent", marks=pytest.mark.skip(f"no {TABLES}"))]
-
-
+WITH_FEED = names(meets=lambda expected: "cdf_delta_rs_from_0" in expected)
 # First version with the feed, where it is not 0; and what the feed holds where delta-rs cannot read it.
 STARTS = {"delta_rs_data__checkpoint-cdf-table": 3, "kernel_rs__cdf-column-mapping-id-mode": 1}
 BY_HAND = {
@@ -96,11 +91,11 @@ CONTRADICTS_ITSELF = {"kernel_rs__cdf-table-simple", "kernel_rs__cdf-table-updat
 
 
 def shared_table(name: str) -> tuple[DeltaTable, dict[str, Any]]:
-    expected = json.loads((TABLES / "expected" / f"{name}.json").read_text())
-    return dn.open(str(TABLES / name.split("__")[0] / expected["table"])), expected
+    return dn.open(str(path_of(name))), expectations()[name]
 
 
-@pytest.mark.parametrize("name", shared_feeds())
+@pytest.mark.shared
+@pytest.mark.parametrize("name", WITH_FEED)
 def test_a_real_table_has_the_changes_that_are_known_of_it(name: str) -> None:
     table, expected = shared_table(name)
     known = expected["cdf_delta_rs_from_0"]
@@ -112,7 +107,8 @@ def test_a_real_table_has_the_changes_that_are_known_of_it(name: str) -> None:
     assert kinds(table.changes(STARTS.get(name, 0))) == BY_HAND.get(name, known.get("counts"))
 
 
-@pytest.mark.parametrize("name", [n for n in shared_feeds() if n not in CONTRADICTS_ITSELF])
+@pytest.mark.shared
+@pytest.mark.parametrize("name", [name for name in WITH_FEED if name not in CONTRADICTS_ITSELF])
 def test_the_changes_of_a_real_table_rebuild_each_of_its_versions(name: str) -> None:
     table, expected = shared_table(name)
     first, last = STARTS.get(name, 0), expected["version"]

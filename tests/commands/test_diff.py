@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from pathlib import Path
@@ -21,8 +20,8 @@ from deltanb.log.diff import TableDiff, compare
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.reads import FileScan
+from tests.shared_tables import expectations, names, path_of
 
-TABLES = Path(__file__).resolve().parent.parent.parent.parent / "shared" / "tables"
 TRACKED = {"delta.enableRowTracking": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -389,16 +388,10 @@ def test_a_damaged_newest_commit_does_not_keep_older_versions_from_being_compare
 # -- real tables ---------------------------------------------------------------------------------
 
 
-def real_tables() -> list[Any]:
-    found = [path.stem for path in sorted((TABLES / "expected").glob("*.json"))
-             if json.loads(path.read_text())["outcome"] in ("rows", "log_only")]
-    return found or [pytest.param("absent", marks=pytest.mark.skip(f"no {TABLES}"))]
-
-
-@pytest.mark.parametrize("name", real_tables())
+@pytest.mark.shared
+@pytest.mark.parametrize("name", names("rows", "log_only"))
 def test_first_and_last_version_of_a_real_table(name: str) -> None:
-    expected = json.loads((TABLES / "expected" / f"{name}.json").read_text())
-    log = DeltaLog.for_table(str(TABLES / name.split("__")[0] / expected["table"]))
+    log = DeltaLog.for_table(str(path_of(name)))
     last, first = log.snapshot, None
     for version in range(log.earliest_version(), last.version + 1):
         try:
@@ -411,6 +404,6 @@ def test_first_and_last_version_of_a_real_table(name: str) -> None:
     diff = table.diff(first, last)
     assert len(str(diff).split("\n")) <= 12
     assert "cannot be shown" not in str(diff)
-    if expected["outcome"] == "rows" and diff.rows.is_exact and not diff.rows.not_compared and not (
-            diff.schema):
+    is_comparable = diff.rows.is_exact and not diff.rows.not_compared and not diff.schema
+    if expectations()[name]["outcome"] == "rows" and is_comparable:
         assert_is_the_difference(table, diff)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,9 @@ import pytest
 import deltanb as dn
 from deltanb.actions import AddFile
 from deltanb.errors import UnsupportedProtocol
+from tests.shared_tables import names, path_of
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 MAX_ROWS = 20_000  # larger tables test nothing more here
-
-
-def expectations() -> list[str]:
-    """The tables whose rows are known, by the names of their expectations."""
-    found = []
-    for path in sorted((SHARED / "tables" / "expected").glob("*.json")):
-        expected = json.loads(path.read_text("utf-8"))
-        if expected["outcome"] == "rows" and expected["row_count"] <= MAX_ROWS:
-            found.append(path.stem)
-    return found
 
 
 def as_text(rows: list[dict[str, Any]]) -> list[str]:
@@ -32,10 +21,11 @@ def as_text(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", expectations())
+@pytest.mark.shared
+@pytest.mark.parametrize("name", names("rows", meets=lambda expected: expected["row_count"] <= MAX_ROWS))
 def test_their_rows_can_be_written_again(tmp_path: Path, name: str) -> None:
     copied = tmp_path / "table"
-    shutil.copytree(SHARED.joinpath("tables", *name.split("__")), copied)
+    shutil.copytree(path_of(name), copied)
     table = dn.open(copied)
     rows, version = table.to_arrow(), table.version
     files = sorted(copied.rglob("*.parquet"))

@@ -21,7 +21,7 @@ import pytest
 
 from tests.faults.mutate import KINDS, damaged, originals
 
-MUTATIONS = int(os.environ.get("DELTANB_MUTATIONS", "3000"))
+MUTATIONS = int(os.environ.get("DELTANB_MUTATIONS", "1000"))
 SEED = int(os.environ.get("DELTANB_MUTATION_SEED", "1"))
 WORKERS = 2  # processes at a time: what CI has processors
 WORKER = Path(__file__).with_name("mutate.py")

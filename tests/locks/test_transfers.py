@@ -20,9 +20,10 @@ from tests.locks.bank import CLERK, TABLES, WAYS, carry, complaints, found
 
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = 4
-MANY = pytest.param(200, marks=pytest.mark.slow)
+MANY = pytest.param(200, marks=pytest.mark.thorough)
 """Transfers of each thread in a long run."""
 PATIENCE = 300
+"""Seconds without a single transfer after which a run is taken to hang, however long all of it takes."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +35,7 @@ def work(manager: LockManager, catalog: dn.Catalog, way: Callable[..., None], tr
          meanwhile: Callable[[], object] = lambda: None) -> Counter[str]:
     """Transfers on all threads, until all are done; what kept them from being done at once."""
     begin, met, failed = threading.Barrier(THREADS), Counter[str](), list[BaseException]()
+    done: list[int] = []  # the threads of the transfers, in order
 
     def run(seed: int) -> None:
         chance, tables = random.Random(seed), [catalog.table(name) for name in TABLES]
@@ -42,6 +44,7 @@ def work(manager: LockManager, catalog: dn.Catalog, way: Callable[..., None], tr
             for _ in range(transfers):
                 met.update(carry(manager.new_transaction(), way, tables, chance))
                 meanwhile()
+                done.append(seed)
         except BaseException as error:
             failed.append(error)
 
@@ -49,8 +52,10 @@ def work(manager: LockManager, catalog: dn.Catalog, way: Callable[..., None], tr
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "it hangs"
+        while thread.is_alive():
+            before = len(done)
+            thread.join(PATIENCE)
+            assert not thread.is_alive() or len(done) > before, "it hangs"
     if failed:
         raise failed[0]
     return met
@@ -60,11 +65,11 @@ def work(manager: LockManager, catalog: dn.Catalog, way: Callable[..., None], tr
 @pytest.mark.parametrize("way", WAYS)
 def test_transfers_between_two_tables(way: str, transfers: int, tmp_path: Path) -> None:
     carrying, partition_by = WAYS[way]
-    manager = LockManager(lock_timeout=60)
+    manager = LockManager(lock_timeout=None)
     with found(tmp_path, partition_by) as catalog:
         before = len(catalog.history())
         met = work(manager, catalog, carrying, transfers)
-        assert met["conflict"] == 0 and met["LockTimeoutError"] == 0, met
+        assert met["conflict"] == 0, met
         assert len(catalog.history()) == before + THREADS * transfers, "each transfer is one commit"
         assert list(complaints(catalog)) == []
     assert manager.num_locks_held == manager.num_waiting == 0
@@ -104,7 +109,7 @@ class Clerk:
 @pytest.mark.parametrize("way", WAYS)
 def test_another_process_commits_to_both_tables(way: str, transfers: int, tmp_path: Path) -> None:
     carrying, partition_by = WAYS[way]
-    manager = LockManager(lock_timeout=60)
+    manager = LockManager(lock_timeout=None)
     with found(tmp_path, partition_by) as catalog:
         before = len(catalog.history())
         clerk = Clerk(tmp_path)
@@ -115,7 +120,6 @@ def test_another_process_commits_to_both_tables(way: str, transfers: int, tmp_pa
             clerk.process.kill()
         commits = clerk.did["append"] + clerk.did["update"]
         assert commits >= THREADS * transfers / 2 and clerk.did["append"] > 0 < clerk.did["update"]
-        assert met["LockTimeoutError"] == 0
         assert len(catalog.history()) == before + THREADS * transfers + commits
         assert list(complaints(catalog)) == []
         if way == "rows":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Callable
 from datetime import date, datetime, timezone
@@ -18,11 +17,12 @@ import deltanb as dn
 from deltanb.actions import AddFile, CommitInfo, RemoveFile, decode_path
 from deltanb.log.commits import commit_name
 from deltanb.log.verification import verify
-from deltanb.store.local import LocalStore
 from deltanb.transaction.delta_log import DeltaLog
 from tests.data.test_variants import decoded, names
 from tests.peers.delta_spark import DeltaSpark, table
-from tests.test_tables import SHREDDED, TABLES
+from tests.peers.writer import LockedStore
+from tests.shared_tables import path_of
+from tests.test_tables import SHREDDED
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -45,13 +45,15 @@ EVERY_TYPE = pa.table({
                        pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.string())]))])),
     "map": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
 })
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""A text that is no value, as the empty one is, since Spark names the folder of NULL so."""
 ODD = ["a/b", "k=v", " ", "é ü", "100%", "%2F", "", None, "a:b", "{x}[y]*?", "'q\"", "a\\b", "#&+;",
-       "__HIVE_DEFAULT_PARTITION__x", "tab\there", "new\nline"]
+       NO_VALUE, f"{NO_VALUE}x", "tab\there", "new\nline"]
 TYPED = pa.table({
     "n": pa.array([1, 2, 3]),
     "int": pa.array([-1, None, 2**31 - 1], pa.int32()), "short": pa.array([-1, None, 5], pa.int16()),
     "byte": pa.array([-1, None, 5], pa.int8()), "long": pa.array([-1, None, 2**62], pa.int64()),
-    "double": pa.array([-0.5, None, 1e300]), "float": pa.array([-0.5, None, 1.25], pa.float32()),
+    "double": pa.array([-0.0, None, 5e-324]), "float": pa.array([1e10, None, 1.4e-45], pa.float32()),
     "flag": pa.array([True, None, False]),
     "dec": pa.array([Decimal("-1.50"), None, Decimal("0.01")], pa.decimal128(12, 2)),
     "day": pa.array([date(1969, 12, 31), None, date(2024, 2, 29)]),
@@ -98,8 +100,8 @@ def test_partition_values_both_ways(delta_spark: DeltaSpark, tmp_path: Path, val
         data, by = pa.table({"n": list(range(len(ODD))), "part": ODD}), ["part"]
     else:
         data, by = TYPED, TYPED.schema.names[1:]
-    expected = [{**row, "part": row["part"] or None} if "part" in row else row
-                for row in data.to_pylist()]  # an empty text is no value, as in Hive
+    expected = [{**row, "part": None} if row.get("part") in ("", NO_VALUE) else row
+                for row in data.to_pylist()]
     dn.create(tmp_path / "ours", data, partition_by=by)
     assert both(delta_spark, tmp_path / "ours") == ordered(expected)
     delta_spark.view("partitioned", data)
@@ -108,15 +110,15 @@ def test_partition_values_both_ways(delta_spark: DeltaSpark, tmp_path: Path, val
 
     def parts(name: str) -> list[Any]:
         files = dn.open(tmp_path / name).snapshot.files
-        return sorted(json.dumps(dict(value), sort_keys=True)
-                      for value in files["partition_values"].to_pylist())
+        return sorted({json.dumps(dict(value), sort_keys=True)
+                       for value in files["partition_values"].to_pylist()})
 
     for one in data.select(by).to_pylist():  # each finds the rows that the other put there
         conditions = " AND ".join(
-            f"{name} <=> {literal(value)}" for name, value in one.items() if value != "")
+            f"{name} <=> {literal(value)}" for name, value in one.items() if value not in ("", NO_VALUE))
         if not conditions:
             continue
-        found = [delta_spark.sql(f"SELECT n FROM {table(tmp_path / name)} WHERE {conditions}")
+        found = [ordered(delta_spark.sql(f"SELECT n FROM {table(tmp_path / name)} WHERE {conditions}"))
                  for name in ("ours", "theirs")]
         assert found[0] == found[1] and found[0], conditions
     assert parts("ours") == parts("theirs")
@@ -279,12 +281,10 @@ def variants(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(str(ordered_parts(row)) for row in rows)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", SHREDDED)
 def test_variants_in_pieces_of_others(delta_spark: DeltaSpark, name: str) -> None:
-    expected = TABLES / "expected" / f"{name}.json"
-    if not expected.exists():
-        pytest.skip(f"no {TABLES}")
-    path = TABLES / name.split("__")[0] / json.loads(expected.read_text())["table"]
+    path = path_of(name)
     theirs = delta_spark.sql(f"SELECT to_json(struct(*)) j FROM {table(path)}")
     assert sorted((json.loads(row["j"]) for row in theirs), key=str) == [SHREDDED[name](n) for n in range(10)]
     assert variants(delta_spark.rows(path)) == variants(dn.open(path).to_arrow().to_pylist())
@@ -426,19 +426,6 @@ def test_they_take_turns(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     assert sorted(row["n"] for row in found if row["who"] == "deltanb") == list(range(APPENDS))
     assert {row["who"] for row in found if row["who"] != "deltanb"} == {
         f"peer {n}" for n in range(APPENDS)}
-
-
-class LockedStore(LocalStore):
-    """Commits while nobody else does: Hadoop's rename on a local file system would overwrite ours."""
-
-    def __init__(self, root: Path, lock: Path) -> None:
-        super().__init__(root)
-        self.lock = lock
-
-    def put_if_absent(self, path: str, data: bytes, **settings: Any) -> Any:
-        with self.lock.open("a") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            return super().put_if_absent(path, data, **settings)
 
 
 def test_both_append_at_once_and_nothing_is_lost(delta_spark: DeltaSpark, tmp_path: Path) -> None:

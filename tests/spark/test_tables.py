@@ -6,9 +6,6 @@ stand for the kinds by default; the whole sweep is marked ``slow``.
 
 from __future__ import annotations
 
-import importlib.util
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +16,9 @@ from deltanb.data import read as in_process
 from deltanb.errors import DeltaError
 from deltanb.spark.read import read_table
 from deltanb.transaction.delta_log import DeltaLog
+from tests.shared_tables import canon, expectations, names, path_of
 
-pytestmark = pytest.mark.spark
-
-TABLES = Path(__file__).resolve().parents[3] / "shared" / "tables"
+pytestmark = [pytest.mark.spark, pytest.mark.shared]
 
 SAMPLE = {
     "delta_resources__kernel__basic-dv-no-checkpoint",
@@ -39,27 +35,14 @@ SAMPLE = {
 }
 
 
-def _tables(*outcomes: str) -> list[Any]:
-    found = []
-    for path in sorted((TABLES / "expected").glob("*.json")):
-        if json.loads(path.read_text())["outcome"] in outcomes:
-            marks = () if path.stem in SAMPLE else (pytest.mark.slow,)
-            found.append(pytest.param(path.stem, marks=marks))
-    return found or [pytest.param("", marks=pytest.mark.skip(f"no {TABLES}"))]
+def _readable() -> list[Any]:
+    return [pytest.param(name, marks=() if name in SAMPLE else (pytest.mark.slow,)) for name in names("rows")]
 
 
-def _canon() -> Any:
-    spec = importlib.util.spec_from_file_location("canon", TABLES / "canon.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("name", _tables("rows"))
+@pytest.mark.parametrize("name", _readable())
 def test_rows_through_spark(spark, name):
-    expected = json.loads((TABLES / "expected" / f"{name}.json").read_text())
-    snapshot = DeltaLog.for_table(str(TABLES / name.split("__")[0] / expected["table"])).snapshot
+    expected = expectations()[name]
+    snapshot = DeltaLog.for_table(str(path_of(name))).snapshot
     frame = read_table(snapshot, snapshot.files, spark)
     assert frame.columns == snapshot.schema.names
     assert frame.count() == expected["row_count"]
@@ -71,19 +54,17 @@ def _has_rows(frame: Any, expected: Any) -> None:
         return
     rows = frame.toArrow().to_pylist()
     assert len(rows) == expected["row_count"]
-    canon = _canon()
-    lines = canon.rows(rows, {"fields": expected["schema_fields"]})
+    lines = canon().rows(rows, {"fields": expected["schema_fields"]})
     if expected["content_sha256"] is not None:
-        assert canon.digest(lines) == expected["content_sha256"]
+        assert canon().digest(lines) == expected["content_sha256"]
     if expected.get("rows") is not None:
-        assert lines == sorted(canon.dumps(row) for row in expected["rows"])
+        assert lines == sorted(canon().dumps(row) for row in expected["rows"])
 
 
-@pytest.mark.parametrize("name", _tables("rows"))
+@pytest.mark.parametrize("name", _readable())
 def test_rows_through_the_data_source(spark, name):
     pytest.importorskip("pyspark", "4.1", reason="filters of Python data sources come with PySpark 4.1")
-    expected = json.loads((TABLES / "expected" / f"{name}.json").read_text())
-    path = str(TABLES / name.split("__")[0] / expected["table"])
+    expected, path = expectations()[name], str(path_of(name))
     frame = spark.read.format("deltanb").load(path)
     assert frame.columns == DeltaLog.for_table(path).snapshot.schema.names
     _has_rows(frame, expected)
@@ -117,11 +98,10 @@ def _in_order(value: Any) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [case for case in _tables("log_only", "error", "needs_catalog")
-                                  if case.values[0] not in SHREDDED])
+@pytest.mark.parametrize("name", [name for name in names("log_only", "error", "needs_catalog")
+                                  if name not in SHREDDED])
 def test_what_cannot_be_read_is_refused_as_in_the_process(spark, name):
-    expected = json.loads((TABLES / "expected" / f"{name}.json").read_text())
-    path = str(TABLES / name.split("__")[0] / expected["table"])
+    path = str(path_of(name))
     said = []
     for read in (lambda s: in_process.read_table(s, s.files), lambda s: read_table(s, s.files, spark)):
         with pytest.raises(DeltaError) as caught:
