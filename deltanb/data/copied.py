@@ -22,6 +22,8 @@ from deltanb.data.file_writer import empty_footer, on_disk
 from deltanb.log.checkpoint import splice
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deltanb.data.write import TableWriter
     from deltanb.store.base import LogStore
 
@@ -68,8 +70,8 @@ def _copied(writer: TableWriter, files: Sequence[AddFile], table: str, version: 
     if not 0 < count < MOST_GROUPS or not is_much(collector.rows, size, count):
         return None
     key = writer.key_of(files[0])
-    name = writer.begin(key)
-    written = _written(writer, name, originals, template, (table, version))
+    name, file = writer.begin(key)
+    written = _written(writer, _Sink(writer.store, name, file), originals, template, (table, version))
     if written is None:
         return None
     writer.done.append((key, name, written, collector.to_json()))
@@ -88,10 +90,8 @@ def _are_large(files: Sequence[AddFile]) -> bool:
 class _Sink:
     """The new file, as it grows."""
 
-    def __init__(self, store: LogStore, name: str) -> None:
-        self._store, self._name = store, name
-        with on_disk(store, name):
-            self._file = store.open_output(name)
+    def __init__(self, store: LogStore, name: str, file: pa.NativeFile) -> None:
+        self._store, self._name, self._file = store, name, file
         self.metadata: list[bytes] = []
         self.at = self.rows = 0
 
@@ -120,10 +120,10 @@ class _Sink:
 
 
 def _written(
-    writer: TableWriter, name: str, originals: Sequence[Original], template: bytes, whose: tuple[str, int]
+    writer: TableWriter, sink: _Sink, originals: Sequence[Original], template: bytes, whose: tuple[str, int]
 ) -> int | None:
     """Write the new file and return its size; None where a page is not right."""
-    sink, size = _Sink(writer.store, name), None
+    size = None
     try:
         sink.write(splice.MAGIC)
         if all(_takes(sink, original, writer, whose) for original in originals):

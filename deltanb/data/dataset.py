@@ -23,6 +23,8 @@ import pyarrow.fs as fs
 import pyarrow.types as t
 
 from deltanb.actions import decode_path
+from deltanb.data.data_file import naming
+from deltanb.data.without_views import without_views
 from deltanb.errors import DataFileNotFound, UnsupportedProtocol
 from deltanb.log.skipping import partitions
 from deltanb.log.skipping.stats import has_bounds, parse_stats
@@ -35,7 +37,7 @@ from deltanb.store.paths import place_of
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
-__all__ = ["check", "dataset"]
+__all__ = ["check", "dataset", "is_native"]
 
 MAX_BOUNDS = 100_000
 """Bounds that are given to Arrow, each as an expression: beyond them a table would take longer to describe
@@ -45,7 +47,7 @@ _WAY_OUT = "read with to_batches() or to_polars()"
 
 
 def dataset(snapshot: Snapshot, files: pa.Table) -> ds.Dataset:
-    """The rows of ``files`` as a dataset with the snapshot's schema; no data file is opened.
+    """The rows of ``files`` as a dataset with the snapshot's schema; of data files only ends are read.
 
     Raises:
         UnsupportedProtocol: Arrow would read it wrongly; ``.features`` names why.
@@ -59,15 +61,33 @@ def dataset(snapshot: Snapshot, files: pa.Table) -> ds.Dataset:
     1
     """
     check(snapshot, files)
+    store = snapshot.log.store
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     names = [decode_path(path) for path in files.column("path").to_pylist()]
-    paths = local_paths(snapshot.log.store, names)
-    system = fs.LocalFileSystem()
-    if paths is None:
-        paths, system = names, fs.PyFileSystem(_StoreFiles(snapshot.log.store))
+    paths: Sequence[str | None] | None = local_paths(store, names)
+    local, ours = fs.LocalFileSystem(), fs.PyFileSystem(_StoreFiles(store))
+    places = [(path, local) if path is not None and _reads(path) else (name, ours)
+              for name, path in zip(names, paths or [None] * len(names), strict=True)]
     fragments = [form.make_fragment(path, system, partition_expression=guarantee)
-                 for path, guarantee in zip(paths, _guarantees(snapshot, files), strict=True)]
-    return ds.FileSystemDataset(fragments, snapshot.schema.to_arrow(), form, system)
+                 for (path, system), guarantee in zip(places, _guarantees(snapshot, files), strict=True)]
+    return ds.FileSystemDataset(fragments, snapshot.schema.to_arrow(), form, ours if paths is None else local)
+
+
+def _reads(path: str) -> bool:
+    """Whether Arrow opens a data file on this machine by itself, and takes it for what it is: a name that is
+    not text it does not take, and views it compares with nothing else."""
+    try:
+        with pa.OSFile(path.encode()) as file:
+            return without_views(file) is file
+    except UnicodeEncodeError:
+        return False
+    except Exception:  # it is gone, or damaged: who reads it will say so
+        return True
+
+
+def is_native(found: ds.Dataset) -> bool:
+    """Whether Arrow opens all files of a dataset by itself."""
+    return all(isinstance(fragment.filesystem, fs.LocalFileSystem) for fragment in found.get_fragments())
 
 
 def local_paths(store: LogStore, names: Sequence[str]) -> list[str] | None:
@@ -86,7 +106,8 @@ def check(snapshot: Snapshot, files: pa.Table) -> None:
     """Refuse what Arrow, which reads Parquet files as they are, would read wrongly.
 
     Raises:
-        UnsupportedProtocol: deletion vectors, column mapping, changed types, variants, columns of type void.
+        UnsupportedProtocol: deletion vectors, column mapping, changed types, variants, intervals, columns of
+            type void.
     """
     snapshot.check_readable()
     vectors = files.column("deletion_vector")
@@ -103,7 +124,7 @@ def check(snapshot: Snapshot, files: pa.Table) -> None:
         _refuse(snapshot, "typeWidening",
                 f"the type of {', '.join(changed)} was changed, and older files have the old one; {_WAY_OUT}")
     for field in schema.fields:
-        word = next((word for word in ("variant", "void") if word in str(field.type)), None)
+        word = next((word for word in ("variant", "void", "interval") if word in str(field.type)), None)
         if word is not None:
             _refuse(snapshot, f"{word}Type", f"column {field.name} is of type {field.type}; {_WAY_OUT}")
 
@@ -193,11 +214,13 @@ class _StoreFiles(fs.FileSystemHandler):
         """A data file, open."""
         store, name = place_of(self.store, path, is_encoded=False).opened()
         try:
-            return store.open_input(name)
+            file = store.open_input(name)
         except FileNotFoundError:
             raise DataFileNotFound(
                 f"{self.store.root} has no data file {path!r} any more; it was vacuumed, or deleted by hand. "
                 "Take the dataset of a newer version", path=path) from None
+        with naming(path):
+            return without_views(file)
 
     open_input_stream = open_input_file
 

@@ -28,7 +28,7 @@ from deltanb.data.file_writer import FOOTER_ROWS, Encoded, Part, empty_footer, e
 from deltanb.data.row_groups import leaf_places
 from deltanb.data.row_ids import columns_of
 from deltanb.data.statistics import Collector, State, of_group
-from deltanb.data.write import TableWriter
+from deltanb.data.write import USUAL, TableWriter
 from deltanb.log.checkpoint import splice
 from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.schema.types import StructType
@@ -259,5 +259,5 @@ def _runs(writer: TableWriter, changed: frozenset[str]) -> list[Run]:
 
 def _writer(txn: OptimisticTransaction, metadata: Metadata) -> TableWriter:
     """How rows of some columns would be written."""
-    return TableWriter(txn.log.store, metadata, txn.protocol, metadata.schema.to_arrow(), 1, (),
+    return TableWriter(txn.log.store, metadata, txn.protocol, metadata.schema.to_arrow(), USUAL, (),
                        clustering_columns(txn.snapshot), {})

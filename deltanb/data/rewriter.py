@@ -18,6 +18,7 @@ from deltanb.data.copied import copied
 from deltanb.data.data_file import plan
 from deltanb.data.read import iter_batches
 from deltanb.data.write import TableWriter, write_files
+from deltanb.log.file_options import FileOptions
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
 from deltanb.transaction.reads import FileScan
@@ -63,7 +64,8 @@ class Rewriter:
         if self.scan.tracked or files["deletion_vector"].null_count < files.num_rows:
             return None
         writer = TableWriter(
-            self.txn.log.store, self.metadata, self.txn.protocol, self.schema, ONE_FILE, (), self.clustering,
+            self.txn.log.store, self.metadata, self.txn.protocol, self.schema, FileOptions(ONE_FILE), (),
+            self.clustering,
             None)
         added = copied(writer, list(FileScan(files)), self.scan.table, self.snapshot.version)
         if added is None:
@@ -77,7 +79,7 @@ class Rewriter:
         """Write rows that :meth:`batches` gave; the files are the transaction's to discard."""
         added = write_files(
             self.txn.log.store, self.metadata, self.txn.protocol,
-            inputs.Source(self.schema, lambda: batches), target_file_size=target_size,
+            inputs.Source(self.schema, lambda: batches), file_options=FileOptions(target_size),
             data_change=False, clustering=self.clustering, hidden=self.scan.tracked)
         self.txn.written.extend(added)
         return added

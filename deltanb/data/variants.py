@@ -109,7 +109,9 @@ def filled(array: pa.Array) -> pa.Array:
             else part.fill_null(b"") for part, field in zip(parts, array.type, strict=True)]
     if all(one is other for one, other in zip(made, parts, strict=True)):
         return array
-    return pa.StructArray.from_arrays(made, fields=list(array.type), mask=array.is_null())
+    # A mask without a null is one too many for the entries of a map: pyarrow 25 aborts the process.
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(made, fields=list(array.type), mask=mask)
 
 
 def _of_elements(array: pa.Array, elements: pa.Array) -> pa.Array:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.data.inputs import Source
 from deltanb.errors import MetadataChangedException
+from deltanb.log.file_options import FileOptions
 
 if TYPE_CHECKING:
     from deltanb.actions import AddFile, Metadata, Protocol
@@ -34,7 +35,7 @@ class Target:
     protocol: Protocol
     checks: tuple[Check, ...] = ()
     clustering: tuple[tuple[str, ...], ...] = ()
-    target_file_size: int | None = None
+    file_options: FileOptions = field(default_factory=FileOptions)
 
 
 @dataclass(frozen=True)

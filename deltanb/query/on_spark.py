@@ -26,6 +26,7 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
         DeltaError: a table cannot be read.
     """
     session = _session()
+    from deltanb.spark.columns import arrow_rows
     from deltanb.spark.jobs import followed
     from deltanb.spark.refusals import refusals
 
@@ -34,7 +35,7 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
             _frame(session, source).createOrReplaceTempView(source.name)
         with refusals("run the query", sql), followed(session, "Spark runs the query"):
             frame = session.sql(sql, args=dict(values)) if values else session.sql(sql)
-            return Answer(frame.toArrow())
+            return Answer(arrow_rows(frame))
     except InvalidPredicate as reason:
         raise InvalidQuery(reason.message, query=sql) from None
     finally:

@@ -90,4 +90,6 @@ def raise_where(fails: pa.Array, condition: pa.Array, sql: pa.Array) -> pa.Array
 def _mapped(texts: pa.Array, plain: Any, full: Callable[[str], str]) -> pa.Array:
     if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
         return plain(texts)
-    return arrow_array([None if text is None else full(text) for text in texts.to_pylist()], texts.type)
+    values = texts.cast(pa.binary()).to_pylist()  # files of others may hold bytes that are no text
+    return arrow_array([None if value is None else full(value.decode(errors="replace")) for value in values],
+                       texts.type)

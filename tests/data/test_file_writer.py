@@ -18,6 +18,7 @@ from deltanb.data.file_writer import Encoders
 from deltanb.data.write import write_files
 from deltanb.errors import StorageError
 from deltanb.log import parquet_options
+from deltanb.log.file_options import FileOptions
 from deltanb.schema.types import from_arrow
 from deltanb.testing import MemoryStore
 
@@ -85,7 +86,8 @@ def test_files_end_where_they_would_in_one_thread(
     def written() -> list[tuple[int, str | None]]:
         batches = pa.Table.from_batches(data.to_batches(1_000)).to_reader()
         metadata = Metadata("t", from_arrow(data.schema).to_json())
-        files = write_files(MemoryStore(), metadata, Protocol(1, 2), batches, target_file_size=target)
+        files = write_files(
+            MemoryStore(), metadata, Protocol(1, 2), batches, file_options=FileOptions(target))
         return [(file.size, file.stats) for file in files]
 
     several = written()

@@ -261,10 +261,10 @@ def test_int96_beyond_the_nanoseconds():
 
 
 def test_a_void_column_is_null_and_an_unknown_type_only_matters_when_read():
-    builder = TableBuilder(MemoryStore()).create("id long, nothing void, shape geometry")
+    builder = TableBuilder(MemoryStore()).create("id long, nothing void, shape hypercube")
     put(builder, "f", pa.table({"id": [1]}))
     assert rows(builder, columns=["id", "nothing"]) == [{"id": 1, "nothing": None}]
-    with pytest.raises(UnsupportedProtocol, match="'shape' has type geometry"):
+    with pytest.raises(UnsupportedProtocol, match="'shape' has type hypercube"):
         rows(builder)
 
 
