@@ -24,6 +24,7 @@ from deltanb.schema import column_mapping, properties
 from deltanb.schema.protocol import supports
 from deltanb.schema.types import PrimitiveType, StructField
 from deltanb.transaction.new_table import MATERIALIZED_NAMES
+from deltanb.transaction.operations import PRESERVED
 
 Fields = tuple[StructField, ...]
 """The columns of ids and of commit versions, or nothing."""
@@ -60,7 +61,7 @@ def preserved(metadata: Metadata, protocol: Protocol, *, copies: bool) -> dict[s
     if not tracks_rows(metadata, protocol):
         return {}
     kept = not copies or columns_of(metadata, protocol)
-    return {"delta.rowTracking.preserved": "true" if kept else "false"}
+    return {PRESERVED: "true" if kept else "false"}
 
 
 def filled(

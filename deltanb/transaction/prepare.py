@@ -52,6 +52,7 @@ from deltanb.transaction.operations import (
     MANUAL_UPDATE,
     RECOMMITS_FILES,
     REPLACE_TABLE,
+    TRANSACTION,
     UNBACKFILL,
     Operation,
 )
@@ -60,7 +61,7 @@ from deltanb.transaction.reads import Reads
 _A = TypeVar("_A", bound=Action)
 _F = TypeVar("_F", AddFile, RemoveFile)
 
-REPARTITIONING = frozenset({"RENAME COLUMN", "RESTORE", "CLONE", "WRITE", "Manual Update"})
+REPARTITIONING = frozenset({"RENAME COLUMN", "RESTORE", "CLONE", "WRITE", "Manual Update", TRANSACTION})
 """Operations that may change the partition columns besides those that replace the table."""
 
 TWO_METADATA = "Cannot change the metadata more than once in a transaction."
@@ -90,6 +91,7 @@ def prepare(
     checked: bool = True,
     records_commit_info: bool = True,
     is_managed: bool = False,
+    gives_row_ids: bool = True,
 ) -> CurrentTransaction:
     """The transaction ready to commit.
 
@@ -106,6 +108,7 @@ def prepare(
             a whole, so it is serializable and no blind append, whatever its actions are.
         records_commit_info: whether the commit says where it came from.
         is_managed: whether the commit goes to a catalog, which alone may manage a table.
+        gives_row_ids: whether files without row ids get theirs with this commit.
 
     Raises:
         InvalidTransaction and its children: what no transaction may hold.
@@ -126,6 +129,11 @@ def prepare(
         table, metadata, protocol, standing, read_protocol, read_version)
     final_protocol = protocol or read_protocol
     assert final_protocol is not None
+    if features.supports(final_protocol, "columnMappingUsageTracking"):
+        from deltanb.schema.column_mapping import with_usage  # late: most tables do without
+
+        tracked = with_usage(metadata or standing, final_protocol, read_metadata, read_protocol)
+        metadata = tracked if tracked is not standing else metadata
     if metadata is not None:
         if metadata is not new_metadata:
             verify_new_metadata(metadata, table, read_metadata)
@@ -147,7 +155,7 @@ def prepare(
     isolation = isolation_of(final, standing, operation) if checked else SERIALIZABLE
     if not rebase.row_ids_suspended(standing):
         final = _track_rows(
-            final, final_protocol, read_row_id_mark, read_version + 1, operation, table)
+            final, final_protocol, read_row_id_mark, read_version + 1, operation, table, gives_row_ids)
     blind = checked and is_blind_append(final, reads)
     info = commit_info.replace(
         timestamp=now, isolation_level=isolation, is_blind_append=blind,
@@ -392,7 +400,7 @@ def is_blind_append(actions: Sequence[Action], reads: Reads) -> bool:
 
 def _track_rows(
     actions: list[Action], protocol: Protocol, mark: int, version: int, operation: Operation,
-    table: str,
+    table: str, gives_row_ids: bool,
 ) -> list[Action]:
     """Row ids and commit versions for new files (PROTOCOL.md, "Row Tracking")."""
     if not features.supports(protocol, "rowTracking"):
@@ -403,7 +411,7 @@ def _track_rows(
             f"table {table}: manually setting the Row ID high water mark is not allowed")
     if own is not None:
         mark = max(mark, own)
-    if operation.name == UNBACKFILL:
+    if operation.name == UNBACKFILL or not gives_row_ids:
         return actions
     assigned, new_mark = rebase.assign_row_ids(actions, mark, table)
     assigned = [a.replace(default_row_commit_version=version)

@@ -8,7 +8,7 @@ What it does not know: whether a winner conflicts (``rules.py``).
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, RemoveFile
@@ -123,12 +123,13 @@ def high_water_mark_domain(mark: int) -> DomainMetadata:
 
 
 def assign_row_ids(
-    actions: Sequence[Action], mark: int, table: str, keep_up_to: int | None = None
+    actions: Sequence[Action], mark: int, table: str, keep_up_to: int | None = None,
+    known: Collection[str] = (),
 ) -> tuple[list[Action], int]:
     """Give fresh base row ids to added files behind ``mark``; the new mark comes back.
 
-    Files whose id is at most ``keep_up_to`` keep it: an earlier commit gave it. With ``None`` every
-    file that has an id keeps it.
+    Files whose id is at most ``keep_up_to`` keep it, and so do those at ``known`` paths: an earlier commit
+    gave it. With ``None`` every file that has an id keeps it.
 
     Raises:
         RowIdAssignmentWithoutStats: a file has no ``numRecords``.
@@ -137,7 +138,7 @@ def assign_row_ids(
     for action in actions:
         if isinstance(action, AddFile):
             own = action.base_row_id
-            if own is None or (keep_up_to is not None and own > keep_up_to):
+            if own is None or (keep_up_to is not None and own > keep_up_to and action.path not in known):
                 count = action.num_records
                 if count is None:
                     raise RowIdAssignmentWithoutStats(
@@ -157,11 +158,13 @@ def _reassign_row_ids(current: CurrentTransaction, winner: Winner) -> CurrentTra
     start = read_mark if theirs is None else theirs
     rest = [a for a in current.actions
             if not (isinstance(a, DomainMetadata) and a.domain == ROW_TRACKING_DOMAIN)]
-    assigned, mark = assign_row_ids(rest, start, current.table, keep_up_to=read_mark)
+    known = {file.path for file in winner.adds} if winner.is_backfill else set()
+    assigned, mark = assign_row_ids(rest, start, current.table, read_mark, known)
     next_version = winner.version + 1
     assigned = [
         a.replace(default_row_commit_version=next_version)
-        if isinstance(a, AddFile) and a.default_row_commit_version in (None, winner.version) else a
+        if isinstance(a, AddFile) and a.path not in known and (
+            a.default_row_commit_version in (None, winner.version)) else a
         for a in assigned
     ]
     # The mark goes first, where a reader of many actions finds it soonest.

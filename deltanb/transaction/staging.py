@@ -8,18 +8,19 @@ What it does not know: what a statement is, how rows are read and written.
 Theory of operation. The staged commits follow the version that was read first. At the end their actions are
 taken together: a file that one statement adds and a later one removes vanishes, of metadata, application
 versions and domains the last one counts. What all statements read is what the one transaction has read, so
-that the conflict rules see all of it. Files that are staged have no row ids yet: their rows get them with
-the commit, and a row that came from the table keeps its own.
+that the conflict rules see all of it. Files that statements write have no row ids before the commit, which
+gives them behind every winner's; a file of the table keeps its own, whatever statements do to it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import (
@@ -28,6 +29,7 @@ from deltanb.actions import (
     AddFile,
     CommitInfo,
     DomainMetadata,
+    FileAction,
     Metadata,
     Protocol,
     RemoveFile,
@@ -36,11 +38,12 @@ from deltanb.actions import (
 from deltanb.log.commits import Commits
 from deltanb.schema import properties
 from deltanb.schema.columns import SCHEMA_UPDATE
+from deltanb.schema.protocol import is_active, supports
 from deltanb.store.base import FileStatus
 from deltanb.transaction.committer import FolderCommitter
 from deltanb.transaction.delta_log import DeltaLog
-from deltanb.transaction.operations import Operation
-from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN
+from deltanb.transaction.metadata_check import verify_feed_kept
+from deltanb.transaction.operations import PRESERVED, TRANSACTION, Operation
 from deltanb.transaction.rules import check
 from deltanb.transaction.steps import Winner
 from deltanb.transaction.transaction import OptimisticTransaction
@@ -51,9 +54,6 @@ if TYPE_CHECKING:
     from deltanb.transaction.current import CurrentTransaction
 
 __all__ = ["READ_ONLY", "StagedCommits", "StagedLog", "Statement", "check_commits", "standing"]
-
-NAME = "TRANSACTION"
-"""The operation of a commit of several statements."""
 
 READ_ONLY = "READ"
 """What a table did that was only read."""
@@ -180,14 +180,19 @@ class Statement:
 class StagedTransaction(OptimisticTransaction):
     """A statement: a transaction whose commit is staged."""
 
+    gives_row_ids = False
+
     def prepare(
         self, actions: Iterable[Action] = (), operation: Operation | str | None = None,
         *, checked: bool = True,
     ) -> CurrentTransaction:
-        """As of any transaction; but files are given row ids by the commit that makes them the table's."""
+        """As of any transaction; what the commit of all statements would be refused for, the statement is."""
+        assert isinstance(self.log, StagedLog)
         current = super().prepare(actions, operation, checked=checked)
-        return current.with_actions([_without_ids(action) for action in current.actions
-                                     if not _is_row_id_mark(action)])
+        if any(isinstance(action, FileAction) for action in current.actions) or any(
+                each.of(FileAction) for each in self.log.statements):
+            verify_feed_kept(current.metadata, self.log.base.metadata, self.table)
+        return current
 
     def note_outcome(self, error: BaseException) -> None:
         """Nothing: what is staged is no version yet, and is undone with its transaction."""
@@ -206,16 +211,6 @@ class StagedTransaction(OptimisticTransaction):
         except BaseException:
             self.log.rollback_to(before)
             raise
-
-
-def _is_row_id_mark(action: Action) -> bool:
-    return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN
-
-
-def _without_ids(action: Action) -> Action:
-    if isinstance(action, AddFile) and action.data_change and action.base_row_id is not None:
-        return action.replace(base_row_id=None, default_row_commit_version=None)
-    return action
 
 
 class StagedLog(DeltaLog):
@@ -318,8 +313,17 @@ class StagedLog(DeltaLog):
         if now.protocol != self.base.protocol:
             txn.update_protocol(now.protocol)
         are_marks = all(SCHEMA_UPDATE.items() <= s.operation.tags.items() for s in changed)
-        tags = SCHEMA_UPDATE if changed and are_marks else {}
+        tags = {**(SCHEMA_UPDATE if changed and are_marks else {}), **self._preserved()}
         return txn, self._actions(), _operation(self.statements, tags)
+
+    def _preserved(self) -> dict[str, str]:
+        """The tag that says whether rows keep their ids: they do where each statement says so. One that was
+        done before the table tracked its rows says nothing."""
+        if not is_active(self.snapshot.protocol, self.snapshot.metadata, "rowTracking"):
+            return {}
+        says = {s.operation.tags.get(PRESERVED) for s in self.statements
+                if any(action.data_change for action in s.of(FileAction))}
+        return {PRESERVED: "true" if says == {"true"} else "false"} if says else {}
 
     def _actions(self) -> list[Action]:
         """What all statements come to."""
@@ -340,7 +344,8 @@ class StagedLog(DeltaLog):
                         pass  # the feed has a place of its own; the others are those of the last snapshot
                     case _:
                         last[len(last)] = action
-        return [*last.values(), *net.removed.values(), *net.added.values()]
+        written = {file.path for statement in self.statements for file in statement.written}
+        return [*last.values(), *net.actions(written)]
 
     @property
     def reader(self) -> OptimisticTransaction:
@@ -368,6 +373,9 @@ class _Net:
 
     def add(self, file: AddFile) -> None:
         self.removed.pop(file.file_key, None)
+        before = self.added.get(file.file_key)
+        if before is not None and before.data_change:  # whatever else was noted of it, it brings its rows
+            file = file.replace(data_change=True)
         self.added[file.file_key] = file
 
     def remove(self, file: RemoveFile) -> None:
@@ -376,10 +384,20 @@ class _Net:
 
     def _is_in_base(self, file: RemoveFile) -> bool:
         """Whether the table had a file before: it can have been added once more, with new statistics."""
-        paths = self.base.select_files(["path"])["path"]
-        if not pc.any(pc.equal(paths, file.path)).as_py():
-            return False
-        return any(found.file_key == file.file_key for found in _files_at(self.base, file.path))
+        return any(found.file_key == file.file_key for found in _files_at(self.base, {file.path}))
+
+    def actions(self, written: Collection[str]) -> Sequence[Action]:
+        """All of it. A file that was not ``written`` here is the table's, and has the row ids that it has by
+        now: a winner may have filled them in since a statement met the file."""
+        net: list[AddFile | RemoveFile] = [*self.removed.values(), *self.added.values()]
+        bare = {file.path for file in net if file.base_row_id is None}.difference(written)
+        if not bare or not supports(self.base.protocol, "rowTracking"):
+            return net
+        found = {file.path: file for file in _files_at(self.base, bare)}
+        return [file if file.path not in found else file.replace(
+                    base_row_id=found[file.path].base_row_id,
+                    default_row_commit_version=found[file.path].default_row_commit_version)
+                for file in net]
 
 
 def standing(txn: OptimisticTransaction) -> CurrentTransaction:
@@ -403,16 +421,18 @@ def check_commits(log: DeltaLog, current: CurrentTransaction, newest: int) -> No
         current = verdict.transaction
 
 
-def _files_at(snapshot: Snapshot, path: str) -> list[AddFile]:
-    table = snapshot.files
-    rows = table.filter(pc.equal(table["path"], path)).to_pylist(maps_as_pydicts="lossy")
+def _files_at(snapshot: Snapshot, paths: Collection[str]) -> list[AddFile]:
+    at = pc.is_in(snapshot.select_files(["path"])["path"], pa.array(paths, pa.string()))
+    if not pc.any(at).as_py():
+        return []
+    rows = snapshot.files.filter(at).to_pylist(maps_as_pydicts="lossy")
     return [AddFile.from_row(row) for row in rows]
 
 
 def _operation(statements: Sequence[Statement], tags: Mapping[str, str]) -> Operation:
     """One statement's own, or that of several, with their list and the sums of their metrics."""
     if len(statements) == 1:
-        return statements[0].operation
+        return statements[0].operation.replace(tags={**statements[0].operation.tags, **tags})
     metrics: dict[str, int] = {}
     for statement in statements:
         for name, value in statement.operation.metrics.items():
@@ -422,6 +442,6 @@ def _operation(statements: Sequence[Statement], tags: Mapping[str, str]) -> Oper
               for s in statements]
     texts = [s.operation.user_metadata for s in statements if s.operation.user_metadata]
     return Operation(
-        NAME, {"statements": listed}, changes_data=any(s.operation.changes_data for s in statements),
+        TRANSACTION, {"statements": listed}, changes_data=any(s.operation.changes_data for s in statements),
         metrics=metrics, user_metadata=json.dumps(texts) if len(texts) > 1 else next(iter(texts), None),
         tags=tags)

@@ -40,7 +40,8 @@ _COLUMNS = ["base_row_id", "default_row_commit_version"]
 def backfill(
     log: DeltaLog, before: Callable[[OptimisticTransaction], Metadata] | None = None
 ) -> OptimisticTransaction:
-    """Give ids to all rows; the transaction returned reads a version in which every file has them.
+    """Give ids to all rows; the transaction returned reads a version in which every file has them, or, as a
+    statement among others, gets them with the commit of all.
 
     Args:
         before: the metadata that will follow; it is checked before anything is committed.
@@ -66,10 +67,12 @@ def backfill(
         txn = begin(log)
     batch = 0
     while _lacks_ids(txn):
-        files = _files(txn, pc.is_null)
+        files = _files(txn, pc.is_null, at_most=MAX_FILES_PER_COMMIT if txn.gives_row_ids else None)
         txn.commit(files, Operation(BACKFILL, {"batchId": str(batch)}))
         batch += 1
         txn = begin(log)
+        if not txn.gives_row_ids:
+            break
     return txn
 
 
@@ -78,7 +81,7 @@ def unbackfill(log: DeltaLog) -> OptimisticTransaction:
     txn = begin(log)
     batch = 0
     while has_ids(txn.snapshot):
-        bare = _files(txn, pc.is_valid, keep_ids=False)
+        bare = _files(txn, pc.is_valid, keep_ids=False, at_most=MAX_FILES_PER_COMMIT)
         txn.commit(bare, Operation(UNBACKFILL, {"batchId": str(batch)}))
         batch += 1
         txn = begin(log)
@@ -128,12 +131,12 @@ def _require_counts(txn: OptimisticTransaction) -> None:
 
 def _files(
     txn: OptimisticTransaction, test: Callable[[pa.ChunkedArray], pa.ChunkedArray],
-    keep_ids: bool = True,
+    keep_ids: bool = True, *, at_most: int | None,
 ) -> list[AddFile]:
     """The next batch of files to commit again: those of which an id or a version passes the test."""
     table = txn.filter_files().table
     wanted = pc.or_(test(table[_COLUMNS[0]]), test(table[_COLUMNS[1]]))
-    batch = table.filter(wanted).slice(0, MAX_FILES_PER_COMMIT)
+    batch = table.filter(wanted).slice(0, at_most)
     constant = {"data_change": pa.repeat(False, batch.num_rows)}
     if not keep_ids:
         constant |= {name: pa.nulls(batch.num_rows, pa.int64()) for name in _COLUMNS}

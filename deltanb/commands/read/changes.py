@@ -141,13 +141,17 @@ def feed_scan(shown: Snapshot) -> Scan:
     return plan_for(shown, schema, schema.names, None, FEED_COLUMNS)
 
 
-def changed_in(log: DeltaLog, version: int, shown: Snapshot, scan: Scan) -> list[ChangedFile]:
+def changed_in(
+    log: DeltaLog, version: int, shown: Snapshot, scan: Scan, *, recorded: bool = True
+) -> list[ChangedFile]:
     """The changed files of one version, to be shown in the columns of another one (:func:`feed_scan`).
+
+    ``recorded=False`` is for a version in which the feed may have been off: its data files alone tell.
 
     Raises:
         MissingChangeData, IncompatibleSchemaChange: as :func:`changes`.
     """
-    return list(_files(log, version, version, shown, scan))
+    return list(_files(log, version, version, shown, scan, recorded))
 
 
 def as_inserted(log: DeltaLog, version: int, files: Iterable[Mapping[str, Any]]) -> list[ChangedFile]:
@@ -257,10 +261,14 @@ def _feed_schema(schema: StructType) -> StructType:
     return StructType([*schema.fields, *fields])
 
 
-def _check_schema(
+def check_schema(
     version: int, metadata: Metadata, protocol: Protocol, target: Snapshot, scan: Scan
 ) -> None:
-    """Whether rows of a version can be shown in the columns that are asked for."""
+    """Whether rows of a version can be shown in the columns that are asked for.
+
+    Raises:
+        IncompatibleSchemaChange: one of them has another name or type by now, or is gone.
+    """
     fields = _by_stored_name(scan.fields, scan.mode)
     mode = column_mapping.mode_of(metadata, protocol)
     present = _by_stored_name(target.schema.fields, scan.mode)
@@ -357,7 +365,7 @@ class ChangedFile:
 
 
 def _files(
-    log: DeltaLog, first: int, final: int, target: Snapshot, scan: Scan
+    log: DeltaLog, first: int, final: int, target: Snapshot, scan: Scan, recorded: bool = True
 ) -> Iterator[ChangedFile]:
     """What is to be read, in the order of versions; the range is checked on the way."""
     begin = log.snapshot_at(first)
@@ -370,9 +378,10 @@ def _files(
             _check_replaced(log, actions, version, target, scan)
         metadata = changed[-1] if changed else metadata
         protocol = next((a for a in actions if isinstance(a, Protocol)), protocol)
-        _check_enabled(metadata, protocol, version, log)
+        if recorded:
+            _check_enabled(metadata, protocol, version, log)
         if changed or version == first:
-            _check_schema(version, metadata, protocol, target, scan)
+            check_schema(version, metadata, protocol, target, scan)
         known = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: _time(times[version])}
         told = list(_told_by(actions, version, log, metadata))
         tracked = columns_of(metadata, protocol)
@@ -394,7 +403,7 @@ def _check_replaced(
         before = log.snapshot_at(version - 1)
     except VersionNotFound:
         return  # nobody can tell any more; a file of another type is refused when it is read
-    _check_schema(version - 1, before.metadata, before.protocol, target, scan)
+    check_schema(version - 1, before.metadata, before.protocol, target, scan)
 
 
 def _check_enabled(metadata: Metadata, protocol: Protocol, version: int, log: DeltaLog) -> None:
