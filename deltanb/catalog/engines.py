@@ -8,15 +8,19 @@ What it does not know: what is read or written.
 
 from __future__ import annotations
 
+import math
 import random
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from deltanb.catalog.tables import sa
 from deltanb.errors import InvalidArgument, MissingDependency
 
 BUSY_SECONDS = 30  # how long a transaction waits for another one that holds what it needs
+_BUSY = BUSY_SECONDS * 1000
 LOST_CLIENT_SECONDS = 60  # after which PostgreSQL ends a transaction whose client has vanished
 
 
@@ -63,9 +67,38 @@ def _sqlite(url: sa.URL, sync: bool) -> sa.Engine:
         if sync and connection.info.get("dn_syncs", True) != syncs:  # of the connection, whoever has it next
             connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if syncs else 'NORMAL'}")
             connection.info["dn_syncs"] = syncs
+        wait = asked.get("dn_wait", _BUSY)
+        if connection.info.get("dn_wait", _BUSY) != wait:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={wait}")
+            connection.info["dn_wait"] = wait
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+@contextmanager
+def waiting(connection: sa.Connection, seconds: float, reads: bool) -> Iterator[sa.Connection]:
+    """A connection of an engine that waits so long, to a tenth of a second, for others that hold what a
+    statement in the block needs.
+
+    Where that is as long as ever, nothing is asked of the database for it.
+    """
+    wait = math.ceil(seconds * 10) * 100
+    connection.execution_options(dn_wait=wait)
+    if not reads or connection.dialect.name == "sqlite" or wait == _BUSY:  # readers of SQLite never wait
+        yield connection
+        return
+    connection.exec_driver_sql(f"SET lock_timeout = {_postgresql_time(wait)}")
+    try:
+        yield connection
+    finally:
+        with suppress(sa.exc.DBAPIError):  # the connection is gone, and what was set with it
+            connection.exec_driver_sql("RESET lock_timeout")
+
+
+def _postgresql_time(wait: int) -> int:
+    """Milliseconds as PostgreSQL takes them: 0 is for ever."""
+    return max(1, wait)
 
 
 def write_ahead(connection: Any) -> None:
@@ -101,7 +134,11 @@ def _postgresql(url: sa.URL, sync: bool) -> sa.Engine:
 
     @sa.event.listens_for(engine, "begin")
     def begun(connection: sa.Connection) -> None:
-        if sync and not connection.get_execution_options().get("dn_syncs", True):
+        asked = connection.get_execution_options()
+        if sync and not asked.get("dn_syncs", True):
             connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+        wait = asked.get("dn_wait", _BUSY)
+        if asked.get("dn_writes") and wait != _BUSY:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_postgresql_time(wait)}")
 
     return engine

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.catalog import progress
+from deltanb.catalog.limits import Limits
 from deltanb.catalog.ratification import Asserted
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.options import options
@@ -76,8 +77,9 @@ class GroupDrive:
 
     def __init__(
         self, steps: GroupSteps, members: Mapping[str, Participant], catalog: Ratifier, summary: str,
-        grid: progress.GroupCommit | None = None,
+        grid: progress.GroupCommit | None = None, limits: Limits | None = None,
     ) -> None:
+        self.limits = Limits.of(limits)
         self.steps, self.members, self.catalog, self.summary = steps, members, catalog, summary
         self.step: Step | None = None
         """The step it stands at; None before the first and after the last."""
@@ -177,9 +179,10 @@ class GroupDrive:
         stands = [self.members[name].asserted(version) for name, version in step.stands]
         written = [path for name, _, staged in step.proposals for path in self.members[name].written(staged)]
         try:
-            verdict = self.catalog.ratify(
-                step.txn_id, options.user_name, [staged for _, _, staged in step.proposals], stands,
-                written=written, summary=self.summary)
+            with self.limits.began():  # steps take their time; a database that is locked may not
+                verdict = self.catalog.ratify(
+                    step.txn_id, options.user_name, [staged for _, _, staged in step.proposals], stands,
+                    written=written, summary=self.summary)
         except CommitOutcomeUnknown as error:
             logger.warning("Ratifying transaction %s: %s; asking what became of it", step.txn_id, error)
             return OSError(str(error))

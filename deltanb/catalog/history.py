@@ -16,9 +16,10 @@ from typing import Any, overload
 from deltanb.catalog.database import hold_sequence
 from deltanb.catalog.tables import sa, txn_changes, txns
 from deltanb.display import Displayable
-from deltanb.options import options
+from deltanb.options import options, random_id
 
-__all__ = ["CatalogHistory", "Entry", "entries", "newest_seq", "pointers_at", "record", "seq_at", "seq_of"]
+__all__ = ["CatalogHistory", "Entry", "Event", "entries", "newest_seq", "newest_time", "pointers_at",
+           "record", "record_events", "seq_at", "seq_of"]
 
 Change = tuple["str | None", "str | None"]
 
@@ -95,6 +96,17 @@ class CatalogHistory(Displayable, Sequence[Entry]):
         return hash(tuple(entry.txn_id for entry in self._entries))
 
 
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to tables and has no place in the history yet."""
+
+    time: int
+    """Epoch milliseconds at which it is said to have happened."""
+    principal: str | None
+    summary: str | None
+    changes: Mapping[str, Change]
+
+
 def record(
     connection: sa.Connection, txn_id: str, principal: str | None, summary: str | None,
     changes: Mapping[str, Change],
@@ -104,15 +116,33 @@ def record(
     From here on others who commit wait, so that no number is seen before a smaller one; none of them fails
     for it.
     """
+    return _append(connection, [(txn_id, Event(options.clock(), principal, summary, changes))])
+
+
+def record_events(connection: sa.Connection, events: Sequence[Event]) -> None:
+    """Give several events their places, each as a transaction of its own; see :func:`record`.
+
+    None is recorded before the last one in the history, nor later than now.
+    """
+    if events:
+        _append(connection, [(random_id(), event) for event in events])
+
+
+def _append(connection: sa.Connection, events: Sequence[tuple[str, Event]]) -> int:
+    """The number of the last of them."""
     hold_sequence(connection)
     last = connection.execute(_LAST_TXN).first()
-    seq, time = (1, options.clock()) if last is None else (last.seq + 1, max(options.clock(), last.ts))
-    connection.execute(_TXN, {
-        "txn_id": txn_id, "seq": seq, "ts": time, "principal": principal, "summary": summary})
+    (seq, time), now = (0, 0) if last is None else (last.seq, last.ts), options.clock()
+    transactions, changes = [], []
+    for txn_id, event in events:
+        seq, time = seq + 1, max(time, min(event.time, now))
+        transactions.append({"txn_id": txn_id, "seq": seq, "ts": time, "principal": event.principal,
+                             "summary": event.summary})
+        changes += [{"seq": seq, "table_id": table_id, "before": before, "after": after}
+                    for table_id, (before, after) in event.changes.items()]
+    connection.execute(_TXN, transactions)
     if changes:
-        connection.execute(_CHANGE, [
-            {"seq": seq, "table_id": table_id, "before": before, "after": after}
-            for table_id, (before, after) in changes.items()])
+        connection.execute(_CHANGE, changes)
     return seq
 
 
@@ -129,6 +159,12 @@ def seq_of(connection: sa.Connection, txn_id: str) -> int | None:
 def newest_seq(connection: sa.Connection) -> int:
     """The number of the last transaction, 0 without any."""
     return connection.execute(_LAST).scalar() or 0
+
+
+def newest_time(connection: sa.Connection) -> int:
+    """The time of the last transaction (epoch ms), 0 without any."""
+    last = connection.execute(_LAST_TXN).first()
+    return 0 if last is None else int(last.ts)
 
 
 def seq_at(connection: sa.Connection, time: int) -> int:

@@ -11,10 +11,17 @@ from typing import Any, Literal
 
 from deltanb.catalog.names import TableName, joined
 from deltanb.catalog.namespaces import hold_namespace
-from deltanb.catalog.tables import delta_tables, has_inserted, iceberg_tables, insert, sa
+from deltanb.catalog.tables import (
+    delta_tables,
+    has_inserted,
+    iceberg_tables,
+    insert,
+    known_iceberg_tables,
+    sa,
+)
 from deltanb.errors import TableAlreadyExists
 
-__all__ = ["DeltaState", "TableRow", "insert_iceberg", "named", "row_of", "select_rows"]
+__all__ = ["DeltaState", "TableRow", "insert_iceberg", "named", "note_known", "row_of", "select_rows"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,15 @@ def insert_iceberg(
         TableAlreadyExists: the name or the id is taken.
         NamespaceNotFound: its namespace is not there.
     """
-    insert_row(connection, catalog, name, table_id, iceberg_type="TABLE", metadata_location=location)
+    insert_row(connection, catalog, name, table_id, iceberg_type="TABLE", metadata_location=location,
+               dn_recorded_location=location)
+    note_known(connection, catalog, table_id)
+
+
+def note_known(connection: sa.Connection, catalog: str, table_id: str) -> None:
+    """Within a transaction: the history has an Iceberg table, so that a drop by others is noticed."""
+    connection.execute(insert(connection, known_iceberg_tables).values(
+        table_id=table_id, catalog_name=catalog).on_conflict_do_nothing())
 
 
 def named(catalog: str, name: TableName) -> tuple[sa.ColumnElement[bool], ...]:

@@ -1,8 +1,8 @@
 """The tables of a catalog's database, as SQLAlchemy Core knows them, and how they come to be.
 
 What lives here: the schema. Two tables are shared with PyIceberg's SqlCatalog and Java's JdbcCatalog, which
-may write at the same time: theirs are the names, the primary keys and the meaning; ours is one column,
-which they never look at. All others are ours and begin with ``dn_``.
+may write at the same time: theirs are the names, the primary keys and the meaning; ours are the columns that
+begin with ``dn_``, which they never look at. All other tables are ours and begin so, too.
 What it does not know: what a transaction does with them.
 
 A Delta table is a row of ``iceberg_tables`` with ``iceberg_type='DELTA'``: the others do not see it, and
@@ -35,8 +35,20 @@ iceberg_tables = sa.Table(
     sa.Column("previous_metadata_location", sa.String(1000)),
     sa.Column("iceberg_type", sa.String(5)),
     sa.Column("dn_table_id", sa.String(36)),
+    # The metadata file that our history has: where it is another one, somebody else moved the table.
+    sa.Column("dn_recorded_location", sa.String(1000)),
     # Unique by an index: SQLite cannot add a unique column to a table that others made.
     sa.Index("dn_table_id_unique", "dn_table_id", unique=True),
+)
+is_unrecorded = iceberg_tables.c.metadata_location.is_distinct_from(iceberg_tables.c.dn_recorded_location)
+# Empty but for the tables that somebody else has moved: to look for these costs nothing.
+sa.Index("dn_unrecorded", iceberg_tables.c.catalog_name, sqlite_where=is_unrecorded,
+         postgresql_where=is_unrecorded)
+
+known_iceberg_tables = sa.Table(  # of those that our history has: one without a row was dropped elsewhere
+    "dn_iceberg_tables", metadata,
+    sa.Column("table_id", sa.String(36), primary_key=True),
+    sa.Column("catalog_name", sa.String(255), nullable=False),
 )
 
 namespace_properties = sa.Table(
@@ -112,12 +124,13 @@ def is_complete(connection: sa.Connection) -> bool:
     return set(metadata.tables) <= set(inspector.get_table_names()) and not _missing(inspector)
 
 
-def create(connection: sa.Connection) -> None:
-    """Make what is missing, within the transaction of the connection.
+def create(connection: sa.Connection) -> bool:
+    """Make what is missing, within the transaction of the connection; whether no catalog was there.
 
     Tables that PyIceberg or Java made, of their first schema too, which has no ``iceberg_type``, get the
     columns they lack; no row is touched.
     """
+    is_first = not set(metadata.tables) & set(sa.inspect(connection).get_table_names())
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
     for column in _missing(sa.inspect(connection)):
@@ -125,6 +138,7 @@ def create(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"ALTER TABLE iceberg_tables ADD COLUMN {kind}")
     for index in iceberg_tables.indexes:
         connection.execute(CreateIndex(index, if_not_exists=True))
+    return is_first
 
 
 def _missing(inspector: sa.Inspector) -> list[sa.Column[str]]:

@@ -33,6 +33,7 @@ from deltanb.table_transaction import StagedTable
 from deltanb.transaction.drive import GivenUp, watching
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
+from deltanb.transaction.ids import deciding_id
 from deltanb.transaction.staging import READ_ONLY, standing
 from deltanb.transaction.writing import stopwatch
 
@@ -144,7 +145,7 @@ class _DeltaPart:
 
     def failed(self) -> None:
         """Delete what it wrote for the commit itself."""
-        self.transaction.discard_written()
+        self.table.discard(self.transaction)
 
 
 _Part = _DeltaPart | _IcebergPart
@@ -172,7 +173,7 @@ class CatalogTransaction(Displayable):
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.txn_id: str = options.new_id()
+        self.txn_id: str = deciding_id(catalog.store.place)
         """Written into the commit of every table."""
         self.read_seq: int = catalog.store.instant()
         """The catalog's transaction after which its tables are read."""
@@ -277,6 +278,7 @@ class CatalogTransaction(Displayable):
 
         Raises:
             IllegalStateError: it has ended already.
+            InvalidArgument: it has more tables, or updates of one, than the catalog's limits allow.
             DeltaError: what a table refuses before anything is staged.
         """
         self._must_be_open("commit")
@@ -287,6 +289,10 @@ class CatalogTransaction(Displayable):
         try:
             for name, table in self.tables.items():
                 self._take_part(name, table)
+            if self.catalog.limits is not None:  # else the server says
+                updates = [len(part.table.updates) for part in self._parts.values()
+                           if isinstance(part, _IcebergPart)]
+                self.catalog.limits.require(len(self._parts), max(updates, default=0))
             self._note_reads_elsewhere()
             members = [part.member(name) for name, part in self._parts.items()]
         except BaseException as error:
@@ -296,7 +302,8 @@ class CatalogTransaction(Displayable):
         pointed = [name for name, part in self._parts.items() if isinstance(part, _IcebergPart)]
         self.drive = GroupDrive(
             group_steps(members, self.txn_id), {name: part.participant for name, part in self._parts.items()},
-            self.catalog.store, summary_of(summary), begun(self.txn_id, summary, pointed))
+            self.catalog.store, summary_of(summary), begun(self.txn_id, summary, pointed),
+            self.catalog.limits)
         return self.drive
 
     def _take_part(self, name: str, table: StagedTable | StagedIcebergTable) -> None:

@@ -21,6 +21,7 @@ from deltanb.catalog.iceberg.fields import Json, refuse
 from deltanb.catalog.iceberg.requirements import FailedRequirement, check
 from deltanb.catalog.iceberg.updates import parsed as parsed_updates
 from deltanb.catalog.ledgers import Answer
+from deltanb.catalog.limits import Limits
 from deltanb.catalog.names import TableName
 from deltanb.catalog.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
 from deltanb.catalog.rows import TableRow
@@ -30,28 +31,15 @@ from deltanb.damage import reading
 from deltanb.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
-    CommitTimedOut,
     DeltaError,
     TableNotFound,
 )
 from deltanb.options import options
+from deltanb.transaction.ids import deciding_id
 
-__all__ = ["Change", "Committed", "Committer", "IcebergTable", "Limits", "Prepared"]
+__all__ = ["Change", "Committed", "Committer", "IcebergTable", "Prepared", "moved_again", "not_iceberg"]
 
-MAX_RETRIES = 4  # after a lost race; each is on fresh metadata, so what fails then fails for a reason
 GRACE = 24 * 3600 * 1000  # milliseconds after which a file that no commit took back may be swept
-_SECOND = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one commit may ask for."""
-
-    tables: int = 100
-    updates: int = 1000
-    """Of each table."""
-    seconds: float = 30
-    """From its start to the moment the database is asked to land it."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +135,7 @@ class Committer:
     """Commits to the Iceberg tables of one catalog in one warehouse."""
 
     def __init__(self, store: CatalogStore, files: MetadataFiles, limits: Limits | None = None) -> None:
-        self.store, self.files, self.limits = store, files, limits or Limits()
+        self.store, self.files, self.limits = store, files, Limits.of(limits)
 
     def commit(
         self, changes: Sequence[Change], principal: str | None = None, answer: AnswerFor | None = None,
@@ -155,38 +143,35 @@ class Committer:
     ) -> Committed | Replayed:
         """Change many tables, all or none.
 
+        Who loses a race goes on from what the winner made, for as long as its requirements are met and there
+        is time: changes of which nothing is required are merged.
+
         ``answer`` makes the answer that is kept for the request's idempotency key; if another request with
         the key was first, its answer is returned instead and nothing changes.
 
         Raises:
             BadRequest: the request is malformed, over a limit, or names a table twice.
             TableNotFound: tables are not there; the message has them all.
-            CommitFailed: ``.failed_requirements`` has every requirement of every table that is not met; or
-                others changed the tables again and again.
-            CommitTimedOut: it took too long; nothing was changed.
+            CommitFailed: ``.failed_requirements`` has every requirement of every table that is not met.
+            CommitTimedOut: it took too long, since the database was locked or others changed its tables again
+                and again, which the message names; nothing was changed.
             CommitOutcomeUnknown: the database does not say whether it landed; its files stay.
             StorageError: a file or the database cannot be written; nothing was changed.
         """
         self.check_request(changes)
-        deadline = options.timer() + int(self.limits.seconds * _SECOND)
-        txn_id = f"txn-{options.new_id()}"
-        prepared: Prepared | None = None
-        for _ in range(1 + MAX_RETRIES):
-            prepared = self.prepare(changes, prepared)
-            if options.timer() > deadline:
-                self.discard(prepared.written)
-                raise CommitTimedOut(
-                    f"the commit took longer than {self.limits.seconds:g} seconds; nothing was changed, try "
-                    "again", seconds=self.limits.seconds)
-            result = self.land(prepared, txn_id, principal, answer, summary)
-            if not isinstance(result, Refused):
-                return result
-        assert prepared is not None
-        self.discard(prepared.written)
-        names = ", ".join(str(change.name) for change in changes)
-        raise CommitFailed(
-            f"Transaction failed: {names}: others changed these tables {1 + MAX_RETRIES} times in between; "
-            "try again", failed_requirements=[])
+        txn_id = f"txn-{deciding_id(self.store.place)}"
+        prepared, why = None, ""
+        with self.limits.began() as deadline:
+            while True:
+                prepared = self.prepare(changes, prepared)
+                if not deadline.left:
+                    self.discard(prepared.written)
+                    raise deadline.over(why)
+                result = self.land(prepared, txn_id, principal, answer, summary)
+                if not isinstance(result, Refused):
+                    return result
+                why = moved_again(member.change.name for member in prepared.members
+                                  if member.after.table_id in result.latest)
 
     def check_request(self, changes: Sequence[Change]) -> None:
         """Look at all of a request before anything is looked up.
@@ -250,8 +235,7 @@ class Committer:
         iceberg = {name: row for name, row in rows.items() if row.format == "iceberg"}
         missing = [change.name for change in changes if change.name not in iceberg and not _creates(change)]
         if missing:
-            raise TableNotFound(f"there is no Iceberg table {', '.join(map(str, missing))} in the catalog",
-                                path=str(missing[0]), names=missing)
+            raise not_iceberg(missing, [name for name in missing if name in rows])
         taken = [change for change in changes if change.name in rows and change.name not in iceberg]
         if taken:
             raise _failed([(change, FailedRequirement(
@@ -281,7 +265,7 @@ class Committer:
         except CommitFailed as error:
             raise CommitFailed(f"Transaction failed for table {change.name}: {error}",
                                failed_requirements=[]) from error
-        table_id = options.new_id() if row is None else row.table_id
+        table_id = deciding_id(self.store.place) if row is None else row.table_id
         if after is base:
             return Member(change, row, IcebergTable(change.name, table_id, location, after), None)
         if base is None or after["location"] != base["location"]:
@@ -334,6 +318,21 @@ class Committer:
                 self.store.garbage.forget(gone)
 
 
+def not_iceberg(missing: Sequence[TableName], delta: Sequence[TableName]) -> TableNotFound:
+    """The error where Iceberg tables are asked for and ``missing``; those of ``delta`` are Delta tables.
+
+    >>> str(not_iceberg([TableName.of("shop.orders")], [TableName.of("shop.orders")]))
+    'there is no Iceberg table shop.orders in the catalog: shop.orders is a Delta table; commit to it with \
+others by catalog.transaction()'
+    """
+    names = ", ".join(map(str, delta))
+    what, them = ("is a Delta table", "it") if len(delta) == 1 else ("are Delta tables", "them")
+    why = f"{names} {what}; commit to {them} with others by catalog.transaction()" if delta else ""
+    return TableNotFound(
+        f"there is no Iceberg table {', '.join(map(str, missing))} in the catalog{f': {why}' if why else ''}",
+        path=str(missing[0]), names=list(missing), why=why)
+
+
 def _creates(change: Change) -> bool:
     return any(each.get("type") == "assert-create" for each in change.requirements)
 
@@ -361,6 +360,15 @@ def _failed(failures: Sequence[tuple[Change, FailedRequirement]]) -> CommitFaile
         f"Transaction failed: {'; '.join(texts)}")
     return CommitFailed(message, failed_requirements=[
         {"identifier": identifier(change.name), **failure.to_value()} for change, failure in failures])
+
+
+def moved_again(names: Iterable[TableName]) -> str:
+    """Why a commit found no moment to land: which tables moved whenever it was about to.
+
+    >>> moved_again([TableName.of("shop.orders")])
+    'others went on to change shop.orders'
+    """
+    return f"others went on to change {', '.join(map(str, names))}"
 
 
 def identifier(name: TableName) -> Json:

@@ -13,8 +13,16 @@ from typing import Any
 
 from deltanb.catalog.names import TableName
 from deltanb.catalog.ratification import Asserted, IcebergSwap
-from deltanb.catalog.warehouse.commit import MAX_RETRIES, Change, Committer, IcebergTable
-from deltanb.errors import CommitFailed, CommitOutcomeUnknown, DeltaError, StorageError, TableNotFound
+from deltanb.catalog.warehouse.commit import Change, Committer, IcebergTable
+from deltanb.errors import (
+    CommitFailed,
+    CommitOutcomeUnknown,
+    DeltaError,
+    MaxCommitRetriesExceeded,
+    StorageError,
+    TableNotFound,
+)
+from deltanb.options import options
 from deltanb.transaction.group import Member, Stand
 from deltanb.transaction.steps import PutIfAbsent, Step
 
@@ -38,7 +46,8 @@ class IcebergMember:
 
     def _steps(self) -> Generator[Step, Any, Step]:
         """Numbers are of attempts: an Iceberg table has no versions that a commit could put."""
-        for attempt in range(1, 2 + MAX_RETRIES):
+        most = max(1, options.max_commit_attempts)  # as of a Delta table, with which it is committed
+        for attempt in range(1, 1 + most):
             wait = Stand(attempt) if self.change is None else PutIfAbsent(attempt, b"", attempt, 0, "")
             reply = yield wait
             if reply is True:
@@ -51,9 +60,9 @@ class IcebergMember:
                     f"Transaction failed: {self.name}, which was read, was changed by another commit; "
                     "nothing was committed. Run it again: a new transaction reads the table as it is",
                     failed_requirements=[])
-        raise CommitFailed(
-            f"Transaction failed: {self.name}: others changed it {1 + MAX_RETRIES} times; try again",
-            failed_requirements=[])
+        raise MaxCommitRetriesExceeded(
+            f"Transaction failed: others changed {self.name} whenever it was about to be committed; nothing "
+            "was, try again", attempts=most)
 
     # -- what its steps ask for --------------------------------------------------------------------
 

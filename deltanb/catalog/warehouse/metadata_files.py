@@ -21,7 +21,7 @@ from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.damage import reading
 from deltanb.errors import DeltaError, InvalidTable, MetadataFileNotFound, StorageError
-from deltanb.options import options
+from deltanb.store.new_files import names_for
 
 __all__ = ["MetadataFile", "MetadataFiles"]
 
@@ -63,8 +63,10 @@ class MetadataFiles:
         """The file for metadata that follows what the file ``before`` says; nothing is written yet."""
         found = _VERSION.search(before or "")
         version = int(found[1] or found[2]) + 1 if found else 0
-        name = f"{version:05}-{options.new_id()}.metadata.json"
-        location = f"{metadata['location']}/metadata/{name}"
+        folder = f"{metadata['location']}/metadata"
+        name = next(names_for(self.warehouse.store, lambda drawn: self._name(
+            f"{folder}/{version:05}-{drawn}.metadata.json")))
+        location = f"{folder}/{name.rpartition('/')[2]}"
         return MetadataFile(location, metadata, msgspec.json.encode(metadata))
 
     def write(self, file: MetadataFile) -> None:

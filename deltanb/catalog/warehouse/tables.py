@@ -13,6 +13,7 @@ from typing import Any
 
 from deltanb.catalog.iceberg.fields import Json, refuse
 from deltanb.catalog.iceberg.metadata import new_metadata
+from deltanb.catalog.limits import Limits
 from deltanb.catalog.names import TableName
 from deltanb.catalog.ratification import IcebergSwap, Ratified, Refused
 from deltanb.catalog.registry import Registry
@@ -20,22 +21,23 @@ from deltanb.catalog.rows import TableRow, taken
 from deltanb.catalog.store import CatalogStore, Replayed
 from deltanb.catalog.tables import delta_tables, iceberg_tables, sa
 from deltanb.catalog.warehouse.commit import (
-    MAX_RETRIES,
     AnswerFor,
     Change,
     Committed,
     Committer,
     IcebergTable,
-    Limits,
     Member,
     Prepared,
+    moved_again,
+    not_iceberg,
 )
 from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.catalog.warehouse.metadata_files import MetadataFiles
 from deltanb.catalog.warehouse.places import Warehouse
-from deltanb.errors import CommitFailed, InvalidArgument, InvalidTable, NamespaceNotFound, TableNotFound
+from deltanb.errors import InvalidArgument, InvalidTable, NamespaceNotFound
 from deltanb.options import options
 from deltanb.store.base import LogStore
+from deltanb.transaction.ids import deciding_id
 
 __all__ = ["IcebergTables"]
 
@@ -65,8 +67,13 @@ class IcebergTables:
         self.store = store
         self.warehouse = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
         self.files = MetadataFiles(self.warehouse)
+        if isinstance(store, CatalogStore):  # else the server reads them
+            store.foreign.read_metadata = self.files.read
         self.committer = Committer(store, self.files, limits)
         self.commit = self.committer.commit
+
+    is_remote = False
+    """Whether a server commits, and says what one commit may ask for."""
 
     def create(
         self, name: Any, schema: Json, partition_spec: Json | None = None, sort_order: Json | None = None,
@@ -81,7 +88,7 @@ class IcebergTables:
             BadRequest: an argument is malformed, or the location is outside of the warehouse.
             StorageError: the file or the database cannot be written; nothing was changed.
         """
-        name, uuid = TableName.of(name), options.new_id()
+        name, uuid = TableName.of(name), deciding_id(self.store.place)
         properties = dict(properties or {})
         place = self.warehouse.new_location(name, uuid) if location is None else (
             self.warehouse.table_location(location, "location"))
@@ -92,7 +99,7 @@ class IcebergTables:
         if staged:
             return IcebergTable(name, None, None, metadata)
         file = self.files.new(metadata, None)
-        table = IcebergTable(name, options.new_id(), file.location, metadata)
+        table = IcebergTable(name, deciding_id(self.store.place), file.location, metadata)
         self.committer.record([file.location])
         try:
             self.files.write(file)
@@ -106,7 +113,7 @@ class IcebergTables:
     ) -> IcebergTable | Replayed:
         """A table that is new, or whose file becomes another one."""
         prepared = Prepared((member,))
-        result = self.committer.land(prepared, options.new_id(), principal, answer, summary)
+        result = self.committer.land(prepared, deciding_id(self.store.place), principal, answer, summary)
         if isinstance(result, Refused):
             self.committer.discard(prepared.written)
             raise taken(member.change.name)
@@ -130,7 +137,7 @@ class IcebergTables:
             NamespaceNotFound: its namespace is not there.
             BadRequest: the file, or the location in it, is outside of the warehouse.
             InvalidTable: there is no such file, or it is no table's metadata.
-            CommitFailed: others changed the table again and again.
+            CommitTimedOut: others changed the table again and again.
         """
         name = TableName.of(name)
         metadata = self.files.read(metadata_location)
@@ -138,21 +145,21 @@ class IcebergTables:
         if not isinstance(metadata.get("table-uuid"), str | None):
             raise InvalidTable(
                 f"{metadata_location} has a table-uuid that is no text", file=metadata_location)
-        for _ in range(1 + MAX_RETRIES):
-            row = self.store.tables.find_many([name]).get(name) if overwrite else None
-            if row is not None and row.format != "iceberg":
-                raise taken(name)
-            if row is None:
-                self._require_free(name)
-            table_id = options.new_id() if row is None else str(row.table_id)
-            table = IcebergTable(name, table_id, metadata_location, metadata)
-            done = self._registered(row, table, principal, answer)
-            if not isinstance(done, Refused):
-                return table if isinstance(done, Committed) else done
-            if not overwrite:
-                raise taken(name)
-        raise CommitFailed(f"others changed {name} {1 + MAX_RETRIES} times in between; try again",
-                           failed_requirements=[])
+        with self.committer.limits.began() as deadline:
+            while True:
+                row = self.store.tables.find_many([name]).get(name) if overwrite else None
+                if row is not None and row.format != "iceberg":
+                    raise taken(name)
+                if row is None:
+                    self._require_free(name)
+                table_id = deciding_id(self.store.place) if row is None else str(row.table_id)
+                table = IcebergTable(name, table_id, metadata_location, metadata)
+                done = self._registered(row, table, principal, answer)
+                if not isinstance(done, Refused):
+                    return table if isinstance(done, Committed) else done
+                if not overwrite:
+                    raise taken(name)
+                deadline.require(moved_again([name]))
 
     def names_at(self, metadata_location: str) -> list[TableName]:
         """The tables of the catalog to whose folder a metadata file belongs.
@@ -175,7 +182,7 @@ class IcebergTables:
     ) -> Committed | Replayed | Refused:
         before = None if row is None else row.metadata_location
         swap = IcebergSwap(str(table.table_id), table.name, before, str(table.metadata_location))
-        committed = Committed(options.new_id(), None, (table,))
+        committed = Committed(deciding_id(self.store.place), None, (table,))
         result = self.store.ratify(
             committed.txn_id, principal, [swap], answer=None if answer is None else answer(committed),
             summary="register")
@@ -291,7 +298,7 @@ class IcebergTables:
 
 def _require_iceberg(row: TableRow) -> None:
     if row.format != "iceberg":
-        raise TableNotFound(f"{row.name} is a Delta table, and no Iceberg table", path=str(row.name))
+        raise not_iceberg([row.name], [row.name])
 
 
 def _format_version(properties: Mapping[str, str]) -> int:
