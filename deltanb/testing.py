@@ -33,6 +33,7 @@ from deltanb.s3_server import S3Server
 from deltanb.simulated_time import SimulatedTime
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.open import elsewhere, store_for
+from deltanb.transaction.ids import note_made
 
 if TYPE_CHECKING:
     import os
@@ -62,12 +63,14 @@ class MemoryStore:
     is_partial_write_visible = False
     has_folders = False
     is_final = True
+    creates_only = True
 
     def __init__(self, root: str | None = None) -> None:
         self.root = root or f"memory:///table-{next(_numbers)}"
         self.files: dict[str, tuple[bytes, FileStatus]] = {}
         self._lock = threading.RLock()
         self._writes = itertools.count(1)
+        self._begun: set[str] = set()
 
     def __reduce__(self) -> NoReturn:
         raise IllegalStateError(f"{self.root} is in the memory of this process alone, so it cannot be "
@@ -138,9 +141,13 @@ class MemoryStore:
         return pa.BufferReader(self.read(name))
 
     def open_output(self, name: str) -> pa.NativeFile:
-        """A writer; the file is there once it is closed."""
+        """A writer of a new file, which is there once it is closed."""
         import pyarrow as pa
 
+        with self._lock:
+            if name in self.files or name in self._begun:
+                raise FileExistsError(f"{self.root}/{name}")
+            self._begun.add(name)
         return pa.PythonFile(_MemoryFile(self, name), mode="w")
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
@@ -161,6 +168,7 @@ class _MemoryFile(io.BytesIO):
     def close(self) -> None:
         if not self.closed:
             self._store.put(self._name, self.getvalue())
+            self._store._begun.discard(self._name)
             super().close()
 
 
@@ -334,7 +342,9 @@ class TableBuilder:
             "configuration": dict(properties or {}), "createdTime": 1,
         }
         versions = protocol or {"minReaderVersion": 1, "minWriterVersion": 2}
-        return self.commit({"protocol": versions}, {"metaData": metadata})
+        self.commit({"protocol": versions}, {"metaData": metadata})
+        note_made(self.log.place_of_ids)
+        return self
 
     def commit(
         self, *lines: Action | Mapping[str, Any] | str, version: int | None = None

@@ -21,17 +21,19 @@ from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap64
 
-from deltanb.actions import DeletionVector, decode_path
+from deltanb.actions import STORAGE_TYPES, AddFile, DeletionVector, decode_path, encode_path
 from deltanb.damage import reading, what_is_wrong
-from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
-from deltanb.options import options
+from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, StorageError
+from deltanb.options import options, random_id
+from deltanb.store.new_files import created
 from deltanb.store.paths import place_of
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
 __all__ = [
-    "decode", "encode", "inline", "load", "relative_path", "write_file", "z85_decode", "z85_encode",
+    "decode", "encode", "inline", "load", "relative_path", "vector_path",
+    "write_file", "z85_decode", "z85_encode",
 ]
 
 MAGIC = 1681511377  # of the one format that is written: portable roaring, little endian
@@ -69,10 +71,11 @@ def load(
     with reading("the deletion vector", shown):
         if dv.storage_type == "i":
             data = z85_decode(dv.path_or_inline_dv, dv.size_in_bytes, where)
-        elif dv.storage_type in ("u", "p"):
+        elif dv.storage_type in STORAGE_TYPES:
             data = _read_from_file(store, dv, where)
         else:
-            raise _invalid(f"{where} has the storage type {dv.storage_type!r}; 'i', 'u' and 'p' exist")
+            raise _invalid(f"{where} has the storage type {dv.storage_type!r}; "
+                           f"{', '.join(map(repr, STORAGE_TYPES))} exist")
         rows = decode(data, where)
     if len(rows) != dv.cardinality:
         raise _invalid(f"{where} removes {len(rows)} rows where the log says {dv.cardinality}",
@@ -124,32 +127,55 @@ def inline(rows: BitMap64) -> DeletionVector:
 
 def write_file(
     store: LogStore, vectors: Sequence[BitMap64], *, new_id: Callable[[], str] | None = None,
-    begins: Callable[[str, int], object] = lambda name, size: None,
+    begun: list[AddFile] | None = None,
 ) -> list[DeletionVector]:
     """Write one deletion vector file at the table's root; one descriptor for each of ``vectors``.
 
-    ``new_id`` gives the file's UUID (default: ``options.new_id``). ``begins`` is called before the file is
-    written, with its name and its size in bytes. After an error of any kind the file is gone.
+    ``new_id`` gives the file's UUID (default: ``options.new_id``), unless there is such a file. ``begun`` has
+    the file, with its size, from before it is written. After an error of any kind the file is gone.
 
     Raises:
         StorageError: the file cannot be written.
     """
-    name = uuid.UUID((new_id or options.new_id)())
-    text = z85_encode(name.bytes)
-    content, result = bytearray([FILE_VERSION]), []
+    content, places = bytearray([FILE_VERSION]), []
     for rows in vectors:
         data = encode(rows)
-        result.append(DeletionVector("u", text, len(data), len(rows), offset=len(content)))
+        places.append((len(data), len(rows), len(content)))
         content += _FRAME.pack(len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    file = f"deletion_vector_{name}.bin"
-    begins(file, len(content))
+
+    files: list[AddFile] = [] if begun is None else begun
+
+    def put(name: str) -> None:
+        file = AddFile(encode_path(name), {}, len(content), 0)
+        files.append(file)
+        try:
+            if getattr(store, "creates_only", False):
+                with store.open_output(name) as sink:
+                    sink.write(bytes(content))
+            else:  # its name is random
+                store.put(name, bytes(content))
+        except FileExistsError:  # another's
+            files.remove(file)
+            raise
+        except BaseException as error:
+            with suppress(OSError):
+                store.delete(name)
+            if isinstance(error, OSError) and not isinstance(error, StorageError):
+                raise StorageError.of(error, "written", f"{store.root.rstrip('/')}/{name}") from error
+            raise
+
+    name, _ = created(store, _file_name, put, [], drawn=(new_id or options.new_id)())
+    text = z85_encode(uuid.UUID(name[-40:-4]).bytes)
+    return [DeletionVector("u", text, size, cardinality, offset=offset)
+            for size, cardinality, offset in places]
+
+
+def _file_name(drawn: str) -> str:
     try:
-        store.put(file, bytes(content))
-    except BaseException:
-        with suppress(OSError):
-            store.delete(file)
-        raise
-    return result
+        number = uuid.UUID(drawn)
+    except ValueError:  # the log has room for a UUID and for nothing else
+        number = uuid.UUID(random_id())
+    return f"deletion_vector_{number}.bin"
 
 
 def relative_path(path_or_inline_dv: str) -> str:
@@ -163,6 +189,22 @@ def relative_path(path_or_inline_dv: str) -> str:
         raise _invalid(f"the deletion vector path {path_or_inline_dv!r} is not a UUID in Z85")
     name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(text, 16))}.bin"
     return f"{prefix}/{name}" if prefix else name
+
+
+def vector_path(storage_type: str, path_or_inline_dv: str) -> tuple[str, bool] | None:
+    """The file that a vector is in, and whether that path is URL-encoded; None for one without a file.
+
+    ``u`` gives a path relative to the table ("Derived Fields"), as does ``r``, which has it as it is;
+    ``p`` is an absolute one, and encoded.
+
+    >>> vector_path("u", "ab^-aqEH.-t@S}K{vb[*k^")
+    ('ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin', False)
+    >>> vector_path("r", "metadata/my vectors.bin"), vector_path("p", "s3://b/my%20vectors.bin")
+    (('metadata/my vectors.bin', False), ('s3://b/my%20vectors.bin', True))
+    """
+    if storage_type == "u":
+        return relative_path(path_or_inline_dv), False
+    return (path_or_inline_dv, storage_type == "p") if storage_type in ("r", "p") else None
 
 
 def z85_encode(data: bytes) -> str:
@@ -214,8 +256,8 @@ def z85_decode(text: str, size: int, where: str = "the text") -> bytes:
 
 def _read_from_file(store: LogStore, dv: DeletionVector, where: str) -> bytes:
     """The bytes of a stored vector, after its length and its checksum were found right."""
-    text = dv.path_or_inline_dv
-    path = relative_path(text) if dv.storage_type == "u" else decode_path(text)
+    path, is_encoded = vector_path(dv.storage_type, dv.path_or_inline_dv) or ("", False)
+    path = decode_path(path) if is_encoded else path
     target, name = place_of(store, path, is_encoded=False).opened()
     try:
         with target.open_input(name) as file:

@@ -187,7 +187,7 @@ def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddF
     files = in_process_write.write_files(
         store, target.metadata, target.protocol,
         Source(first.schema, lambda: itertools.chain([first], rows)),
-        target_file_size=target.target_file_size, checks=target.checks, clustering=target.clustering,
+        file_options=target.file_options, checks=target.checks, clustering=target.clustering,
         folder=plan.name if is_remote(store) else "", prefix=plan.name)
     try:
         permits.check(store, plan.name)

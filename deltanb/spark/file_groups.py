@@ -164,7 +164,7 @@ class Choice:
                 again = partitions.format_value(partitions.parse_value(text, f.type), f.type)
             except (DeltaError, ValueError):
                 again = None  # the join's typed values say what is wrong with it
-            self.trusted[key] = text == again != partitions.HIVE_NULL
+            self.trusted[key] = text == again
         return self.trusted[key]
 
 

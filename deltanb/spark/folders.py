@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow.parquet as pq
@@ -25,7 +26,9 @@ from deltanb.options import options
 from deltanb.spark.connectors import Connector, refusals
 from deltanb.spark.permits import granted
 from deltanb.store.base import FileStatus, LogStore, delete_many
+from deltanb.store.drafts import NO_HARD_LINKS
 from deltanb.store.local import raise_unlistable, sync_path
+from deltanb.store.new_files import created
 
 __all__ = ["COMMITTER", "BucketFolder", "Folder", "LocalFolder", "Written"]
 
@@ -65,8 +68,8 @@ class Folder(Protocol):
     def open(self, written: Written) -> Any:
         """A file, for Arrow's reader."""
 
-    def adopt(self, written: Written, name: str) -> str:
-        """Let a file be the table's, if it can be by a name; the name that it has."""
+    def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
+        """Let a file be the table's, if it can be by a name that is made of an id; the name that it has."""
 
     def remove(self, *, failed: bool) -> None:
         """Remove all that is not the table's; where the write has failed, that is everything."""
@@ -110,10 +113,9 @@ class LocalFolder:
         """Its path."""
         return written.name
 
-    def adopt(self, written: Written, name: str) -> str:
-        """Move it to that name; it is on the disk before any commit names it."""
-        self._adopted.append(name)
-        _move(self.store, written.name, name)
+    def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
+        """Move it to such a name; it is on the disk before any commit names it."""
+        name, _ = created(self.store, name_of, partial(_move, self.store, written.name), self._adopted)
         return name
 
     def remove(self, *, failed: bool) -> None:
@@ -124,7 +126,11 @@ class LocalFolder:
 
 
 def _move(store: LogStore, source: str, name: str) -> None:
-    """Give a file its place in the table; it is on the disk before any commit names it."""
+    """Give a file its place in the table, unless that is taken; it is on the disk before any commit names it.
+
+    Raises:
+        FileExistsError: it is taken.
+    """
     target = store.local_path(name)
     assert target is not None
     folder = os.path.dirname(target)
@@ -134,7 +140,15 @@ def _move(store: LogStore, source: str, name: str) -> None:
         folder = os.path.dirname(folder)
     os.makedirs(os.path.dirname(target), exist_ok=True)
     _sync(source)
-    os.rename(source, target)
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
+            raise
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))  # the name is ours from here on
+        os.replace(source, target)
+    else:
+        os.unlink(source)
     _sync(os.path.dirname(target))
     for folder in made:
         _sync(os.path.dirname(folder))
@@ -203,7 +217,7 @@ class BucketFolder:
         """Ranges of it are read when they are asked for."""
         return self.store.open_input(written.name)
 
-    def adopt(self, written: Written, name: str) -> str:
+    def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
         """It keeps the name that it has."""
         self._adopted.add(written.name)
         return written.name

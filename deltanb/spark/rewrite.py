@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from deltanb.actions import AddFile
+from deltanb.log.file_options import FileOptions
 from deltanb.spark.columns import column
 from deltanb.spark.read import read_table
 from deltanb.spark.write import write_files
@@ -49,7 +50,7 @@ def write_together(rewriter: Rewriter, files: pa.Table, curve: Curve | None) -> 
         frame = frame.select(*(column(name) for name in rewriter.schema.names))
     added = write_files(
         rewriter.txn.log.store, rewriter.metadata, rewriter.txn.protocol, frame,
-        target_file_size=ONE_FILE, data_change=False, clustering=rewriter.clustering,
+        file_options=FileOptions(ONE_FILE), data_change=False, clustering=rewriter.clustering,
         hidden=rewriter.scan.tracked)
     rewriter.txn.written.extend(added)
     return added

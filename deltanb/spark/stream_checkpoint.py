@@ -81,11 +81,20 @@ class Checkpoint:
         The note is written once, with the time, and is there when the batch runs again: a batch that another
         query planned, be it from a copy of the checkpoint, has another one.
         """
+        note = self._note(number)
+        return None if note is None else hashlib.sha256(note).hexdigest()[:DIGITS]
+
+    def reads(self, number: int, table_id: str) -> bool:
+        """Whether a batch has rows of a stream from the table with this id: its offsets name the table, as
+        Delta's own do."""
+        return table_id.encode() in (self._note(number) or b"")
+
+    def _note(self, number: int) -> bytes | None:
         if self.folder is None:
             return None
         try:
             with open(os.path.join(self.folder, "offsets", str(number)), "rb") as file:
-                return hashlib.sha256(file.read()).hexdigest()[:DIGITS]
+                return file.read()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

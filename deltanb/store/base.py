@@ -43,7 +43,9 @@ class LogStore(Protocol):
 
     A store may have more, which is used where it is there: ``is_remote``, True where each request waits for a
     network (:func:`is_remote`); ``read_many(names)``, an iterator of contents with None for what is absent;
-    ``delete_many(names)``; and ``identity``, a text that is the same for all stores of one place.
+    ``delete_many(names)``; ``identity``, a text that is the same for all stores of one place; and
+    ``creates_only``, True where ``open_output`` raises FileExistsError for a name that is taken. In a store
+    without it new files have random names, whatever ``options.new_id`` gives.
     """
 
     root: str
@@ -98,7 +100,7 @@ class LogStore(Protocol):
         """A random access file for Arrow's readers; FileNotFoundError where there is none."""
 
     def open_output(self, name: str) -> pa.NativeFile:
-        """A file for Arrow's writers; folders are made, content counts from ``close()`` on."""
+        """A new file for Arrow's writers; folders are made, content counts from ``close()`` on."""
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
         """(store, name) of a *decoded* path: relative, absolute, or a URI. See ``store/paths.py``."""

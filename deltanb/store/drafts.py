@@ -33,7 +33,7 @@ except ImportError:  # Windows: every writer for itself
 if TYPE_CHECKING:
     from deltanb.store.local import LocalStore
 
-__all__ = ["Draft", "Turn", "sync_path", "write_whole"]
+__all__ = ["Draft", "Turn", "drop_checksum", "sync_path", "write_whole"]
 
 logger = get_logger("deltanb.transaction")
 
@@ -125,6 +125,7 @@ class Draft:
                 os.link(self._hidden, path)
             elif handle is not None:  # some handle, which an absolute path ignores, makes Python call linkat
                 os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
+            drop_checksum(path)  # of a file that somebody has removed alone
             return True
         except FileExistsError:
             # A network file system may repeat a link whose answer was lost, and then meet itself.
@@ -138,6 +139,8 @@ class Draft:
                 raise StorageError.of(error, "written", path) from error
             if error.errno not in NO_HARD_LINKS:
                 raise
+            if self._names > 0:
+                return True
         self._store.is_partial_write_visible = True
         return self._create(path)
 
@@ -150,6 +153,7 @@ class Draft:
     def replace(self, path: str) -> None:
         """Give one with a hidden name this one instead, whatever was there."""
         assert self._hidden is not None
+        drop_checksum(path)  # before: a file without one is whole, and one with that of another is not
         os.replace(self._hidden, path)
         self._hidden = None
 
@@ -284,6 +288,13 @@ def stamp(file: str | int) -> None:
     """Where the clock is held still, give a file (open, or its path) that time: listings show no other."""
     if (held := held_time()) is not None:
         os.utime(file, ns=(held * 1_000_000, held * 1_000_000))
+
+
+def drop_checksum(path: str) -> None:
+    """Remove the checksum that Hadoop keeps beside a file, and holds against whatever has the file's name."""
+    folder, _, base = path.rpartition("/")
+    with suppress(OSError):  # nearly always there is none
+        os.unlink(f"{folder}/.{base}.crc")
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

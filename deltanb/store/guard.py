@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError, StorageError
+from deltanb.safe_text import redacted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,15 +96,15 @@ class _Guarded:
             return self.inner.status(name)
 
     def read(self, name: str) -> bytes:
-        with self._translated("read", name, absent_is_told=True):
+        with self._translated("read", name, passes=FileNotFoundError):
             return self.inner.read(name)
 
     def open_input(self, name: str) -> pa.NativeFile:
-        with self._translated("read", name, absent_is_told=True):
+        with self._translated("read", name, passes=FileNotFoundError):
             return self.inner.open_input(name)
 
     def open_output(self, name: str) -> pa.NativeFile:
-        with self._translated("written", name):
+        with self._translated("written", name, passes=FileExistsError):
             return self.inner.open_output(name)
 
     def put(self, name: str, data: bytes) -> None:
@@ -132,16 +133,19 @@ class _Guarded:
         return self.inner.local_path(name)
 
     @contextmanager
-    def _translated(self, doing: str, name: str, absent_is_told: bool = False) -> Iterator[None]:
+    def _translated(
+        self, doing: str, name: str, passes: type[OSError] | tuple[()] = ()
+    ) -> Iterator[None]:
+        """A block whose errors become those of this library, but for one kind that says what is at a name."""
         try:
             yield
         except DeltaError:
             raise
         except Exception as error:
-            if absent_is_told and isinstance(error, FileNotFoundError):
+            if isinstance(error, passes):
                 raise
             path = "/".join(part for part in (self.inner.root.rstrip("/"), name) if part)
-            raise StorageError(f"{path} cannot be {doing}: {_reason(error, self.inner)}", path=path,
+            raise StorageError(f"{path} cannot be {doing}: {_reason(error, self.inner)}", path=redacted(path),
                                errno=getattr(error, "errno", None)) from error
 
 

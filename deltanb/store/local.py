@@ -31,7 +31,7 @@ from deltanb.memory import pool
 from deltanb.options import options
 from deltanb.safe_text import redacted
 from deltanb.store.base import FileStatus, LogStore
-from deltanb.store.drafts import NO_HARD_LINKS, Draft, Turn, held_time, stamp, sync_path
+from deltanb.store.drafts import NO_HARD_LINKS, Draft, Turn, drop_checksum, held_time, stamp, sync_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,6 +106,7 @@ class LocalStore:
 
     has_folders = True
     is_final = True
+    creates_only = True
 
     def __init__(
         self,
@@ -245,8 +246,9 @@ class LocalStore:
                 raise StorageError.of(error, "written", path) from error
 
     def delete(self, name: str) -> None:
-        """Unlink."""
+        """Unlink, with Hadoop's checksum of the file."""
         path = self._path(name)
+        drop_checksum(path)
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -262,7 +264,7 @@ class LocalStore:
 
         path = self._path(name)
         try:
-            return pa.OSFile(path, "rb", memory_pool=pool())
+            return pa.OSFile(os.fsencode(path), "rb", memory_pool=pool())  # a name need not be text
         except FileNotFoundError:
             raise
         except OSError as error:  # a folder comes without an errno
@@ -271,14 +273,16 @@ class LocalStore:
             raise StorageError.of(error, "read", path) from error
 
     def open_output(self, name: str) -> pa.NativeFile:
-        """A file that is synced when closed, so that a commit never outlives its data."""
+        """A new file that is synced when closed, so that a commit never outlives its data."""
         path = self._path(name)
         try:
             try:
                 return self._output(path)
             except FileNotFoundError:
-                self.make_folder(os.path.dirname(path))
+                self._make_folder_of(path)
                 return self._output(path)
+        except FileExistsError:
+            raise
         except OSError as error:
             raise StorageError.of(error, "written", path) from error
 
@@ -303,7 +307,8 @@ class LocalStore:
         import pyarrow as pa
 
         if not self.syncs and held_time() is None:
-            file: pa.NativeFile = pa.OSFile(path, "wb")
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            file: pa.NativeFile = pa.OSFile(os.fsencode(path), "wb")
         else:
             file = pa.PythonFile(_SyncedFile(path, self), mode="w")
         return pa.BufferedOutputStream(file, WRITE_BUFFER)
@@ -324,6 +329,14 @@ class LocalStore:
         for made in missing:
             self._sync_folder(os.path.dirname(made))
 
+    def _make_folder_of(self, path: str) -> None:
+        """Make the folder of a new file; that a file is in its place does not say that the name is taken."""
+        folder = os.path.dirname(path)
+        try:
+            self.make_folder(folder)
+        except FileExistsError as error:
+            raise StorageError.of(error, "written", path) from error
+
     def _sync_folder(self, folder: str) -> None:
         if self.syncs:
             sync_path(folder)
@@ -333,7 +346,7 @@ class _SyncedFile(io.FileIO):
     """A file whose ``close()`` returns once content and name are on the disk, where the store syncs."""
 
     def __init__(self, path: str, store: LocalStore) -> None:
-        super().__init__(path, "wb")
+        super().__init__(path, "xb")
         self._path = path
         self._store = store
 

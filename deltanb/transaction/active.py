@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from deltanb.errors import IllegalStateError, UnsupportedPredicate
 
@@ -77,15 +78,26 @@ def command_named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
                     "active in this thread, and a command commits by itself. Write with "
                     "txn.write_files(data) and txn.commit(actions, operation), or run the command outside "
                     "the block of the transaction")
-            _thread.active, _thread.is_command = None, True
+            above = getattr(_thread, "contexts", None)
+            _thread.active, _thread.is_command, _thread.contexts = None, True, None
             try:
                 return function(*args, **settings)
             finally:
-                _thread.active, _thread.is_command = outer, was_command
+                contexts = _thread.contexts
+                _thread.active, _thread.is_command, _thread.contexts = outer, was_command, above
+                if contexts is not None:
+                    contexts.close()
 
         return run
 
     return decorate
+
+
+def until_command_ends(context: AbstractContextManager[Any]) -> None:
+    """Enter a context that is left when the running command ends."""
+    if getattr(_thread, "contexts", None) is None:
+        _thread.contexts = ExitStack()
+    _thread.contexts.enter_context(context)
 
 
 def begin(log: DeltaLog, at: int | None = None) -> OptimisticTransaction:

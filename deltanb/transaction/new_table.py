@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltanb.actions import Metadata
-from deltanb.options import options
+from deltanb.options import options, random_id
 from deltanb.schema import properties
 
 MATERIALIZED_NAMES = {
@@ -50,7 +50,8 @@ def _mapped(metadata: Metadata) -> Metadata:
     from deltanb.schema import column_mapping  # late: an engine, which lies below
 
     last = properties.get(metadata.configuration, column_mapping.MAX_ID_KEY)
-    schema, last = column_mapping.assign(metadata.schema, last)
+    schema, last = column_mapping.assign(
+        metadata.schema, last, keep_names=column_mapping.has_unused_names(metadata))
     return metadata.replace(schema_string=schema.to_json(), configuration={
         **metadata.configuration, column_mapping.MAX_ID_KEY: str(last)})
 
@@ -60,5 +61,5 @@ def with_materialized_names(metadata: Metadata) -> Metadata:
     configuration = dict(metadata.configuration)
     for key, prefix in MATERIALIZED_NAMES.items():
         if key not in configuration:
-            configuration[key] = prefix + options.new_id()
+            configuration[key] = prefix + random_id()
     return metadata.replace(configuration=configuration)

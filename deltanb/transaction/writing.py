@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deltanb.actions import AddFile, Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument, require
-from deltanb.options import options, set_options
+from deltanb.log.file_options import FileOptions
+from deltanb.options import checked, options, random_id, set_options
 from deltanb.precedence import ahead
 from deltanb.store.paths import place_of
+from deltanb.transaction.ids import claimed, drawn_id
 from deltanb.transaction.reads import require_version_of
 
 if TYPE_CHECKING:
@@ -88,6 +90,8 @@ class TransactionalWrite:
 
     _SETTINGS: ClassVar[tuple[str, ...]] = ()
     """What else a savepoint remembers: names of attributes, each replaced whole when it changes."""
+    gives_row_ids: ClassVar[bool] = True
+    """Whether its commit gives row ids to files that have none, where the table tracks rows."""
 
     def __init__(
         self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None,
@@ -96,10 +100,13 @@ class TransactionalWrite:
         if clock is not None and not callable(clock):
             raise InvalidArgument(f"clock={clock!r:.80} is not a function that gives epoch milliseconds")
         self.log = log
-        self.clock = clock or _clock
+        self.clock = _clock if clock is None else checked("clock", clock, "an integer", int)
         """Gives the time in epoch milliseconds."""
         self.snapshot: Snapshot = log.update() if snapshot is None else snapshot
         """The version this transaction reads."""
+        self.txn_id: str = drawn_id(log.place_of_ids, is_new=self.snapshot.version < 0)
+        """Written into the commit; by it the transaction knows its own commit again."""
+        self._has_own_id = options.new_id is random_id
         self.status: Status = "open"
         """How far it is. ``failed`` and ``abandoned`` (given up by whoever drove it): nothing was written;
         ``unknown``: the store does not say whether its commit is there."""
@@ -112,6 +119,11 @@ class TransactionalWrite:
         self.identity_marks: dict[str, int] = {}
         """The last value :meth:`write_files` gave to each identity column; the commit records it."""
         self._savepoints: list[Savepoint] = []
+
+    def _claim_id(self) -> None:
+        """From here on the id decides which commit is this one."""
+        if not self._has_own_id:
+            self.txn_id, self._has_own_id = claimed(self.log.place_of_ids, self.txn_id), True
 
     @property
     @abstractmethod
@@ -128,15 +140,17 @@ class TransactionalWrite:
         """Refuse where nothing more can be done."""
 
     def write_files(
-        self, data: Any, *, target_file_size: int | None = None, data_change: bool = True,
-        checks: Sequence[Any] = (), clustering: Iterable[Sequence[str]] = (),
-        hidden: Sequence[StructField] = (),
+        self, data: Any, write_options: Mapping[str, Any] | FileOptions | None = None, *,
+        target_file_size: int | None = None, data_change: bool = True, checks: Sequence[Any] = (),
+        clustering: Iterable[Sequence[str]] = (), hidden: Sequence[StructField] = (),
     ) -> list[AddFile]:
         """Write rows as data files in their final place and describe them.
 
         Args:
             data: Arrow, pandas or Python rows, written in the process; or a Spark DataFrame, written
                 by Spark.
+            write_options: of Delta's writer, by its names, those that concern files: ``maxRecordsPerFile``
+                (rows of a file at most) and ``compression`` (a codec); and ``targetFileSize``.
             target_file_size: bytes at which a file ends.
             data_change: whether the rows are new to the table; an OPTIMIZE only moves them.
             checks: conditions (:class:`deltanb.data.constraints.Check`) beside the table's own.
@@ -150,22 +164,35 @@ class TransactionalWrite:
             SchemaMismatch, ConstraintViolation: the rows do not fit the table.
         """
         self._must_be_open()
+        file_options = write_options if isinstance(write_options, FileOptions) else \
+            FileOptions.of({} if write_options is None else write_options)
         if target_file_size is not None:
-            require(target_file_size, int, "target_file_size", "bytes (an integer of at least 1)")
-            if target_file_size < 1:
-                raise InvalidArgument(
-                    f"target_file_size={target_file_size}: a file ends after 1 byte at least")
+            file_options = replace(file_options, target_file_size=target_file_size)
         self.has_written = True
         engine = "spark" if type(data).__module__.partition(".")[0] == "pyspark" else "data"
         write = import_module(f"deltanb.{engine}.write").write_files
-        with ahead(), set_options(clock=self.clock) if self.clock is not _clock else nullcontext():
+        begun: list[str] = []
+        more: dict[str, Any] = {"begun": begun} if engine == "data" else {}
+        timed = set_options(clock=self.clock) if self.clock is not _clock else nullcontext()
+        with self._removed_unless_known(begun), ahead(), timed:
             added = write(
-                self.log.store, self.metadata, self.protocol, data, target_file_size=target_file_size,
+                self.log.store, self.metadata, self.protocol, data, file_options=file_options,
                 data_change=data_change, checks=checks, hidden=hidden,
                 clustering=[*clustering_columns(self.snapshot), *map(tuple, clustering)],
-                marks=self.identity_marks)
-        self.written.extend(added)
+                marks=self.identity_marks, **more)
+            self.written.extend(added)
         return list(added)
+
+    @contextmanager
+    def _removed_unless_known(self, begun: Sequence[str]) -> Iterator[None]:
+        """A block that writes files and notes them; an interrupt may come between the two."""
+        try:
+            yield
+        except BaseException:
+            for name in begun:
+                with suppress(OSError):
+                    self.log.store.delete(name)
+            raise
 
     def savepoint(self) -> Savepoint:
         """Where it stands, for :meth:`rollback_to`.

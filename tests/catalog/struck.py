@@ -30,14 +30,14 @@ from deltanb.catalog.upkeep import check
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.locks import LockManager
 from deltanb.log.commits import STAGED_FOLDER
-from deltanb.options import SeededIds, set_options
+from deltanb.options import set_options
 from deltanb.transaction.delta_log import DeltaLog
 from tests.catalog.postgresql import end_connections
 from tests.faults import disk as disks
 from tests.faults.disk import Disk, Done, Fault, Moment, Strike
 from tests.faults.killed import Killer
 from tests.faults.tables import files, rows
-from tests.faults.trial import KEPT, is_kept_by_disk, named
+from tests.faults.trial import KEPT, drawing, is_kept_by_disk, named
 
 Work = Callable[[dn.Catalog], Any]
 World = dict[str, dict[str, Any]]
@@ -300,7 +300,7 @@ def opened(folder: Path) -> dn.Catalog:
 def run_struck(name: str, folder: Path, strike: Strike, place: Place | None = None) -> Any:
     """Run a command, one of its operations struck."""
     at = folder / "lake"
-    with set_options(new_id=SeededIds(FIRST), durability="sync"), (place or Place(at, strike)).inserted(), \
+    with drawing(FIRST), set_options(durability="sync"), (place or Place(at, strike)).inserted(), \
             opened(folder) as catalog:
         return BY_NAME[name].work(catalog)
 
@@ -344,7 +344,7 @@ class CatalogTrials:
     def found(self, url: str) -> None:
         """Make what all commands find, and remember it."""
         (self.folder / "url").write_text(url, "utf-8")
-        with set_options(new_id=SeededIds(FIRST + SECOND)):
+        with drawing(FIRST + SECOND):
             self._watcher = opened(self.folder)
             shop(self._watcher)
         self._rows = self.rows()
@@ -446,7 +446,7 @@ class CatalogTrials:
         """Run again what was not done, commit to every table, and sweep up."""
         reference = self.references[name]
         if not has_landed:
-            with set_options(new_id=SeededIds(SECOND)):
+            with drawing(SECOND):
                 BY_NAME[name].work(self.catalog)
             if world(self.catalog) != reference.after:
                 yield f"run again it is {world(self.catalog)}"

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from deltanb.catalog.database import Database
-from deltanb.options import SeededIds, set_options
+from deltanb.options import set_options
 from deltanb.transaction.delta_log import DeltaLog
 from tests.catalog.struck import BY_NAME, COMMANDS, FIRST, CatalogTrials, broken, opened, world
 from tests.faults.killed import Killer
 from tests.faults.power import Recorder, Tree, build
+from tests.faults.trial import drawing
 
 SAMPLE = 5
 """States of a command in a usual run, beside those in which all is lost that may be."""
@@ -56,7 +57,7 @@ class Run:
 
         with pytest.MonkeyPatch.context() as patch, self.recorder.inserted():
             patch.setattr(Database, "write", noted)
-            with set_options(new_id=SeededIds(FIRST), durability="sync"), opened(trials.folder) as catalog:
+            with drawing(FIRST), set_options(durability="sync"), opened(trials.folder) as catalog:
                 BY_NAME[name].work(catalog)
         self.recorder.check()
         self.times = self.recorder.times

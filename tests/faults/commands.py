@@ -290,6 +290,8 @@ COMMANDS = [
     Command("add columns", "plain", on(lambda t: t.add_columns({"more": "int"}))),
     Command("rename column", "mapped", on(lambda t: t.rename_column("text", "words"))),
     Command("drop columns", "mapped", on(lambda t: t.drop_columns("text"))),
+    Command("replace columns", "mapped",
+            on(lambda t: t.replace_columns([f for f in t.schema.fields if f.name != "text"]))),
     Command("widen column", "widening", on(lambda t: t.change_column("small", type="bigint"))),
     Command("comment on column", "plain", on(lambda t: t.change_column("id", comment="which"))),
     Command("set properties", "plain", on(lambda t: t.set_properties({"delta.appendOnly": True}))),

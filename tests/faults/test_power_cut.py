@@ -20,13 +20,13 @@ import pytest
 
 import deltanb as dn
 from deltanb import background
-from deltanb.options import SeededIds, set_options
+from deltanb.options import set_options
 from deltanb.transaction.delta_log import DeltaLog
 from tests.faults import commands
 from tests.faults.commands import TABLES, rows
 from tests.faults.killed import Killer
 from tests.faults.power import Journal, Recorder, Tree, build
-from tests.faults.trial import BY_NAME, FIRST, Trials, difference, world
+from tests.faults.trial import BY_NAME, FIRST, Trials, difference, drawing, world
 
 SAMPLE = 8
 """States of a command in a usual run, beside those in which all is lost that may be."""
@@ -64,7 +64,7 @@ class Cuts:
         command = BY_NAME[name]
         folder = self.trials.folder(command)
         recorder = Recorder(folder, without)
-        with recorder.inserted(), set_options(new_id=SeededIds(FIRST), checkpoints="background"):
+        with recorder.inserted(), drawing(FIRST), set_options(checkpoints="background"):
             times = recorder.times
             with later() as work:
                 command.work(folder)

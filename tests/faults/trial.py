@@ -8,13 +8,17 @@ What it does not know: which commands there are, and how operations are struck.
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
+from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import deltanb as dn
 from deltanb.actions import decode_path
@@ -22,6 +26,7 @@ from deltanb.data.deletion_vectors import relative_path
 from deltanb.data.write import SPARK_FOLDER
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.options import SeededIds, set_options
+from deltanb.transaction import ids
 from deltanb.transaction.delta_log import DeltaLog
 from tests.faults.commands import COMMANDS, ON_SPARK, TABLES, Command
 from tests.faults.disk import CHANGING, Disk, Done, Strike
@@ -100,7 +105,7 @@ class Trials:
             folder = self.folder(command)
             before, there = world(folder), files(folder)
             disk = Disk(folder)
-            with disk.inserted(), set_options(new_id=SeededIds(FIRST)):
+            with disk.inserted(), drawing(FIRST):
                 command.work(folder)
             made = {operation.name for operation in disk.done if operation.kind in CHANGING}
             assert files(folder) - there <= made, "files came to be that no counted operation made"
@@ -122,7 +127,7 @@ class Trials:
         made = self.base / "made" / command.finds
         if not made.exists():
             made.mkdir(parents=True)
-            with set_options(new_id=SeededIds(FIRST + SECOND)):
+            with drawing(FIRST + SECOND):
                 TABLES[command.finds](made)
         self.count += 1
         folder = self.base / str(self.count)
@@ -172,7 +177,7 @@ class Trials:
         """Run again what was not done, commit to what was, and sweep up."""
         command, reference = BY_NAME[name], self.reference(name)
         if place == 0:
-            with set_options(new_id=SeededIds(SECOND)):
+            with drawing(SECOND):
                 command.work(folder)
             again = world(folder)
             if again != reference.worlds[-1]:
@@ -284,8 +289,19 @@ def run(name: str, folder: Path, strike: Strike) -> Outcome:
     return outcome
 
 
+@contextmanager
+def drawing(seed: int) -> Iterator[None]:
+    """A block whose files have the names that they have in every run, those that no option seeds included.
+
+    No place is one that this process has made: a second run there would draw other ids.
+    """
+    with set_options(new_id=SeededIds(seed)), mock.patch.object(ids, "_places", OrderedDict()), \
+            mock.patch.object(os, "urandom", random.Random(seed).randbytes):
+        yield
+
+
 def run_struck(name: str, folder: Path, strike: Strike, disk: Disk | None = None) -> Any:
     """Run a command, one of its operations struck."""
-    with (disk or Disk(folder, strike)).inserted(), set_options(new_id=SeededIds(FIRST)):
+    with (disk or Disk(folder, strike)).inserted(), drawing(FIRST):
         return BY_NAME[name].work(folder)
 

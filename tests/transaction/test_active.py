@@ -97,6 +97,7 @@ COMMANDS: dict[str, Callable[[dn.DeltaTable], Any]] = {
     "create": lambda t: dn.create(MemoryStore(), {"id": [1]}), "analyze": lambda t: t.analyze(),
     "add_columns": lambda t: t.add_columns("n int"), "rename_column": lambda t: t.rename_column("id", "n"),
     "drop_columns": lambda t: t.drop_columns("id"),
+    "replace_columns": lambda t: t.replace_columns("p string, id bigint"),
     "change_column": lambda t: t.change_column("id", comment="x"),
     "set_properties": lambda t: t.set_properties({"a": "b"}),
     "unset_properties": lambda t: t.unset_properties("a", if_exists=True),

@@ -17,8 +17,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from deltanb.actions import Action, AddFile, DeletionVector, DomainMetadata, Metadata, encode_path
-from deltanb.data.deletion_vectors import relative_path
+from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, encode_path
+from deltanb.commands.define.place import check_place
+from deltanb.data.deletion_vectors import vector_path
 from deltanb.errors import InvalidArgument, TableAlreadyExists
 from deltanb.options import options
 from deltanb.safe_text import redacted, without_credentials
@@ -58,6 +59,7 @@ def clone(
     *,
     mode: str = "error",
     user_metadata: str | None = None,
+    allow_files: bool = False,
 ) -> DeltaLog:
     """The log of a new table with the rows, schema and properties of a version of another; nothing is copied.
 
@@ -67,10 +69,12 @@ def clone(
         mode: where a table is already, ``"error"`` raises, ``"overwrite"`` replaces what it is and keeps
             its history.
         user_metadata: a text kept in the commit.
+        allow_files: as of :func:`deltanb.create`.
 
     Raises:
         TableAlreadyExists: there is a table.
-        InvalidArgument: the source itself, an unknown mode, or files that the source names by signed URLs.
+        InvalidArgument: the source itself, a place where others have files, an unknown mode, or files that
+            the source names by signed URLs.
         ConcurrentWriteException: another commit was first; nothing was written.
 
     >>> import deltanb as dn
@@ -94,6 +98,8 @@ def clone(
         raise TableAlreadyExists(
             f"there is a table at {log.path} already (version {txn.read_version}); clone to another "
             'path, or pass mode="overwrite"', path=log.path)
+    if not (exists or allow_files):
+        check_place(log.store, snapshot.metadata.partition_columns)
     if exists:
         check_writable(txn.protocol, txn.metadata, txn.table, writes_data=False)
     protocol = snapshot.protocol
@@ -131,12 +137,11 @@ def clone(
 def _elsewhere(file: AddFile, store: LogStore) -> AddFile:
     """The file, and its deletion vector, as another table has to name them."""
     vector = file.deletion_vector
-    if vector is not None and vector.storage_type == "u":
-        vector = DeletionVector(
-            "p", _absolute(relative_path(vector.path_or_inline_dv), store, is_encoded=False),
-            vector.size_in_bytes, vector.cardinality, vector.offset)
-    elif vector is not None and vector.storage_type == "p":
-        vector = vector.replace(path_or_inline_dv=_absolute(vector.path_or_inline_dv, store))
+    named = vector and vector_path(vector.storage_type, vector.path_or_inline_dv)
+    if vector is not None and named:
+        path, is_encoded = named
+        vector = vector.replace(
+            storage_type="p", path_or_inline_dv=_absolute(path, store, is_encoded=is_encoded))
     return file.replace(path=_absolute(file.path, store), deletion_vector=vector, data_change=True)
 
 

@@ -66,7 +66,8 @@ def convert(
             "convert. Open it with deltanb.open(path)", path=log.path)
     configuration = _configuration(properties or {})
     columns = _partition_columns(partition_by)
-    statuses = [status for status in log.store.list_all("") if _is_data(status.name, columns)]
+    names = [column.name for column in columns]
+    statuses = [status for status in log.store.list_all("") if partitions.is_data_path(status.name, names)]
     if not statuses:
         raise InvalidArgument(
             f"there is no file to convert in {log.path}; give the folder that holds the Parquet files, or "
@@ -147,13 +148,6 @@ def _type(name: str, kind: Any) -> DataType:
     return parse_type(kind)
 
 
-def _is_data(name: str, columns: list[StructField]) -> bool:
-    openly = tuple(f"{column.name}=" for column in columns)
-    *folders, _ = parts = name.split("/")
-    return not any(part[:1] in ("_", ".") and not (part in folders and part.startswith(openly))
-                   for part in parts)
-
-
 def _check_listing(store: LogStore, names: list[str], columns: list[StructField]) -> None:
     """Refuse what a log cannot name, and linked folders, which the listing does not follow."""
     for name in names:
@@ -165,7 +159,8 @@ def _check_listing(store: LogStore, names: list[str], columns: list[StructField]
     for folder, folders, _ in os.walk(root, onerror=raise_unlistable) if root else ():
         for name in folders:
             path = os.path.join(folder, name)
-            if os.path.islink(path) and _is_data(os.path.relpath(path, root), columns):
+            if os.path.islink(path) and partitions.is_data_path(
+                    os.path.relpath(path, root), [column.name for column in columns]):
                 raise InvalidArgument(
                     f"the folder {os.path.relpath(path, root)} in {store.root} is a link; the files behind "
                     "it would be missing from the table. Move them here, or convert the folder they are in",
@@ -215,8 +210,8 @@ def _read(store: LogStore, status: FileStatus) -> _File:
         parquet = open_parquet(source)
         parquet.check_sound()
         footer, schema = parquet.metadata, parquet.schema_arrow
-    if any(footer.schema.column(i).physical_type == "INT96" for i in range(len(footer.schema))):
-        schema = pa.schema([pa.field(f.name, _instants(f.type)) for f in schema])
+    has_instants = any(footer.schema.column(i).physical_type == "INT96" for i in range(len(footer.schema)))
+    schema = pa.schema([f.with_type(_stored(f.type, has_instants)) for f in schema])
     plain = from_arrow(schema.remove_metadata())
     return _File(status, footer, evolution.fresh(_nullable(plain)))  # type: ignore[arg-type]
 
@@ -226,16 +221,20 @@ def _naming(store: LogStore, name: str) -> AbstractContextManager[None]:
                    "Move it away, or give it a name that begins with _ or .")
 
 
-def _instants(kind: pa.DataType) -> pa.DataType:
-    """INT96 holds instants in UTC, which pyarrow shows as times without a zone."""
-    if pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is None:
+def _stored(kind: pa.DataType, has_instants: bool) -> pa.DataType:
+    """What is in a file, whatever it is an extension of; INT96 holds instants in UTC, which pyarrow shows as
+    times without a zone."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _stored(kind.storage_type, has_instants)
+    if has_instants and pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is None:
         return pa.timestamp("us", "UTC")
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _instants(f.type)) for f in kind])
+        return pa.struct([f.with_type(_stored(f.type, has_instants)) for f in kind])
     if pa.types.is_map(kind):
-        return pa.map_(_instants(kind.key_type), _instants(kind.item_type))
+        item = kind.item_field
+        return pa.map_(_stored(kind.key_type, has_instants), item.with_type(_stored(item.type, has_instants)))
     if pa.types.is_list(kind):
-        return pa.list_(_instants(kind.value_type))
+        return pa.list_(kind.value_field.with_type(_stored(kind.value_type, has_instants)))
     return kind
 
 
@@ -268,7 +267,7 @@ def _schema(files: list[_File], columns: list[StructField]) -> StructType:
 def _statistics(store: LogStore, file: _File, metadata: Metadata, protocol: Any) -> str:
     def read(names: list[str]) -> pa.Table:
         with _naming(store, file.status.name), store.open_input(file.status.name) as source:
-            parquet = pq.ParquetFile(
+            parquet = open_parquet(
                 source, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
             return parquet.read([n for n in names if n in parquet.schema_arrow.names])
 
