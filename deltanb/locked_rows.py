@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right, insort
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -33,14 +33,18 @@ from deltanb.schema.types import arrow_type
 from deltanb.transaction.current import SERIALIZABLE
 from deltanb.transaction.staging import check_commits, standing
 
-if TYPE_CHECKING:
-    from deltanb.log.snapshot import Snapshot
-
 ABSENT: Any = object()
 """In place of a row that was not stored."""
 
 Undo = tuple["LockedRows", Key, Any]
 """A row that was stored, and what was stored there before."""
+
+
+class Seen(NamedTuple):
+    """A committed row as it was read, and the version that it was read from."""
+
+    row: Row | None
+    version: int
 
 
 class LockedRows:
@@ -59,10 +63,8 @@ class LockedRows:
         """What was stored and is no statement yet; None is a row that was deleted."""
         self._stored: list[tuple[bytes, Key]] = []
         """The keys in ``writes``, in order."""
-        self.reads: dict[Key, Row | None] = {}
+        self.reads: dict[Key, Seen] = {}
         """What was read and must still be so at the commit."""
-        self._since: Snapshot | None = None
-        """The version before which nothing was read."""
 
     # -- what a cursor asks ------------------------------------------------------------------------
 
@@ -80,7 +82,7 @@ class LockedRows:
 
     def after(self, key: Key | None) -> Key | None:
         """The next key, of a row of the table or of one that was stored."""
-        found = self._newest().after(key)
+        found = self._as_read().after(key)
         at = 0 if key is None else bisect_right(self._stored, (keys.encode(key), key))
         if at < len(self._stored) and (found is None or self._stored[at][0] < keys.encode(found)):
             return self._stored[at][1]
@@ -99,9 +101,7 @@ class LockedRows:
             finally:
                 self.txn.manager.give_back_tree(self.txn._locker, height)
         row = self._row(key)
-        if result is LockResult.ACQUIRED:  # what it has read before, it has unlocked since
-            self.reads.pop(key, None)
-        self._remember(key)
+        self._remember(key, result)
         return result, row
 
     def give_back(self, key: Key) -> None:
@@ -111,14 +111,15 @@ class LockedRows:
 
     def store(self, key: Key, row: Mapping[str, Any] | None) -> Row | None:
         """Lock a row exclusively and change it; what it is now. None deletes it."""
+        self._newest()
+        new = self._made(key, row)  # refused before anything is locked
         if self.txn.lock_mode is LockMode.UNSAFE:
-            new = self._made(key, row)
             apply_changes(self.log.below, self.columns, {key: new})
             return self._shown(new)
         self.log.check_durability()
-        self._made(key, row)  # refused before anything is locked
-        self._lock(key, EXCLUSIVE)
-        self._remember(key)
+        result = self._lock(key, EXCLUSIVE)
+        self._newest()
+        self._remember(key, result)
         new = self._made(key, row)
         if new is not None and self.log.snapshot.partition_columns:
             part = partition_for(self.log.snapshot, self.columns, key, new)
@@ -176,11 +177,9 @@ class LockedRows:
         if not self.reads:
             return
         rows = self._newest().at(self.log.base)
-        assert self._since is not None
-        if self.log.base.version != self._since.version:
-            for key, seen in self.reads.items():
-                if not _same(self._one(rows, key), seen):
-                    self._refuse(key)
+        for key, seen in self.reads.items():
+            if seen.version != self.log.base.version and not _same(self._one(rows, key), seen.row):
+                self._refuse(key, seen.version)
         reader = LockedTransaction(self.log, self.log.snapshot)
         reader.mode = None
         self.log.begun.append(reader)
@@ -195,11 +194,16 @@ class LockedRows:
         self._rows = self._rows.at(self.log.snapshot)
         return self._rows
 
+    def _as_read(self) -> KeyedRows:
+        """As :meth:`_newest`; with what others have not committed, where the lock mode sees that."""
+        rows = self._newest()
+        return rows.at(self.log.owner.uncommitted()) if self.txn.lock_mode.is_dirty else rows
+
     def _row(self, key: Key) -> Row | None:
         """The row as the transaction sees it."""
         if key in self.writes:
             return self._shown(self.writes[key])
-        return self._one(self._newest(), key)
+        return self._one(self._as_read(), key)
 
     def _shown(self, row: Row | None) -> Row | None:
         """A row that was stored, with null where the table is to give the value when it is written."""
@@ -213,12 +217,13 @@ class LockedRows:
                 "that only one row has; name more columns, or change the rows by table.update()")
         return found[0] if found else None
 
-    def _remember(self, key: Key) -> None:
-        """Note the committed row under a lock that stays; what the transaction has made of it is its own."""
-        if key in self.reads or key in self.writes:
-            return
-        self._since = self._since or self.log.base
-        self.reads[key] = self._one(self._newest().at(self.log.base), key)
+    def _remember(self, key: Key, result: LockResult) -> None:
+        """Note the committed row under a lock that stays, of the version that was looked at last: another
+        process may have changed it since. What the transaction has made of it is its own."""
+        if result is LockResult.ACQUIRED:  # what it has read before, it has unlocked since
+            self.reads.pop(key, None)
+        if key not in self.reads and key not in self.writes:
+            self.reads[key] = Seen(self._one(self._rows.at(self.log.base), key), self.log.base.version)
 
     def _lock(self, key: Key, mode: int) -> LockResult:
         """Lock a row, after the partition that it is in, if it is in one, with the intention. What came of
@@ -290,7 +295,7 @@ class LockedRows:
 
     def _before(self, key: Key) -> Row:
         """What a row that is stored builds on: without what the table computes, which it computes anew."""
-        row = self.writes.get(key) if key in self.writes else self._one(self._newest(), key)
+        row = self.writes.get(key) if key in self.writes else self._one(self._rows, key)
         computed = {field.name for field in self.log.snapshot.schema if GENERATION in field.metadata}
         return {name: value for name, value in (row or {}).items() if name not in computed}
 
@@ -306,11 +311,10 @@ class LockedRows:
     def _named(self, key: Key) -> str:
         return ", ".join(f"{name}={shown(value)}" for name, value in zip(self.columns, key, strict=True))
 
-    def _refuse(self, key: Key) -> None:
-        """Raise the conflict with the commit that has changed a row."""
-        assert self._since is not None
+    def _refuse(self, key: Key, version: int) -> None:
+        """Raise the conflict with the commit that has changed a row since a version."""
         below, newest = self.log.below, self.log.base.version
-        txn = below.start_transaction(self._since)
+        txn = below.start_transaction(below.snapshot_at(version))
         txn.filter_files(self._rows.condition(key))
         # A row that was added blindly is a conflict at every level: here it stands where there was none.
         check_commits(below, standing(txn).replace(isolation=SERIALIZABLE), newest)

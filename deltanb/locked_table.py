@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
 
 from deltanb.display import above
 from deltanb.errors import DeltaConcurrentModificationException, IllegalStateError, InvalidArgument
 from deltanb.formatting import count
+from deltanb.lockable import are_together, log_of, refuse_together
 from deltanb.locked_rows import LockedRows, Undo
 from deltanb.locks import keys
 from deltanb.locks.commit import committing
@@ -30,15 +33,20 @@ from deltanb.locks.modes import EXCLUSIVE, IX, NONE, DurabilityMode, LockMode
 from deltanb.locks.tables import NO_REDO, LockedLog, index_of, name_of
 from deltanb.options import options, set_options
 from deltanb.safe_text import shown
-from deltanb.store.base import LogStore
 from deltanb.store.local import sync_path
 from deltanb.store.paths import place_of
 from deltanb.table import DeltaTable
 from deltanb.table_transaction import StagedTable
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.uncommitted import Doings, Uncommitted
 
 if TYPE_CHECKING:
+    from deltanb.commands.merge.merge import MergeBuilder
+    from deltanb.commands.result import CommandResult
+    from deltanb.locks.manager import LockManager
     from deltanb.locks.transaction import Transaction
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.transaction import OptimisticTransaction
 
 COMMITS = -(2**63)
 """The index id of the locks under which tables get the rows of cursors, each by its own id: one transaction
@@ -46,6 +54,8 @@ of the process at a time, so that none writes into a version that another one is
 
 
 ROW, FLUSHED = "row", "flushed"
+ROW_BYTES = 1 << 10
+"""What a row that waits takes in memory, for a bound that need not be exact."""
 
 
 class LockedTable(StagedTable):
@@ -92,6 +102,46 @@ class LockedTable(StagedTable):
         """A cursor over its rows: :meth:`Transaction.cursor`."""
         return self._tables.cursor(self._below, key)
 
+    def merge(self, *args: Any, **settings: Any) -> MergeBuilder:
+        """As of any table: :meth:`DeltaTable.merge`. What it describes is one call of the transaction, which
+        begins as it is executed."""
+        return replace(super().merge(*args, **settings), within=self._execute)
+
+    def _execute(self, merge: MergeBuilder, run: Callable[[MergeBuilder], CommandResult]) -> CommandResult:
+        def work() -> CommandResult:
+            # One that was begun in a transaction which has ended is refused there.
+            is_staged = isinstance(merge.log, LockedLog) and self._writable("merge") is not self._below
+            return run(merge if is_staged else replace(merge, log=self._writable("merge")))
+
+        found: CommandResult = self._call(
+            "merge", False, work, [merge.source], {"merge_schema": merge.evolves})
+        return found
+
+    def _call(self, name: str, reads: bool, work: Callable[[], Any], args: Iterable[Any],
+              settings: Mapping[str, Any]) -> Any:
+        """Do a statement, or a read, as one call of the transaction."""
+        txn = self._tables.txn
+        with txn.operation(), self._tables.durability():
+            if txn.lock_mode is LockMode.UNSAFE and not reads:
+                return work()
+            # What cursors have stored becomes a statement, whose locks stay.
+            sees_uncommitted = reads and txn.lock_mode.is_dirty and name not in HISTORY
+            self._tables.part(self._below).begins(flushes=not sees_uncommitted)
+            staged, height = self.staged, len(txn._locker.entries)
+            begun, staged.reads_history = staged.has_begun, name in HISTORY
+            is_kept = not reads or txn.lock_mode.is_repeatable
+            try:
+                staged.lock_before(_wanted(name, settings, staged))
+                if any(hasattr(each, "__next__") for each in args):  # rows that can be read but once
+                    return work()
+                return staged.again(work)
+            except BaseException:
+                is_kept = is_kept and not staged.has_nothing(begun)
+                raise
+            finally:
+                if not is_kept:
+                    txn.manager.give_back_tree(txn._locker, height)
+
     def _writable(self, what: str) -> DeltaLog:
         if self._tables.txn.lock_mode is LockMode.UNSAFE:
             return DeltaTable(self._below)._writable(what)
@@ -104,26 +154,7 @@ def _calls(name: str, reads: bool) -> Callable[..., Any]:
 
     @wraps(method)
     def call(self: LockedTable, *args: Any, **settings: Any) -> Any:
-        txn = self._tables.txn
-        with txn.operation(), self._tables.durability():
-            if txn.lock_mode is LockMode.UNSAFE and not reads:
-                return method(self, *args, **settings)
-            # What cursors have stored becomes a statement, whose locks stay.
-            self._tables.part(self._below).begins()
-            staged, height = self.staged, len(txn._locker.entries)
-            begun = staged.has_begun
-            is_kept = not reads or txn.lock_mode.is_repeatable
-            try:
-                staged.lock_before(_wanted(name, settings, staged))
-                if any(hasattr(each, "__next__") for each in args):  # rows that can be read but once
-                    return method(self, *args, **settings)
-                return staged.again(lambda: method(self, *args, **settings))
-            except BaseException:
-                is_kept = is_kept and not staged.has_nothing(begun)
-                raise
-            finally:
-                if not is_kept:
-                    txn.manager.give_back_tree(txn._locker, height)
+        return self._call(name, reads, lambda: method(self, *args, **settings), args, settings)
 
     return call
 
@@ -140,13 +171,13 @@ def _wanted(name: str, settings: Mapping[str, Any], log: LockedLog) -> int:
     return NONE
 
 
+HISTORY = ("changes", "changes_df", "diff")
 READS = ("to_arrow", "to_batches", "to_pandas", "head", "count", "to_dataset", "to_polars",
-         "to_duckdb", "to_df", "changes", "changes_df", "diff",
-         "__arrow_c_stream__")
-DEFINES = ("add_columns", "rename_column", "drop_columns", "change_column", "set_properties",
-           "unset_properties", "set_description", "set_name", "add_constraint", "drop_constraint",
-           "cluster_by")
-WRITES = ("append", "overwrite", "delete", "update", "merge", "analyze", *DEFINES)
+         "to_duckdb", "to_df", "__arrow_c_stream__", *HISTORY)
+DEFINES = ("add_columns", "rename_column", "drop_columns", "replace_columns", "change_column",
+           "set_properties", "unset_properties", "set_description", "set_name", "add_constraint",
+           "drop_constraint", "cluster_by")
+WRITES = ("append", "overwrite", "delete", "update", "analyze", *DEFINES)
 for _name in READS + WRITES:
     setattr(LockedTable, _name, _calls(_name, _name in READS))
 
@@ -177,8 +208,11 @@ class Part(StagedTable):
         self.is_flushing = False
         self.is_over = False
         """Whether the transaction goes on without it, so that nothing more can be done here."""
-        self._num_read = 0
-        """How many statements and reads had begun before the commit."""
+        self._uncommitted = Uncommitted(below)
+        self._before_commit = 0, 0
+        """What had begun before the commit (:attr:`LockedLog.has_begun`)."""
+        self._has_not_landed = False
+        """Whether a commit has failed, and surely is no version."""
 
     @property
     def name(self) -> str:
@@ -187,7 +221,7 @@ class Part(StagedTable):
 
     # -- what its log tells --------------------------------------------------------------------------
 
-    def begins(self) -> None:
+    def begins(self, flushes: bool = True) -> None:
         """A statement is about to begin, or a read: what cursors have stored becomes a statement before.
 
         Raises:
@@ -200,7 +234,7 @@ class Part(StagedTable):
             raise IllegalStateError(
                 f"statement: what the transaction did to table {self.name} has ended, and this was begun "
                 f"before; begin it anew: txn.table(table)")
-        if self.rows is None or not self.rows.writes:
+        if self.rows is None or not self.rows.writes or not flushes:
             return
         with self._flushing():
             rows, writes = self.rows, self.rows.flush()
@@ -216,6 +250,24 @@ class Part(StagedTable):
         """A cursor has stored a row."""
         rows, key, before = undo
         self.work.txn.changed(self.work, Done(lambda: rows.undo(key, before), self.name, ROW, key))
+
+    def uncommitted(self) -> Snapshot:
+        """The table with what all transactions of the manager have done to it so far."""
+        with _works_lock:
+            works = sorted(_works.get(self.work.txn.manager, ()), key=lambda work: work.number)
+        parts = [part for work in works if (part := work.parts.get(self.staged.index_id)) is not None]
+        doings = [part.doings() for part in parts if not part.end]
+        return self._uncommitted.snapshot(doings)
+
+    def end_of_reads(self) -> None:
+        """Delete what was written for reads of what nobody had committed."""
+        self._uncommitted.end()
+
+    def doings(self) -> Doings:
+        """What the transaction has done to the table and not committed; any thread may ask."""
+        if self.rows is None:
+            return Doings(list(self.staged.statements))
+        return Doings(list(self.staged.statements), self.rows.columns, dict(self.rows.writes))
 
     def rollback_to(self, count: int) -> None:
         """Take back statements; where a commit has begun they are its own affair, and it has done so, or
@@ -249,14 +301,9 @@ class Part(StagedTable):
         """Whether anything was done to it."""
         return bool(self.staged.statements or (self.rows is not None and self.rows.writes))
 
-    @property
-    def is_by_rows(self) -> bool:
-        """Whether all that was done can be done again: rows stored by cursors alone."""
-        return not self.staged.statements
-
     def flush(self) -> None:
         """Make a statement of what cursors stored, under the locks of the rows, for the commit."""
-        self._num_read = len(self.staged.begun)
+        self._before_commit = self.staged.has_begun
         if self.rows is None:
             return  # what was committed meanwhile is looked at where the next version is put
         self.staged.follow()
@@ -273,9 +320,26 @@ class Part(StagedTable):
         finally:
             self.is_flushing, self.staged.locks_parts = False, True
 
+    def discard(self, txn: OptimisticTransaction) -> None:
+        """Delete what the commit wrote; the statements can be committed again, so their files stay."""
+        self._has_not_landed = True
+        kept = {file.path for statement in self.staged.statements for file in statement.written}
+        txn.written = [file for file in txn.written if file.path not in kept]
+        txn.discard_written()
+
+    def delete_written(self) -> None:
+        """Nothing yet: as in :meth:`discard`."""
+        self._has_not_landed = True
+
+    def give_up(self) -> None:
+        """Delete the files of all statements, unless they may be a part of the table."""
+        if self._has_not_landed or not self.end:
+            self.staged.rollback_to(0)
+
     def again(self) -> Part:
-        """Itself before its commit, which has failed: with what it had read, and the rows to be stored."""
-        self.staged.forget(self._num_read)
+        """Itself before its commit, which has failed: with its statements, what it had read, and the rows to
+        be stored."""
+        self.staged.forget(self._before_commit)
         part = Part(self.work, self.below, self.staged)
         part.is_over = self.is_over
         if self.rows is not None:
@@ -283,6 +347,11 @@ class Part(StagedTable):
             part.rows.log = part.staged
             part.rows.restore(self.flushed)
         return part
+
+
+_works: WeakKeyDictionary[LockManager, WeakSet[Work]] = WeakKeyDictionary()
+_works_lock = threading.Lock()
+_numbers = itertools.count()
 
 
 class Work:
@@ -293,8 +362,11 @@ class Work:
 
     def __init__(self, txn: Transaction) -> None:
         self.txn = txn
+        self.number = next(_numbers)
         self.parts: dict[int, Part] = {}
         self.is_committing = False
+        with _works_lock:
+            _works.setdefault(txn.manager, WeakSet()).add(self)
         self.has_unsynced = False
         """Whether files were written while the durability mode asked for no sync."""
 
@@ -306,8 +378,8 @@ class Work:
         """
         if index_id not in self.parts:
             for other in self.parts.values():
-                if not _are_together(other.below, below):
-                    _refuse_together(other.below, below)
+                if not are_together(other.below, below):
+                    refuse_together(other.below, below)
             self.parts[index_id] = Part(self, below, LockedLog(below, self.txn, index_id))
         return self.parts[index_id]
 
@@ -330,6 +402,12 @@ class Work:
             done.setdefault(table, []).append(f"{count(len(stored), 'row')} by key")
         return [f"{table}: {', '.join(said)}" for table, said in done.items()]
 
+    def size(self, changes: Sequence[Done]) -> int:
+        """Bytes of the data files that statements wrote, and about as many as the rows of cursors take."""
+        files = [file.size for part in self.parts.values() for statement in part.staged.statements
+                 for file in statement.written]
+        return sum(files) + ROW_BYTES * sum(change.what == ROW for change in changes)
+
     def seal(self) -> None:
         """The transaction is about to commit: what it has unlocked does not belong to it."""
         for part in self.parts.values():
@@ -349,27 +427,38 @@ class Work:
                     _sync(part.staged)
             stack.enter_context(self._one_at_a_time())
             stack.callback(committing.reset, committing.set(self.txn.manager))
-            can_do_again = all(part.is_by_rows for part in self.parts.values())
-            for attempt in itertools.count():
-                self._flush()
-                try:
-                    return self._commit()
-                except DeltaConcurrentModificationException:
-                    if not can_do_again or attempt >= options.max_commit_attempts:
-                        raise
-                # Another process was first. Where its commit has changed no row that is locked here, the rows
-                # are written into the version it made; else that is the conflict, and is raised there.
-                self.parts = {index_id: part.again() for index_id, part in self.parts.items()}
+            try:
+                self._commit_all()
+            except BaseException:
+                for part in self.parts.values():
+                    part.give_up()
+                raise
 
-    def _flush(self) -> None:
-        """Make statements of what cursors stored; where one is refused, no file of them is left."""
-        try:
+    def _commit_all(self) -> None:
+        for attempt in itertools.count():
             for part in self.parts.values():
                 part.flush()
-        except BaseException:
-            for part in self.parts.values():
-                part.rollback_to(0)
-            raise
+            try:
+                return self._commit()
+            except DeltaConcurrentModificationException as error:
+                conflict = error
+            if attempt >= options.max_commit_attempts or not self._begins_again():
+                raise conflict
+
+    def _begins_again(self) -> bool:
+        """Whether there is another version to commit behind, where the conflict was with what cursors did.
+
+        The rules compare files, and somebody's files may be in the way of rows that nobody else has touched.
+        So the rows are written into the new version, once they and all that statements did agree with it.
+
+        Raises:
+            DeltaConcurrentModificationException: they do not.
+        """
+        if all(part.rows is None for part in self.parts.values()):
+            return False
+        self.parts = {index_id: part.again() for index_id, part in self.parts.items()}
+        moved = [part.staged.follow() for part in self.parts.values()]
+        return any(moved)
 
     def _commit(self) -> None:
         changed = [part for part in self.parts.values() if part.staged.statements]
@@ -414,7 +503,7 @@ class LockedTables:
             InvalidArgument: no table, one that stands at a version, or one that cannot be committed together
                 with those the transaction has.
         """
-        below = _log_of(target)
+        below = target._below if isinstance(target, LockedTable) else log_of(target)
         index_id = self._index_of(below)
         if index_id not in self._handles:
             self._handles[index_id] = LockedTable(self, below)
@@ -423,7 +512,7 @@ class LockedTables:
 
     def cursor(self, target: Any, key: str | Sequence[str]) -> TableCursor:
         """A cursor over the rows of a table."""
-        below = _log_of(target)
+        below = target._below if isinstance(target, LockedTable) else log_of(target)
         with self.txn.operation():
             self.part(below).cursor_rows(key)
         return TableCursor(self.txn, lambda: self.part(below).cursor_rows(key))
@@ -463,6 +552,16 @@ class LockedTables:
                 part.is_changed for part in self.work.parts.values()):
             raise IllegalStateError(NO_REDO.replace("before you change a table", "or roll back first"))
 
+    def mark_reads(self) -> Mapping[int, int]:
+        """How much was read of each table so far, for :meth:`forget_reads`."""
+        parts = self.work.parts if self.work is not None else {}
+        return {index_id: part.staged.mark_reads() for index_id, part in parts.items()}
+
+    def forget_reads(self, since: Mapping[int, int]) -> None:
+        """Forget what was read since then: the scope that did so was rolled back, and its locks with it."""
+        for index_id, part in (self.work.parts if self.work is not None else {}).items():
+            part.staged.forget_reads(since.get(index_id, 0))
+
     def seal(self) -> None:
         """The transaction is about to commit."""
         if self.work is not None:
@@ -472,6 +571,7 @@ class LockedTables:
         """The transaction has ended, and begins anew; a commit that was put off goes on with its work."""
         for part in self.work.parts.values() if self.work is not None else ():
             part.is_over = True
+            part.end_of_reads()
         self.work = None
 
 
@@ -487,35 +587,3 @@ def _sync(log: LockedLog) -> None:
                 path = os.path.dirname(path)
     for path in paths:
         sync_path(path)
-
-
-def _log_of(target: Any) -> DeltaLog:
-    if isinstance(target, LockedTable):
-        return target._below
-    if isinstance(target, StagedTable):
-        raise InvalidArgument(
-            f"table {target.name} is a part of another transaction; give the table itself: dn.open(path)")
-    if isinstance(target, DeltaTable):
-        return target._writable("txn.table")
-    if isinstance(target, DeltaLog):
-        return target
-    if isinstance(target, str | os.PathLike | LogStore):
-        return DeltaTable.for_path(target).log
-    raise InvalidArgument(f"a transaction takes a table or its path, found {type(target).__name__}: "
-                          f"{shown(target)}; write it like txn.table(dn.open(path))")
-
-
-def _are_together(one: DeltaLog, other: DeltaLog) -> bool:
-    """Whether both are of one catalog, by whichever objects people hold of it: a store is named by its place
-    and the catalog in it."""
-    first, second = one.catalog, other.catalog
-    return first is not None and second is not None and (
-        first is second or repr(first.store) == repr(second.store))
-
-
-def _refuse_together(one: DeltaLog, other: DeltaLog) -> NoReturn:
-    first, second = (f"the table at {log.path}" if log.catalog is None else
-                     f"{log.name} of catalog {log.catalog.name}" for log in (one, other))
-    raise InvalidArgument(
-        f"{first} and {second} have no log in common, so they cannot be committed together; register both in "
-        "one catalog (catalog.register_table), or take a transaction for each")

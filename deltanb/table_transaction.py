@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from deltanb.actions import Action, AddCDCFile, FileAction
-from deltanb.commands.read.changes import changes
+from deltanb.commands.read.changes import changed_in, check_schema, feed_scan, rows_of
 from deltanb.commands.rows.change_files import CHANGE_TYPE, wants_changes, write_changes
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.data import deletion_vectors
-from deltanb.errors import IllegalStateError
+from deltanb.errors import IllegalStateError, IncompatibleSchemaChange
 from deltanb.table import DeltaTable
 from deltanb.transaction.staging import StagedLog
 
 if TYPE_CHECKING:
+    from deltanb.data.data_file import Scan
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.staging import Statement
@@ -83,7 +84,7 @@ class StagedTable(DeltaTable):
             return txn.commit(actions, operation)
 
         try:
-            commit_or_discard(txn, work)
+            commit_or_discard(txn, work, lambda: self.discard(txn))
         finally:
             if txn.committed is not None:  # whatever interrupted it afterwards
                 self.landed(txn, txn.committed.version, actions)
@@ -99,8 +100,12 @@ class StagedTable(DeltaTable):
             txn.note_outcome(error)
             raise
 
+    def discard(self, txn: OptimisticTransaction) -> None:
+        """Delete the files of a commit that has surely not landed."""
+        txn.discard_written()
+
     def delete_written(self) -> None:
-        """Delete the files that the statements wrote."""
+        """Delete the files that the statements wrote; no commit has them."""
         self.staged.delete(file for statement in self.staged.statements for file in statement.written)
 
     def check_open(self, what: str) -> None:
@@ -205,34 +210,52 @@ def _paths(actions: Iterable[Action]) -> Iterator[str]:
         if isinstance(action, FileAction):
             yield action.path
         vector = getattr(action, "deletion_vector", None)
-        if vector is not None and vector.storage_type == "u":
-            yield deletion_vectors.relative_path(vector.path_or_inline_dv)
+        named = vector and deletion_vectors.vector_path(vector.storage_type, vector.path_or_inline_dv)
+        if named:
+            yield named[0]
 
 
 def _feed(txn: OptimisticTransaction, log: StagedLog) -> list[Action]:
     """The change data files of all statements.
 
     Where some statements have them, a reader takes them for all changes of the version (PROTOCOL.md, "Reading
-    change data files"): those of the other statements are written as well.
+    change data files"): those of the other statements are written as well, in the columns of the last one.
     """
     if not wants_changes(txn):
         return []
     found: dict[int, list[Action]] = {s.version: s.of(AddCDCFile) for s in log.statements}
-    if not any(found.values()):
+    if not any(found.values()) or _is_another_table(log):
         return []
+    scan = feed_scan(log.snapshot)
     for statement in log.statements:
         if not found[statement.version] and _changes_rows(statement):
-            found[statement.version] = list(write_changes(txn, _changes(log, statement.version)))
+            found[statement.version] = list(write_changes(txn, _changes(log, statement.version, scan)))
     return [action for files in found.values() for action in files]
+
+
+def _is_another_table(log: StagedLog) -> bool:
+    """Whether rows were overwritten by others of another schema, in whose columns they cannot be shown. None
+    of their files is left then, so that the files that went and came tell all changes."""
+    shown, scan = log.snapshot, feed_scan(log.snapshot)
+    try:
+        check_schema(log.base.version, log.base.metadata, log.base.protocol, shown, scan)
+        for statement in log.statements:
+            current = statement.transaction
+            check_schema(statement.version, current.metadata, current.protocol, shown, scan)
+    except IncompatibleSchemaChange:
+        return True
+    return False
 
 
 def _changes_rows(statement: Statement) -> bool:
     return any(action.data_change for action in statement.of(FileAction))
 
 
-def _changes(log: StagedLog, version: int) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
+def _changes(log: StagedLog, version: int, scan: Scan) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
     """The rows that a staged version inserts and deletes."""
     names = log.snapshot.schema.names
-    rows = changes(log, version, version, columns=[*names, CHANGE_TYPE])
+    batches = [batch for file in changed_in(log, version, log.snapshot, scan, recorded=False)
+               for batch in rows_of(scan, file)]
+    rows = pa.Table.from_batches(batches, scan.schema)
     for kind in rows[CHANGE_TYPE].unique().to_pylist():
         yield kind, rows.filter(pa.compute.equal(rows[CHANGE_TYPE], kind)).select(names).to_batches()

@@ -16,6 +16,7 @@ What it does not know: tables, their logs, other processes.
 from __future__ import annotations
 
 from deltanb.completion import offered
+from deltanb.locks import bogus as _bogus
 from deltanb.locks.commit import CommitCallback as CommitCallback
 from deltanb.locks.commit import Participant as Participant
 from deltanb.locks.deadlock import Cycle as Cycle
@@ -29,5 +30,7 @@ from deltanb.locks.modes import LockResult as LockResult
 from deltanb.locks.modes import UpgradeRule as UpgradeRule
 from deltanb.locks.states import LockState as LockState
 from deltanb.locks.transaction import Transaction as Transaction
+
+assert _bogus  # Transaction.BOGUS
 
 __dir__ = offered(globals())

@@ -106,7 +106,7 @@ class Batches:
                     answer = ended.answer(*name, wanted, is_try)
                     self._give_back(locker, height, before)
                     return answer
-                results[name] = ended
+                results[name] = locker.note(ended)
         except BaseException:
             self._waits.abandon(locker, locker.call)
             self._give_back(locker, height, before)
@@ -181,7 +181,7 @@ class Batches:
                     return Refusal(ILLEGAL, holders=holders_of(table.locks[name]))
                 if isinstance(result, Waiter):
                     return self._waits.begin(result, timeout, is_try)
-                results[name] = result
+                results[name] = locker.note(result)
         return None
 
     def _give_back(self, locker: Locker, height: int, before: list[tuple[Name, int]]) -> None:

@@ -1,29 +1,23 @@
 """What a commit asks of those who changed something: undo, make it permanent, and tell that it is done.
 
-What lives here: the contract of an index in a transaction, the callback of commits that are put off, and
-such a commit itself.
-What it does not know: locks (``manager``), when a scope ends (``transaction``), what a change is.
+What lives here: the contract of an index in a transaction, and the callback of commits that are put off.
+What it does not know: locks (``manager``), when a scope ends (``transaction``), what a change is, where a
+commit that is put off waits (``buffer``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.errors import add_note
 from deltanb.locks.modes import DurabilityMode
-from deltanb.safe_text import get_logger
 
 if TYPE_CHECKING:
     from deltanb.locks.manager import LockManager
-    from deltanb.locks.stack import Locker
     from deltanb.locks.transaction import Transaction
-
-_log = get_logger("deltanb.locks")
-
 
 committing: ContextVar[LockManager | None] = ContextVar("committing", default=None)
 """Under whose locks tables are being committed."""
@@ -34,7 +28,8 @@ class Participant(Protocol):
 
     Before each change it takes an exclusive lock on ``(index id, key)`` and then tells the transaction:
     ``txn.changed(self, change)``, with whatever it needs to undo it. One that has a method
-    ``describe(changes) -> list[str]`` is asked for its changes in words where a transaction is shown.
+    ``describe(changes) -> list[str]`` is asked for its changes in words where a transaction is shown. One
+    that has ``size(changes) -> int`` says how many bytes they hold, in files or in memory, while they wait.
     """
 
     def undo(self, change: Any) -> None:
@@ -51,7 +46,7 @@ class CommitCallback:
     """Told of commits that are put off (``NO_FLUSH``); attach one with ``txn.attach(callback)``.
 
     A commit that is done when ``commit()`` returns needs no callback, and calls none. What a callback
-    raises is logged.
+    raises is logged. ``finished`` is called by whoever flushes, in whatever thread.
     """
 
     def pending(self, txn: Transaction, txn_id: int) -> None:
@@ -88,6 +83,16 @@ def undo(changes: Changes, height: int = 0) -> BaseException | None:
     return failed
 
 
+def size_of(changes: Changes) -> int:
+    """How many bytes changes hold, as far as their participants know."""
+    total = 0
+    for _, some in groupby(changes, key=lambda pair: id(pair[0])):
+        pairs = list(some)
+        measure = getattr(pairs[0][0], "size", None)
+        total += 0 if measure is None else measure([change for _, change in pairs])
+    return total
+
+
 def described(changes: Sequence[tuple[Participant, Any]]) -> list[str]:
     """Changes in words, in their order, as far as their participants have some; what fails is said."""
     said: list[str] = []
@@ -102,39 +107,3 @@ def described(changes: Sequence[tuple[Participant, Any]]) -> list[str]:
             said.append(f"{len(theirs)} of a {type(participant).__name__} whose describe raises "
                         f"{type(error).__name__}")
     return said
-
-
-@dataclass
-class Pending:
-    """A commit in the queue: its changes, and who keeps its exclusive locks."""
-
-    txn: Transaction
-    txn_id: int
-    keeper: Locker
-    changes: Changes
-    callback: CommitCallback | None
-
-    def announce(self) -> None:
-        """Tell the callback that the commit waits."""
-        if self.callback is not None:
-            self._tell("pending", self.txn, self.txn_id)
-
-    def finish(self) -> BaseException | None:
-        """Publish it, or undo it; returns why it failed."""
-        try:
-            publish(self.changes, DurabilityMode.NO_SYNC)
-        except BaseException as error:
-            undo(self.changes)
-            return error
-        return None
-
-    def told(self, error: BaseException | None) -> None:
-        """Tell the callback how it ended, once the locks are gone."""
-        if self.callback is not None:
-            self._tell("finished", self.txn, self.txn_id, error)
-
-    def _tell(self, name: str, *args: Any) -> None:
-        try:
-            getattr(self.callback, name)(*args)
-        except Exception:
-            _log.exception("CommitCallback.%s of transaction %d failed", name, self.txn_id)

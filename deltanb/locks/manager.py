@@ -34,7 +34,8 @@ from weakref import WeakSet
 from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.batch import Batches, tree_of
-from deltanb.locks.commit import Changes, CommitCallback, Pending
+from deltanb.locks.buffer import Buffer, Pending
+from deltanb.locks.commit import Changes, CommitCallback
 from deltanb.locks.core import Lock, LockTable, Waiter
 from deltanb.locks.graph import LockGraph, taken
 from deltanb.locks.modes import (
@@ -50,7 +51,7 @@ from deltanb.locks.modes import (
     named,
     word,
 )
-from deltanb.locks.refusals import Refusal, seconds
+from deltanb.locks.refusals import Refusal, Timeout, seconds
 from deltanb.locks.stack import Call, Keeper, Locker
 from deltanb.locks.states import LockState, states_of
 from deltanb.locks.waits import Park, Waits, here, holders_of, park
@@ -82,7 +83,8 @@ class LockManager(Displayable):
 
     Args:
         upgrade_rule: whether shared locks may become stronger: "STRICT", "LENIENT" or "UNCHECKED".
-        lock_timeout: seconds that new transactions wait for a lock; 0 not at all, negative or None for ever.
+        lock_timeout: how long new transactions wait for a lock, seconds or a ``timedelta``; 0 not at all,
+            negative or None for ever.
         detect: "enqueue" searches for a deadlock when a wait begins, and refuses the request that would close
             the circle; "timeout" searches when a wait has ended in vain.
         clock: the time in nanoseconds, for ages and for the deadline of ``lock_many``.
@@ -97,7 +99,7 @@ class LockManager(Displayable):
     def __init__(
         self,
         upgrade_rule: str = "STRICT",
-        lock_timeout: float | None = 1.0,
+        lock_timeout: Timeout = 1.0,
         detect: str = "enqueue",
         *,
         clock: Callable[[], int] | None = None,
@@ -122,7 +124,7 @@ class LockManager(Displayable):
         self._waits = Waits(self._mutex, self._table, self._clock, detect == "enqueue", park)
         self._batches = Batches(self._table, self._waits, self._deadlines, self._refused)
         self._ids = 0
-        self._pending: list[Pending] = []
+        self._put_off = Buffer(self._mutex, lambda keeper: self.release(keeper, 0), self._deadlines)
         self._is_closed = False
         self._is_foreign = False
         _managers.add(self)
@@ -152,7 +154,7 @@ class LockManager(Displayable):
     @property
     def num_pending(self) -> int:
         """How many commits wait to be flushed."""
-        return len(self._pending)
+        return len(self._put_off)
 
     @property
     def is_closed(self) -> bool:
@@ -209,15 +211,15 @@ class LockManager(Displayable):
         return self.timeline().table()
 
     def flush(self) -> None:
-        """Publish all commits that are in the queue, in their order, and release their locks.
+        """Publish all commits that were put off, in their order, and release their locks.
 
         Raises:
             Exception: what a commit failed with that has no callback to be told; the others are published.
         """
-        self.publish_pending(None)
+        self._put_off.flush()
 
     def close(self) -> None:
-        """Publish what is in the queue, interrupt all who wait, and grant no lock any more.
+        """Publish what was put off, interrupt all who wait, and grant no lock any more.
 
         Exclusive locks stay taken for good, since what was written under them may be half done; the others
         are dropped. Transactions can still exit or reset, which undoes what they changed.
@@ -267,11 +269,9 @@ class LockManager(Displayable):
                 except BaseException:  # a Ctrl-C between the two steps, or after them
                     self._take_out(locker, lock)
                     raise
-            elif lock.owner is locker:
-                if lock.is_exclusive:
-                    return OWNED_EXCLUSIVE
-                if wanted != EXCLUSIVE:
-                    return OWNED_UPGRADABLE
+            elif lock.owner is locker and (lock.is_exclusive or wanted != EXCLUSIVE):
+                locker.known = locker.entries[-1]
+                return OWNED_EXCLUSIVE if lock.is_exclusive else OWNED_UPGRADABLE
         return self._lock(locker, index_id, key, wanted, timeout, is_try)
 
     def _is_kept(self, locker: Locker, lock: Lock) -> bool:
@@ -300,7 +300,7 @@ class LockManager(Displayable):
                 locker.thread = here.token
                 result = self._table.ask(locker, (index_id, key), wanted)
                 if result.__class__ is LockResult and result is not ILLEGAL:
-                    return result
+                    return locker.note(result)
                 if result is ILLEGAL:
                     lock = self._table.locks[index_id, key]
                     ended: Refusal | Waiter = Refusal(ILLEGAL, holders=holders_of(lock))
@@ -310,7 +310,7 @@ class LockManager(Displayable):
             if isinstance(ended, Waiter):
                 found = self._waits.wait(ended, timeout)
                 if isinstance(found, LockResult):
-                    return found
+                    return locker.note(found)
                 ended = found
         except KeyboardInterrupt:
             self._waits.abandon(locker, before)
@@ -550,34 +550,24 @@ class LockManager(Displayable):
 
     # -- commits that are put off --------------------------------------------------------------
 
+    @property
+    def pending(self) -> Buffer:
+        """The commits that wait to be flushed."""
+        return self._put_off
+
     def put_off(self, txn: Transaction, locker: Locker, changes: Changes) -> None:
-        """Queue a commit: its exclusive locks go to a keeper, all others are released."""
+        """Have a commit wait: its exclusive locks go to a keeper, all others are released."""
         attachment = locker.attachment
         callback = attachment if isinstance(attachment, CommitCallback) else None
         with self._mutex:
             keeper = self.new_locker(Keeper)
             keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, here.token
+            pending = Pending(txn, locker.id, keeper, changes, callback, self._deadlines())
+            self._put_off.put(pending)
             for lock, _ in locker.cut(0):
                 self._table.keep(locker, lock, keeper)
-            pending = Pending(txn, locker.id, keeper, changes, callback)
-            self._pending.append(pending)
         self.end(locker)
         pending.announce()
-
-    def publish_pending(self, txn: Transaction | None) -> None:
-        """Publish the commits in the queue, or only those of one transaction."""
-        with self._mutex:
-            ours = [p for p in self._pending if txn is None or p.txn is txn]
-            self._pending = [p for p in self._pending if p not in ours]
-        untold: BaseException | None = None
-        for pending in ours:
-            error = pending.finish()
-            self.release(pending.keeper, 0)
-            pending.told(error)
-            if error is not None and (pending.callback is None or not isinstance(error, Exception)):
-                untold = untold or error
-        if untold is not None:
-            raise untold
 
 
 _managers: WeakSet[LockManager] = WeakSet()
@@ -589,6 +579,7 @@ def _after_fork() -> None:
         manager._mutex = manager._waits.mutex = threading.Lock()
         manager._is_foreign = True
         manager._table.quick = None
+        manager._put_off.clear(manager._mutex)
 
 
 if hasattr(os, "register_at_fork"):

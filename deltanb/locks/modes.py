@@ -234,7 +234,8 @@ class DurabilityMode(_Word):
     """What is done for a commit before its locks go.
 
     ``SYNC``: everything is on disk. ``NO_SYNC``: everything is handed to the operating system.
-    ``NO_FLUSH``: the commit waits in a queue, with its exclusive locks, until somebody calls ``flush()``.
+    ``NO_FLUSH``: the commit waits in a buffer, with its exclusive locks, until somebody calls ``flush()`` or
+    the buffer is full; it is lost where the process is killed, and its files stay until a VACUUM.
     ``NO_REDO``: nothing is logged; indexes that are only in memory allow it, tables refuse it.
     """
 
@@ -242,6 +243,11 @@ class DurabilityMode(_Word):
     NO_SYNC = "NO_SYNC"
     NO_FLUSH = "NO_FLUSH"
     NO_REDO = "NO_REDO"
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether a commit is out of the process when ``commit()`` returns."""
+        return self in (DurabilityMode.SYNC, DurabilityMode.NO_SYNC)
 
 
 W = TypeVar("W", bound=_Word)

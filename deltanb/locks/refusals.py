@@ -7,6 +7,7 @@ What it does not know: how the facts are found (``manager``, ``deadlock``).
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import threading
 from dataclasses import dataclass
@@ -22,10 +23,14 @@ from deltanb.errors import (
 )
 from deltanb.locks.deadlock import Cycle, DeadlockItem
 from deltanb.locks.modes import MODE_NAMES, LockResult, label
-from deltanb.safe_text import shown
+from deltanb.safe_text import escaped, shown
 
 FOR_EVER = -1
 MAX_HOLDERS = 3  # named in a message; a lock can be shared by thousands
+MAX_ATTACHED = 200  # characters of an attachment in a message
+
+Timeout = float | dt.timedelta | None
+"""As people give it: seconds or a ``timedelta``."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Refusal:
         raise self.error(index_id, key, wanted)
 
     def error(self, index_id: int, key: bytes, wanted: int) -> LockFailure:
-        """The error; this is where foreign code runs, the ``repr`` of an attachment."""
+        """The error; this is where foreign code runs, the ``str`` of an attachment."""
         place = {"index_id": index_id, "key": key}
         mode = MODE_NAMES[wanted]
         what = f"{'an' if mode[0] in 'uei' else 'a'} {mode} lock on {label((index_id, key))}"
@@ -67,9 +72,10 @@ class Refusal:
                    "the wait was interrupted")
             return LockInterruptedError(f"{what} was not granted: {why}", **place)
         place |= {"timeout": self.timeout, "owner_attachment": self.attachment}
-        said = f"; owner attachment: {attached(self.attachment)}" if self.attachment is not None else ""
+        said = f"; owner attachment: {attached_text(self.attachment)}" if self.attachment is not None else ""
         if self.cycle is None:
-            way = ("a commit that was put off keeps it until manager.flush()" if self.is_put_off else
+            way = ("a commit that was put off (NO_FLUSH) keeps it until it is flushed: manager.flush()"
+                   if self.is_put_off else
                    "wait longer (lock_timeout), or find out who holds it: print(manager)")
             why = f"{waited(self.timeout)}{self._held()}{said}"
             return LockTimeoutError(f"{what} was not granted: {why}; {way}", **place)
@@ -121,7 +127,7 @@ def advice(cycle: Cycle) -> str:
 
 
 def attached(attachment: Any) -> str:
-    """An attachment in a message: foreign code, which may fail.
+    """An attachment in a picture, by its ``repr``: foreign code, which may fail.
 
     >>> attached("planner")
     "'planner'"
@@ -132,18 +138,37 @@ def attached(attachment: Any) -> str:
         return f"a {type(attachment).__name__} whose repr raises {type(error).__name__}"
 
 
+def attached_text(attachment: Any) -> str:
+    """An attachment in a message, by its ``str``: foreign code, which may fail.
+
+    >>> attached_text("planner"), attached_text(OSError("full")), attached_text(KeyboardInterrupt())
+    ('planner', 'OSError: full', 'KeyboardInterrupt')
+    """
+    try:
+        said = escaped(str(attachment))[:MAX_ATTACHED]
+    except Exception as error:
+        return f"a {type(attachment).__name__} whose str raises {type(error).__name__}"
+    if isinstance(attachment, BaseException):
+        return f"{type(attachment).__name__}: {said}" if said else type(attachment).__name__
+    return said
+
+
 def seconds(timeout: Any, where: str) -> float:
     """A timeout in seconds; whatever is for ever is -1.
 
     >>> seconds(0.5, "timeout"), seconds(-3, "timeout"), seconds(None, "timeout")
     (0.5, -1, -1)
+    >>> seconds(dt.timedelta(milliseconds=20), "timeout"), seconds(dt.timedelta(-1), "timeout")
+    (0.02, -1)
 
     Raises:
-        InvalidArgument: not a number.
+        InvalidArgument: neither a number nor a ``timedelta``.
     """
     if timeout is None:
         return FOR_EVER
+    if isinstance(timeout, dt.timedelta):
+        timeout = timeout.total_seconds()
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout):
-        raise InvalidArgument(f"{where} takes seconds, 0 not to wait, negative to wait for ever; found "
-                              f"{type(timeout).__name__}: {shown(timeout)}")
+        raise InvalidArgument(f"{where} takes seconds or a timedelta, 0 not to wait, negative to wait for "
+                              f"ever; found {type(timeout).__name__}: {shown(timeout)}")
     return FOR_EVER if timeout < 0 or timeout > threading.TIMEOUT_MAX else timeout

@@ -6,6 +6,7 @@ What it does not know: how a scope begins and ends (``transaction``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltanb.locks.modes import LockMode, Name
@@ -23,6 +24,8 @@ class Scope(NamedTuple):
     """How many changes there were when it began, or committed last."""
     lock_mode: LockMode
     lock_timeout: float
+    reads: Mapping[int, int]
+    """How much had been read of each table by then."""
 
 
 class ScopeState(NamedTuple):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from deltanb.errors import IllegalStateError
 from deltanb.locks.granules import Granule
-from deltanb.locks.modes import EXCLUSIVE, NONE, UPGRADABLE, label
+from deltanb.locks.modes import EXCLUSIVE, NONE, UPGRADABLE, LockResult, label
 
 if TYPE_CHECKING:
     from deltanb.locks.core import AnyLock, Waiter
@@ -38,8 +38,8 @@ class Locker:
     replaced whole; ``call`` is cleared by the thread that set it.
     """
 
-    __slots__ = ("attachment", "born", "call", "entries", "floor", "id", "is_plain", "joined", "thread",
-                 "upgrades", "waiter")
+    __slots__ = ("attachment", "born", "call", "entries", "floor", "id", "is_plain", "joined", "known",
+                 "thread", "upgrades", "waiter")
 
     def __init__(self, locker_id: int, born: int) -> None:
         self.id = locker_id
@@ -58,6 +58,9 @@ class Locker:
         self.joined: Any = NO_POSITIONS
         """Positions of entries that are in one group with the entry below them."""
         self.floor = 0
+        self.known: AnyLock | None = None
+        """The last lock, where a call came upon a lock that was owned already; one that was just acquired is
+        another object, or noted."""
 
     # -- what the core notes -------------------------------------------------------------------
 
@@ -80,6 +83,11 @@ class Locker:
         self.upgrades[len(entries)] = back
         self.is_plain = False
         entries.append(lock)
+
+    def note(self, result: LockResult) -> LockResult:
+        """Note what came of a lock call; the same result."""
+        self.known = self.entries[-1] if self.entries and not result.is_acquired else None
+        return result
 
     # -- scopes --------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ at the commit keeps it apart, as it does every other writer.
 ================  ==================  ==============================================================
 what is done      locks a part        and the table above it
 ================  ==================  ==============================================================
-a read            as the lock mode    with the intention to do so below
+a read            as the lock mode    with the intention to do so below; one that locks nothing sees what
+                                      the manager's other transactions have not committed, but no history
 a scan of a       exclusive           with the intention to write below
 statement that
 changes rows
@@ -280,12 +281,12 @@ class LockedTransaction(StagedTransaction):
         self._lock(lambda: None)
         super().update_metadata(metadata, ignore_default_properties=ignore_default_properties)
 
-    def write_files(self, data: Any, **settings: Any) -> list[AddFile]:
+    def write_files(self, data: Any, write_options: Any = None, **settings: Any) -> list[AddFile]:
         """As of any transaction; where the table counts its rows, nobody else does so meanwhile."""
         if self.log.counts_rows and self.mode is not None:
             self._must_be_open()
             self._lock(lambda: None)
-        return super().write_files(data, **settings)
+        return super().write_files(data, write_options, **settings)
 
     def prepare(
         self, actions: Iterable[Action] = (), operation: Operation | str | None = None,
@@ -334,14 +335,27 @@ class LockedTransaction(StagedTransaction):
             raise
 
 
+class UncommittedReader(LockedTransaction):
+    """A read of what nobody has committed yet, by a lock mode that locks nothing and remembers nothing."""
+
+    mode = None
+
+    def _lock(self, wanted: Callable[[], set[Part] | None]) -> None:
+        """Nothing: what is there now is read."""
+
+
 class Owner(Protocol):
     """Whose log it is: what is told of its statements."""
 
-    def begins(self) -> None:
-        """A statement is about to begin, or a read; raises where the transaction has ended."""
+    def begins(self, flushes: bool = True) -> None:
+        """A statement is about to begin, or a read; raises where the transaction has ended. One that sees
+        what is uncommitted needs nothing flushed for it."""
 
     def staged_one(self, before: int) -> None:
         """A statement was staged, behind so many."""
+
+    def uncommitted(self) -> Snapshot:
+        """The table with what all transactions of the manager have done to it so far."""
 
 
 class LockedLog(StagedLog):
@@ -354,6 +368,8 @@ class LockedLog(StagedLog):
     def __init__(self, log: DeltaLog, txn: Transaction, index_id: int) -> None:
         super().__init__(log)
         self.txn, self.index_id = txn, index_id
+        self.reads_history = False
+        """Whether a read is one of versions, which uncommitted work is none of."""
         self.locks_parts = True
         """Whether statements lock parts; False while rows are written whose keys are locked, into the version
         that they were held against."""
@@ -389,6 +405,11 @@ class LockedLog(StagedLog):
             self.lock([keys.table_key()], mode)
             self.follow()
 
+    def mark_reads(self) -> int:
+        """Where a scope begins, for :meth:`forget_reads`; what is read from here on is noted apart."""
+        self._reader = None
+        return len(self.begun)
+
     @property
     def has_begun(self) -> tuple[int, int]:
         """How many reads and statements have begun, and how many statements are staged."""
@@ -415,9 +436,14 @@ class LockedLog(StagedLog):
             self.follow()
         return work()
 
-    def forget(self, begun: int) -> None:
-        """Take back all statements, and what was read since so many of them and of the reads had begun."""
-        self.rollback_to(0)
+    def forget(self, since: tuple[int, int]) -> None:
+        """Take back the statements that were staged since then, and all that was read since."""
+        begun, statements = since
+        self.rollback_to(statements)
+        self.forget_reads(begun)
+
+    def forget_reads(self, begun: int) -> None:
+        """Forget what was read since so many reads and statements had begun: its locks are gone."""
         del self.begun[begun:]
         self._reader = None
 
@@ -434,7 +460,10 @@ class LockedLog(StagedLog):
     def reader(self) -> OptimisticTransaction:
         """Who remembers what is read between statements, as the lock mode says: what is not repeatable is
         not remembered, since nothing keeps it as it was."""
-        self.owner.begins()
+        sees_uncommitted = self.txn.lock_mode.is_dirty and not self.reads_history
+        self.owner.begins(flushes=not sees_uncommitted)
+        if sees_uncommitted:
+            return UncommittedReader(self, self.owner.uncommitted())
         now, lock_mode = self.snapshot, self.txn.lock_mode
         mode = READ_MODES.get(lock_mode)
         reader = self._reader

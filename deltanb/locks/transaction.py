@@ -1,9 +1,9 @@
 """The transaction: the whole contract of locks and nested scopes, in one file to be read from top to bottom.
 
-What lives here: :class:`Transaction` and the one that is none, ``Transaction.BOGUS``; scopes, with what each
-changed and how it is undone.
+What lives here: :class:`Transaction`; scopes, with what each changed and how it is undone.
 What it does not know: who gets a lock (``core``), how a thread waits (``manager``), which of its locks may be
-unlocked (``stack``), what a change is (``commit``).
+unlocked (``stack``), what a change is (``commit``), where a commit that is put off waits (``buffer``), the
+transaction that is none (``bogus``).
 
 Scopes nest: each has a lock mode, a timeout, the locks it took and the changes it made. The outermost one is
 there from the start and again after its end: a transaction is never used up. There is no log that other
@@ -16,12 +16,13 @@ is in progress raises; only ``interrupt()`` and ``waiting`` are meant for other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from deltanb.display import Displayable, above
-from deltanb.errors import IllegalStateError, InvalidArgument, InvalidTransactionError
+from deltanb.errors import IllegalStateError, InvalidArgument, InvalidTransactionError, add_note
 from deltanb.locks.commit import Changes, CommitCallback, Participant, publish, undo
 from deltanb.locks.modes import (
     EXCLUSIVE,
@@ -36,7 +37,7 @@ from deltanb.locks.modes import (
     named,
     word,
 )
-from deltanb.locks.refusals import attached, seconds
+from deltanb.locks.refusals import Timeout, attached_text, seconds
 from deltanb.locks.scopes import Scope, ScopeState, Waiting
 from deltanb.safe_text import shown
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from deltanb.locks.manager import LockManager
 
 NO_CAUSE: Final = object()  # ``reset()`` is not ``reset(None)``
+NO_READS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class Transaction(Displayable):
@@ -51,7 +53,7 @@ class Transaction(Displayable):
 
     Made by :meth:`LockManager.new_transaction() <deltanb.locks.manager.LockManager.new_transaction>`.
     Index ids are integers of 64 bits, keys are bytes (others that are like bytes are copied), timeouts are
-    seconds: None is the transaction's own, 0 does not wait, negative waits for ever.
+    seconds or a ``timedelta``: None is the transaction's own, 0 does not wait, negative waits for ever.
 
     >>> from deltanb.locks import LockManager
     >>> txn = LockManager().new_transaction()
@@ -75,7 +77,7 @@ class Transaction(Displayable):
     """No transaction at all: reads see everything, writes are permanent at once, nothing is locked."""
 
     __slots__ = ("__weakref__", "_cause", "_changes", "_durability", "_height", "_lock_mode", "_lock_timeout",
-                 "_locker", "_manager", "_scopes", "_tables")
+                 "_locker", "_manager", "_reads", "_scopes", "_tables")
 
     def __init__(self, manager: LockManager) -> None:
         self._manager = manager
@@ -86,6 +88,7 @@ class Transaction(Displayable):
         self._durability = DurabilityMode.SYNC
         self._changes: Changes = []
         self._height = 0
+        self._reads: Mapping[int, int] = NO_READS
         self._scopes: list[Scope] = []
         self._cause: Any = NO_CAUSE
         self._tables: Any = None
@@ -113,11 +116,12 @@ class Transaction(Displayable):
 
     @property
     def lock_timeout(self) -> float:
-        """Seconds that a call of the current scope waits for a lock; for ever reads -1. Scopes inherit it."""
+        """Seconds that a call of the current scope waits for a lock; for ever reads -1. Scopes inherit it.
+        It can be set to a ``timedelta``, too, and to None, which is for ever."""
         return self._lock_timeout
 
     @lock_timeout.setter
-    def lock_timeout(self, timeout: float | None) -> None:
+    def lock_timeout(self, timeout: Timeout) -> None:
         self._lock_timeout = seconds(timeout, "lock_timeout")
 
     @property
@@ -167,7 +171,7 @@ class Transaction(Displayable):
         """Attach any object, to know the transaction by: messages of those that wait for it show it.
 
         A :class:`~deltanb.locks.commit.CommitCallback` is also told of commits that are put off. It stays
-        attached after commits and resets. Its ``repr`` is called in other threads.
+        attached after commits and resets. Its ``str`` and ``repr`` are called in other threads.
         """
         if isinstance(value, type) and issubclass(value, CommitCallback):
             raise InvalidArgument(f"attach takes a callback, found a class; write attach({value.__name__}())")
@@ -189,8 +193,9 @@ class Transaction(Displayable):
         with self._call():
             self.check()
             locker = self._locker
-            self._scopes.append(Scope(locker.floor, self._height, self._lock_mode, self._lock_timeout))
-            locker.floor, self._height = len(locker.entries), len(self._changes)
+            self._scopes.append(
+                Scope(locker.floor, self._height, self._lock_mode, self._lock_timeout, self._reads))
+            self._mark()
             self._lock_mode = LockMode.UPGRADABLE_READ
 
     def commit(self) -> None:
@@ -203,12 +208,17 @@ class Transaction(Displayable):
             Exception: what kept the outermost commit from succeeding. Everything is undone then, and the
                 transaction is disabled.
         """
+        waiting, is_outermost = self._manager.pending, not self._scopes
+        if waiting and is_outermost and self._changes and self._durability.is_durable:
+            waiting.flush_quietly()  # what was put off before it is in the log before it
         with self._call():
             self.check()
             if self._scopes:
-                self._locker.floor, self._height = len(self._locker.entries), len(self._changes)
+                self._mark()
             else:
                 self._commit_outermost()
+        if waiting and is_outermost:
+            waiting.was_put_in()
 
     def commit_all(self) -> None:
         """Commit and exit every scope, the outermost included."""
@@ -293,44 +303,44 @@ class Transaction(Displayable):
 
     # -- locks ---------------------------------------------------------------------------------
 
-    def lock_shared(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+    def lock_shared(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
         """Keep others from writing: ``ACQUIRED``, or what is owned already."""
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
         return self._manager.lock(self._locker, index_id, key, SHARED, timeout)
 
-    def lock_upgradable(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+    def lock_upgradable(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
         """Keep others from writing, and from being about to: ``ACQUIRED``, or what is owned already."""
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
         return self._manager.lock(self._locker, index_id, key, UPGRADABLE, timeout)
 
-    def lock_exclusive(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+    def lock_exclusive(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
         """Be alone: ``ACQUIRED``, ``UPGRADED`` from a lock it had, or ``OWNED_EXCLUSIVE``."""
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
         return self._manager.lock(self._locker, index_id, key, EXCLUSIVE, timeout)
 
-    def try_lock_shared(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+    def try_lock_shared(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
         """As :meth:`lock_shared`, but ``INTERRUPTED`` and ``TIMED_OUT_LOCK`` are returned.
 
         A deadlock is raised, unless ``timeout`` is 0.
         """
         return self._try_lock(index_id, key, SHARED, timeout)
 
-    def try_lock_upgradable(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+    def try_lock_upgradable(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
         """As :meth:`lock_upgradable`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too."""
         return self._try_lock(index_id, key, UPGRADABLE, timeout)
 
-    def try_lock_exclusive(self, index_id: int, key: bytes, timeout: float | None = None) -> LockResult:
+    def try_lock_exclusive(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
         """As :meth:`lock_exclusive`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too."""
         return self._try_lock(index_id, key, EXCLUSIVE, timeout)
 
     def lock_many(self, names: Iterable[Name], mode: str = "exclusive",
-                  timeout: float | None = None) -> dict[Name, LockResult]:
+                  timeout: Timeout = None) -> dict[Name, LockResult]:
         """Lock several keys, in sorted order so that two such calls never deadlock: all or none.
 
         >>> from deltanb.locks import LockManager
@@ -404,9 +414,10 @@ class Transaction(Displayable):
         return None if last is None else last.name[1]
 
     def was_acquired(self, index_id: int, key: bytes) -> bool:
-        """Whether the last lock of the current scope is this one."""
+        """Whether the last lock of the current scope is this one, and was just acquired: the last lock call
+        did not come upon one that is owned already."""
         name, last = named(index_id, key), self._locker.last
-        return last is not None and last.name == name
+        return last is not None and last.name == name and last is not self._locker.known
 
     def interrupt(self) -> bool:
         """End the wait of this transaction, from another thread; False where it does not wait."""
@@ -415,11 +426,15 @@ class Transaction(Displayable):
     def flush(self) -> None:
         """Publish the commits of this transaction that ``NO_FLUSH`` has put off, and release their locks.
 
+        They are published by themselves, too: once many of them wait in the manager, or have written much,
+        or wait long; before a commit that is to be durable; and when the process ends. The bounds are
+        ``MAX_COMMITS``, ``MAX_BYTES`` and ``MAX_SECONDS`` of :mod:`deltanb.locks.buffer`.
+
         Raises:
             Exception: what one failed with, if no callback was attached to be told; it is undone then.
         """
         self.check()
-        self._manager.publish_pending(self)
+        self._manager.pending.flush(self)
 
     # -- tables --------------------------------------------------------------------------------
 
@@ -487,7 +502,7 @@ class Transaction(Displayable):
 
     # -- how it is done ------------------------------------------------------------------------
 
-    def _try_lock(self, index_id: int, key: bytes, wanted: int, timeout: float | None) -> LockResult:
+    def _try_lock(self, index_id: int, key: bytes, wanted: int, timeout: Timeout) -> LockResult:
         self.check()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
         return self._manager.lock(self._locker, index_id, key, wanted, timeout, True)
@@ -502,17 +517,23 @@ class Transaction(Displayable):
                 self._manager.check_open()
             if self._tables is not None:
                 self._tables.seal()
-            if not is_put_off:
+            if is_put_off:
+                self._manager.put_off(self, self._locker, self._changes)
+            else:
                 publish(self._changes, self._durability)
         except BaseException as error:
+            if self._manager.pending.has(self._changes):
+                self._changes = []  # an interrupt: it is the buffer's all the same
+                self._end_outermost()
+                add_note(error, "the commit was put off despite the interruption (NO_FLUSH)")
+                raise
             self._height = 0
             self._undo_scope()
             self._disable(error)
             raise
-        changes, self._changes = self._changes, []
+        self._changes = []
         if is_put_off:
             self._begin_anew()
-            self._manager.put_off(self, self._locker, changes)
         else:
             self._end_outermost()
 
@@ -520,22 +541,30 @@ class Transaction(Displayable):
         """Undo the changes of the current scope, then release its locks."""
         failed = undo(self._changes, self._height)
         if self._scopes:
+            if self._tables is not None:  # what is not locked any more, nobody keeps as it was read
+                self._tables.forget_reads(self._reads)
             self._manager.release(self._locker, self._locker.floor)
         else:
             self._end_outermost()
         return failed
+
+    def _mark(self) -> None:
+        """What is locked, changed and read from here on is what the scope gives back."""
+        self._locker.floor, self._height = len(self._locker.entries), len(self._changes)
+        self._reads = NO_READS if self._tables is None else self._tables.mark_reads()
 
     def _end_outermost(self) -> None:
         self._begin_anew()
         self._manager.end(self._locker)
 
     def _begin_anew(self) -> None:
-        self._height = 0
+        self._height, self._reads = 0, NO_READS
         if self._tables is not None:
             self._tables.ended()
 
     def _leave_scope(self) -> None:
-        self._locker.floor, self._height, self._lock_mode, self._lock_timeout = self._scopes.pop()
+        (self._locker.floor, self._height, self._lock_mode, self._lock_timeout,
+         self._reads) = self._scopes.pop()
 
     def _disable(self, cause: Any) -> None:
         if cause is not None and self._cause is NO_CAUSE:
@@ -550,50 +579,6 @@ class Transaction(Displayable):
     def _raise_invalid(self) -> None:
         cause = self._cause
         error = InvalidTransactionError(
-            f"transaction {self.id} is disabled: {attached(cause)}; it can still exit and reset, for other "
-            "work take a new one: manager.new_transaction()", cause=cause)
+            f"transaction {self.id} is disabled: {attached_text(cause)}; it can still exit and reset, for "
+            "other work take a new one: manager.new_transaction()", cause=cause)
         raise error from (cause if isinstance(cause, BaseException) else None)
-
-
-class _Bogus(Transaction):
-    """No transaction at all. Ending it does nothing; what would lock, or change it, is refused."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self._lock_mode = LockMode.UNSAFE
-        self._lock_timeout = 0
-        self._durability = DurabilityMode.NO_REDO
-        self._scopes = []
-        self._changes = []
-
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise IllegalStateError(
-            "Transaction.BOGUS is no transaction: it has no locks, scopes, settings or attachments; take one "
-            "from manager.new_transaction()")
-
-    def _nothing(self, *_: Any) -> Any:
-        """There is nothing to end, and nobody waits."""
-
-    lock_mode = property(lambda self: self._lock_mode, _refuse)
-    lock_timeout = property(lambda self: self._lock_timeout, _refuse)
-    durability_mode = property(lambda self: self._durability, _refuse)
-    manager = property(_nothing)
-    id = last_locked_index = property(lambda self: 0)
-    is_bogus = is_valid = property(lambda self: True)
-    waiting = attachment = last_locked_key = property(_nothing)
-    commit = commit_all = exit = close = rollback = flush = _nothing
-    reset = _nothing  # type: ignore[assignment]
-    enter = check = attach = scope = _refuse
-    lock_check = unlock = unlock_to_shared = unlock_combine = _refuse
-    lock_many = changed = give_back = operation = table = cursor = _refuse
-    lock_shared = lock_upgradable = lock_exclusive = _try_lock = _refuse
-
-    def was_acquired(self, index_id: int, key: bytes) -> bool:
-        return False
-
-    def interrupt(self) -> bool:
-        return False
-
-
-Transaction.BOGUS = _Bogus()

@@ -56,11 +56,18 @@ def find(txn: Any, table: DeltaTable, number: int = 1) -> Any:
     return cursor
 
 
+def merge(txn: Any, table: DeltaTable, source: Any = None) -> Any:
+    return txn.table(table).merge(
+        source or {"day": [1], "n": [1]}, "target.day = source.day AND target.n = source.n AND target.day = 1"
+    ).when_matched_delete()
+
+
 CALLS: dict[str, Callable[[Any, DeltaTable], object]] = {
     "read": lambda txn, table: txn.table(table).to_arrow(where="day = 1"),
     "append": lambda txn, table: txn.table(table).append({"day": [2, 1], "n": [7, 8]}),
     "update": lambda txn, table: txn.table(table).update({"n": "n + 1"}, where="day = 1"),
     "delete": lambda txn, table: txn.table(table).delete(),
+    "merge": lambda txn, table: merge(txn, table).execute(),
     "metadata": lambda txn, table: txn.table(table).add_columns("more int"),
     "find": find,
     "store": lambda txn, table: find(txn, table).store({"day": 2}),
@@ -184,6 +191,50 @@ def test_a_second_thread_during_a_call_is_refused(call: str, parking: Parking, t
         assert files(table) == there
     txn.commit()
     assert numbers(table) == [1, 2, 3, 4, 5]
+
+
+def test_a_second_thread_that_executes_a_merge_is_refused(parking: Parking, table: DeltaTable) -> None:
+    """It is described before, and is a call as it is executed."""
+    txn = parking.manager.new_transaction()
+    described = merge(txn, table)
+    with txn.operation():
+        there, before = files(table), held(parking.manager)
+        with pytest.raises(errors.IllegalStateError, match="two calls at once"):
+            Started(described.execute).result()
+        assert files(table) == there and held(parking.manager) == before
+    described.execute()
+    txn.commit()
+    assert numbers(table) == [2, 3, 4]
+
+
+def test_a_merge_that_evolves_the_schema_locks_the_table_first(table: DeltaTable) -> None:
+    manager = LockManager(lock_timeout=0)
+    txn, other = manager.new_transaction(), manager.new_transaction()
+    other.table(table).append({"day": [3], "n": [9]})
+    evolving = merge(txn, table, {"day": [1], "n": [1], "more": ["x"]}).with_schema_evolution()
+    there, before = files(table), held(manager)
+    with pytest.raises(errors.LockTimeoutError, match="exclusive lock on days was not granted"):
+        evolving.execute()
+    assert files(table) == there and held(manager) == before
+    other.commit()
+    evolving.execute()
+    txn.commit()
+    assert numbers(table) == [2, 3, 4, 9]
+
+
+@pytest.mark.parametrize(("described", "executed", "is_there"), [
+    ("UPGRADABLE_READ", "UNSAFE", True), ("UNSAFE", "UPGRADABLE_READ", False)])
+def test_a_merge_is_done_as_the_lock_mode_says_where_it_is_executed(
+    described: str, executed: str, is_there: bool, table: DeltaTable
+) -> None:
+    txn = LockManager().new_transaction()
+    txn.lock_mode = described  # type: ignore[assignment]
+    deleting = merge(txn, table)
+    txn.lock_mode = executed  # type: ignore[assignment]
+    deleting.execute()
+    assert (table.version == 1) == is_there
+    txn.rollback()
+    assert numbers(table) == ([2, 3, 4] if is_there else [1, 2, 3, 4])
 
 
 def test_two_managers_are_two_sets_of_locks_and_the_check_at_the_commit_keeps_them_apart(

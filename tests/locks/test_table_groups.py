@@ -182,5 +182,34 @@ def test_a_commit_that_was_put_off_and_fails_is_undone(catalog: dn.Catalog, mana
 def test_an_iceberg_table_is_refused(catalog: dn.Catalog, manager: LockManager) -> None:
     pytest.importorskip("pyiceberg", reason="Iceberg tables are read by PyIceberg")
     table = catalog.create_table("bank.ice", {"id": [1]}, format="iceberg")
-    with pytest.raises(errors.InvalidArgument, match="IcebergTable"):
-        manager.new_transaction().table(table)
+    txn = manager.new_transaction()
+    for refused in (lambda: txn.table(table), lambda: txn.cursor(table, "id")):
+        with pytest.raises(errors.InvalidArgument, match=r"bank\.ice is an Iceberg .* catalog\.transaction"):
+            refused()
+    with catalog.transaction() as both:
+        both.table("bank.ice").append({"id": [2]})
+        both.table("bank.one").delete("id = 1")
+    assert coins(catalog.table("bank.one")) == [100, 100]
+
+
+@pytest.mark.parametrize("is_first_there", [False, True])
+def test_tables_by_path_are_together_once_they_are_registered_as_is_said(
+    is_first_there: bool, catalog: dn.Catalog, manager: LockManager, tmp_path: Path
+) -> None:
+    lake = Path(catalog.table("bank.one").path.removeprefix("file://")).parents[1]
+    names = ["first", "second"]
+    tables: list[Any] = [dn.create(lake / name, {"id": [1], "coins": [1]}) for name in names]
+    if is_first_there:
+        tables[0] = catalog.register_table("bank.first", tables[0].path)
+    txn = manager.new_transaction()
+    txn.table(tables[0])
+    what = "the second in that catalog" if is_first_there else "both in one catalog"
+    with pytest.raises(errors.InvalidArgument, match=f"a transaction for each; or register {what}, whose"):
+        txn.table(tables[1])
+    txn.exit()
+    for name in names[is_first_there:]:
+        catalog.register_table(f"bank.{name}", lake / name)
+    for name in names:
+        txn.table(catalog.table(f"bank.{name}")).append({"id": [2], "coins": [2]})
+    txn.commit()
+    assert [coins(catalog.table(f"bank.{name}")) for name in names] == [[1, 2], [1, 2]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
+import inspect
 import logging
 import os
 import pickle
@@ -23,7 +25,16 @@ from deltanb.errors import (
     LockInterruptedError,
     LockTimeoutError,
 )
-from deltanb.locks import CommitCallback, DurabilityMode, LockManager, LockMode, LockResult, Transaction
+from deltanb.locks import (
+    CommitCallback,
+    DurabilityMode,
+    LockManager,
+    LockMode,
+    LockResult,
+    Transaction,
+    UpgradeRule,
+)
+from deltanb.locks.keys import partition_key
 from deltanb.testing import MemoryIndex
 
 A, B, C = b"a", b"b", b"c"
@@ -536,11 +547,11 @@ class Hostile:
         raise RuntimeError("no repr")
 
 
-def test_an_attachment_whose_repr_fails_does_no_harm(manager: LockManager, txn: Transaction) -> None:
+def test_an_attachment_whose_str_fails_does_no_harm(manager: LockManager, txn: Transaction) -> None:
     attachment = Hostile()
     txn.attach(attachment)
     txn.lock_exclusive(1, A)
-    message = r"held by transaction 1 \(exclusive\); owner attachment: a Hostile whose repr raises Runtime"
+    message = r"held by transaction 1 \(exclusive\); owner attachment: a Hostile whose str raises Runtime"
     with pytest.raises(LockTimeoutError, match=message) as caught:
         manager.new_transaction().lock_shared(1, A, 0)
     assert caught.value.owner_attachment is attachment
@@ -599,7 +610,7 @@ def test_who_waits_for_a_commit_that_was_put_off_is_told_what_ends_that(manager:
     txn.durability_mode = "NO_FLUSH"
     index.store(txn, b"k", b"1")
     txn.commit()
-    with pytest.raises(LockTimeoutError, match=r"put off keeps it until manager\.flush\(\)"):
+    with pytest.raises(LockTimeoutError, match=r"keeps it until it is flushed: manager\.flush\(\)"):
         txn.lock_shared(1, b"k", 0.001)
     manager.flush()
     assert txn.lock_shared(1, b"k", 0.001) == "ACQUIRED"
@@ -609,3 +620,91 @@ def test_the_class_of_a_callback_is_not_attached(txn: Transaction) -> None:
     with pytest.raises(InvalidArgument, match=r"attach\(CommitCallback\(\)\)"):
         txn.attach(CommitCallback)
     assert txn.attachment is None
+
+
+# -- words -------------------------------------------------------------------------------------
+
+
+def with_timeouts(kind: type) -> list[str]:
+    return sorted(name for name, call in inspect.getmembers(kind, inspect.isfunction)
+                  if not name.startswith("_") and "timeout" in inspect.signature(call).parameters)
+
+
+@pytest.mark.parametrize("name", with_timeouts(Transaction))
+@pytest.mark.parametrize("timeout", [0, dt.timedelta(0), dt.timedelta(microseconds=1), 1e-6])
+def test_every_timeout_is_seconds_or_a_timedelta(name: str, timeout: Any) -> None:
+    manager = LockManager()
+    manager.new_transaction().lock_exclusive(1, A)
+    call = getattr(manager.new_transaction(), name)
+    args: tuple[Any, ...] = ([(1, A)],) if name == "lock_many" else (1, A)
+    if name.startswith("try"):
+        assert call(*args, timeout=timeout) is LockResult.TIMED_OUT_LOCK
+        return
+    with pytest.raises(LockTimeoutError) as caught:
+        call(*args, timeout=timeout)
+    asked = timeout.total_seconds() if isinstance(timeout, dt.timedelta) else timeout
+    assert caught.value.timeout == asked or (name == "lock_many" and caught.value.timeout < asked)
+
+
+@pytest.mark.parametrize(("value", "reads"), [
+    (2, 2), (0.5, 0.5), (dt.timedelta(milliseconds=1500), 1.5), (dt.timedelta(0), 0), (-3, -1), (None, -1),
+    (dt.timedelta(microseconds=-1), -1), (dt.timedelta.max, -1), (float("inf"), -1)])
+def test_the_timeout_of_a_scope_reads_as_seconds(value: Any, reads: float) -> None:
+    manager = LockManager(lock_timeout=value)
+    txn = manager.new_transaction()
+    assert manager.lock_timeout == txn.lock_timeout == reads
+    txn.lock_timeout = 7
+    txn.enter()
+    txn.lock_timeout = value
+    assert txn.lock_timeout == reads
+    txn.exit()
+    assert txn.lock_timeout == 7
+    with pytest.raises(InvalidArgument, match="lock_timeout takes seconds or a timedelta"):
+        txn.lock_timeout = "1s"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("index_id", [1, -1], ids=["key", "place of a table"])
+def test_what_was_owned_already_was_not_just_acquired(index_id: int) -> None:
+    """Whatever found it so: at a glance, under the mutex, or as one of many."""
+    one, two = (partition_key([name]) if index_id < 0 else name.encode() for name in ("a", "b"))
+    txn = LockManager().new_transaction()
+    assert txn.lock_upgradable(index_id, one) == "ACQUIRED" and txn.was_acquired(index_id, one)
+    for again in (txn.lock_shared, txn.lock_upgradable, txn.try_lock_shared):
+        assert again(index_id, one).is_already_owned and not txn.was_acquired(index_id, one)
+    assert txn.lock_exclusive(index_id, one) == "UPGRADED" and txn.was_acquired(index_id, one)
+    assert txn.lock_exclusive(index_id, one).is_already_owned and not txn.was_acquired(index_id, one)
+    assert txn.lock_shared(index_id, two) == "ACQUIRED" and txn.was_acquired(index_id, two)
+    assert len(txn.lock_many([(index_id, one), (index_id, two)], "shared")) == 2
+    assert not txn.was_acquired(index_id, two) and txn.last_locked_key == two
+    txn.unlock()
+    assert not txn.was_acquired(index_id, two)
+    assert txn.lock_shared(index_id, two) == "ACQUIRED" and txn.was_acquired(index_id, two)
+    with txn.scope():
+        assert txn.lock_shared(index_id, two).is_already_owned and not txn.was_acquired(index_id, two)
+
+
+def test_messages_have_the_text_of_an_attachment(manager: LockManager) -> None:
+    class Job:
+        def __str__(self) -> str:
+            return "job 7,\nby night"
+
+    holder = manager.new_transaction()
+    holder.lock_exclusive(1, A)
+    for attachment, text in ((Job(), r"job 7,\nby night"), ("planner", "planner"), (7, "7")):
+        holder.attach(attachment)
+        with pytest.raises(LockTimeoutError) as caught:
+            manager.new_transaction().lock_shared(1, A, 0)
+        assert f"; owner attachment: {text}; wait longer" in str(caught.value)
+        assert caught.value.owner_attachment is attachment
+
+
+def test_every_result_and_mode_is_its_name_in_a_text() -> None:
+    for kind in (LockResult, LockMode, DurabilityMode, UpgradeRule):
+        for member in kind:
+            assert str(member) == f"{member}" == repr(member) == member.name
+
+
+def test_a_disabled_transaction_says_why(txn: Transaction) -> None:
+    txn.reset(OSError("the disk is full"))
+    with pytest.raises(InvalidTransactionError, match="is disabled: OSError: the disk is full; it can still"):
+        txn.commit()
