@@ -153,7 +153,7 @@ def test_column_mapping_gives_ids_and_names(tmp_path: Path) -> None:
     (ROWS, {"properties": {"delta.feature.nonsense": "supported"}}, UnsupportedProtocol),
     (ROWS, {"properties": {"delta.enableIcebergCompatV2": True,
                            "delta.columnMapping.mode": "name"}}, UnsupportedProtocol),
-    ({"t": pa.array([1], pa.duration("s"))}, {}, InvalidSchema),
+    ({"t": pa.array([1], pa.time64("us"))}, {}, InvalidSchema),
 ])
 def test_what_no_table_may_be_is_refused_before_anything_is_written(
     tmp_path: Path, data: Any, options: dict[str, Any], error: type[DeltaError]
@@ -216,12 +216,10 @@ def test_a_commit_whose_answer_was_lost_is_ours() -> None:
 
 
 @pytest.mark.parametrize("given", [
-    "i interval", "a long, i interval day to second", "i array<interval year>",
-    pa.schema([("i", pa.duration("us"))]), pa.schema([("i", pa.list_(pa.month_day_nano_interval()))]),
-    StructType([StructField("i", ArrayType(PrimitiveType("interval year to month")))]),
+    "i interval", "a long, i interval day to month", "i array<interval calendar>",
+    StructType([StructField("i", ArrayType(PrimitiveType("interval second to day")))]),
 ])
-def test_intervals_are_refused_by_name(tmp_path: Path, given: Any) -> None:
-    with pytest.raises(InvalidSchema, match=r"interval|duration") as caught:
+def test_intervals_that_are_no_types_are_refused_by_name(tmp_path: Path, given: Any) -> None:
+    with pytest.raises(InvalidSchema, match=r"interval"):
         create(tmp_path / "t", given)
-    assert "Delta stores no intervals" in str(caught.value)
     assert not (tmp_path / "t").exists()

@@ -31,6 +31,7 @@ COMMANDS: dict[str, Callable[[DeltaTable], Any]] = {
     "ADD COLUMNS": lambda t: t.add_columns("nephews int"),
     "RENAME COLUMN": lambda t: t.rename_column("name", "called"),
     "DROP COLUMNS": lambda t: t.drop_columns("name"),
+    "REPLACE COLUMNS": lambda t: t.replace_columns("name string, id bigint"),
     "CHANGE COLUMN": lambda t: t.change_column("name", comment="of the duck"),
     "SET TBLPROPERTIES": lambda t: t.set_properties({"mine": 1}),
     "UNSET TBLPROPERTIES": lambda t: t.unset_properties("theirs", if_exists=True),

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,10 +18,13 @@ import pyarrow as pa
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, SetTransaction
 from deltanb.commands.begin import refuse_append_only
 from deltanb.commands.define import evolution
+from deltanb.commands.define.place import begun, check_place
 from deltanb.commands.rows.write import commit_or_discard, metrics_of, removed_metrics
+from deltanb.commands.session import through_session
 from deltanb.data import inputs
 from deltanb.data.written import Written
 from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists
+from deltanb.log.file_options import FileOptions
 from deltanb.options import options
 from deltanb.schema import columns as column_values
 from deltanb.schema import properties as table_properties
@@ -49,8 +53,9 @@ def create(
     mode: str = "error",
     *,
     user_metadata: str | None = None,
-    target_file_size: int | None = None,
+    file_options: FileOptions | None = None,
     application: tuple[str, int] | None = None,
+    allow_files: bool = False,
 ) -> DeltaLog:
     """The log of a table that is created; arguments and errors are those of :func:`deltanb.create`.
 
@@ -60,6 +65,8 @@ def create(
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
     log = path if isinstance(path, DeltaLog) else DeltaLog.for_table(path)
+    application = through_session("arrow", data_or_schema, ("txn",) if application is None else ()).get(
+        "txn", application)
     txn = active.begin(log)
     if txn.read_version >= 0 and mode == "ignore":
         return log
@@ -71,9 +78,14 @@ def create(
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     metadata = data.target.metadata if isinstance(data, Written) and data.target is not None else \
         metadata_of(schema, columns, properties or {}, name, description)
+    is_here = isinstance(data, Written)  # files that are in the folder already, which was looked at before
+    is_new = txn.read_version < 0 and not is_here
     try:
-        commit_or_discard(
-            txn, lambda: _create(txn, metadata, data, user_metadata, target_file_size, application))
+        if is_new and not allow_files:
+            check_place(log.store, metadata.partition_columns)
+        with begun(log.store) if is_new and data is not None else nullcontext():
+            commit_or_discard(
+                txn, lambda: _create(txn, metadata, data, user_metadata, file_options, application))
     except StorageError as error:
         if error.errno != errno.ENOTDIR:
             raise
@@ -134,7 +146,7 @@ def metadata_of(
 
 def _create(
     txn: OptimisticTransaction, metadata: Metadata, data: Any, user_metadata: str | None,
-    target_file_size: int | None, application: tuple[str, int] | None,
+    file_options: FileOptions | None, application: tuple[str, int] | None,
 ) -> int:
     replaces = txn.read_version >= 0
     removed: list[Action] = []
@@ -147,7 +159,7 @@ def _create(
     check_writable(txn.protocol, metadata, txn.table, writes_data=data is not None)
     added: list[AddFile] = []
     if data is not None:
-        added = txn.write_files(data, target_file_size=target_file_size)
+        added = txn.write_files(data, file_options)
     metrics = metrics_of(added) if data is not None else {}
     if data is not None and replaces:
         metrics |= removed_metrics(removed)

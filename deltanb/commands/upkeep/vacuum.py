@@ -18,9 +18,9 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -37,7 +37,7 @@ from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.leftovers import folders_of_leftovers, leftovers
 from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS
-from deltanb.data.deletion_vectors import relative_path
+from deltanb.data.deletion_vectors import vector_path
 from deltanb.errors import (
     DeltaConcurrentModificationException,
     IllegalStateError,
@@ -71,14 +71,16 @@ class VacuumResult(CommandResult):
     """What a vacuum deleted, or would delete.
 
     ``files`` has a row a file: its ``path`` below the table, ``size`` in bytes, ``modification_time`` in
-    epoch ms. ``version`` is that of the commit VACUUM END, None after a dry run. ``num_folders`` counts
-    the empty folders removed.
+    epoch ms. ``unnamed`` are those of them that no version had, as far as the log still knows: of a write
+    that was cut short, or somebody else's. ``version`` is that of the commit VACUUM END, None after a dry
+    run. ``num_folders`` counts the empty folders removed.
     """
 
     table: str
     files: pa.Table
     cutoff: int
     num_folders: int = 0
+    unnamed: pa.Table = field(default_factory=FILES.empty_table)
 
     @property
     def is_dry_run(self) -> bool:
@@ -147,7 +149,8 @@ def vacuum(
         folders = folders_of_leftovers(log.store, cutoff)
     doomed = [status for status in found if status.name not in needed]
     if dry_run:
-        return VacuumResult("VACUUM", None, "arrow", table=txn.table, files=_table(doomed), cutoff=cutoff)
+        return VacuumResult("VACUUM", None, "arrow", table=txn.table, files=_table(doomed),
+                            unnamed=_table(needed.unnamed(doomed)), cutoff=cutoff)
     folders += _old_folders(snapshot, needed)
     parameters = {"retentionCheckEnabled": check, "defaultRetentionMillis": kept}
     if retention_hours is not None:
@@ -157,6 +160,7 @@ def vacuum(
     for version in range(snapshot.version + 1, started):  # may have brought files back
         needed.keep(log.read_commit(version))
     doomed = [status for status in doomed if status.name not in needed]
+    unnamed = _table(needed.unnamed(doomed))
     end = {"numDeletedFiles": 0, "numVacuumedDirectories": len(
         {posixpath.dirname(status.name) for status in found} | {""})}
     try:
@@ -173,7 +177,7 @@ def vacuum(
         log.store.put(LAST_VACUUM, json.dumps(note, separators=(",", ":")).encode())
     version = _end(log, "COMPLETED", end)
     return VacuumResult("VACUUM", version, "arrow", end, table=txn.table, files=_table(doomed),
-                        cutoff=cutoff, num_folders=removed)
+                        unnamed=unnamed, cutoff=cutoff, num_folders=removed)
 
 
 def _end(log: DeltaLog, status: str, metrics: dict[str, int]) -> int:
@@ -221,6 +225,7 @@ class _Needed:
 
     def __init__(self, snapshot: Snapshot, cutoff: int) -> None:
         self.store, self.log, self.cutoff = snapshot.log.store, snapshot.log, cutoff
+        self.newest = snapshot.version
         self.inside = Inside(self.store)
         self.names: set[str] = set()
         """Keys of :class:`Inside`."""
@@ -255,6 +260,17 @@ class _Needed:
     def __contains__(self, name: str) -> bool:
         return self.inside.key(name) in self.names
 
+    def unnamed(self, files: Collection[FileStatus]) -> list[FileStatus]:
+        """Those of some files that no version had, as far as the log still knows; commits are read, the
+        newest first, until each file is found in one."""
+        left = {self.inside.key(file.name) for file in files} - self.expired
+        version = self.newest
+        while left and version >= 0 and self.log.commits.status(version) is not None:
+            for path, is_encoded in _paths_of(self.log.read_commit(version)):
+                left.difference_update(self.inside.keys_of(path, is_encoded=is_encoded))
+            version -= 1
+        return [file for file in files if self.inside.key(file.name) in left]
+
     def keep(self, actions: Iterable[Any]) -> None:
         """Whatever these actions name is needed."""
         for path, is_encoded in _paths_of(actions):
@@ -264,8 +280,9 @@ class _Needed:
         for path in table["path"].to_pylist():
             names.update(self.inside.keys_of(path))
         for vector in table["deletion_vector"].drop_null().to_pylist():
-            for path, is_encoded in _paths_of_vector(vector["storage_type"], vector["path_or_inline_dv"]):
-                names.update(self.inside.keys_of(path, is_encoded=is_encoded))
+            named = vector_path(vector["storage_type"], vector["path_or_inline_dv"])
+            if named:
+                names.update(self.inside.keys_of(named[0], is_encoded=named[1]))
 
 
 def _paths_of(actions: Iterable[Any]) -> Iterator[tuple[str, bool]]:
@@ -274,15 +291,9 @@ def _paths_of(actions: Iterable[Any]) -> Iterator[tuple[str, bool]]:
         if isinstance(action, AddFile | RemoveFile | AddCDCFile):
             yield action.path, True
             vector = action.deletion_vector if not isinstance(action, AddCDCFile) else None
-            if vector is not None:
-                yield from _paths_of_vector(vector.storage_type, vector.path_or_inline_dv)
-
-
-def _paths_of_vector(storage: str, text: str) -> Iterator[tuple[str, bool]]:
-    if storage == "u":
-        yield relative_path(text), False
-    elif storage == "p":
-        yield text, True
+            named = vector and vector_path(vector.storage_type, vector.path_or_inline_dv)
+            if named:
+                yield named
 
 
 # --- what there is --------------------------------------------------------------------------------

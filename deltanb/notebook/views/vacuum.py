@@ -24,6 +24,9 @@ def view(result: Any) -> View:
     verb = "would be deleted" if result.is_dry_run else "deleted"
     line: list[Any] = [f"{units.count(result.num_files, 'file')} {verb}",
                        f", {units.size(result.size_in_bytes)}"]
+    if unnamed := result.unnamed.num_rows:
+        verb = "is" if unnamed == 1 else "are"
+        line.append(f", of which {units.count(unnamed, 'file')} {verb} in no version")
     if result.num_folders:
         line.append(f", {units.count(result.num_folders, 'empty folder')} removed")
     kept = muted(f"versions since {units.time(result.cutoff)} can be read")
