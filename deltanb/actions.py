@@ -52,6 +52,8 @@ LEGACY_FEATURES = {
     "generatedColumns": (1, 4), "columnMapping": (2, 5), "identityColumns": (1, 6),
 }
 """Features that versions below those imply -> the reader and the writer version from which they do."""
+FEATURE_ALIASES = {"timestampWithoutTimezone": "timestampNtz"}
+"""Names that some writers gave a feature -> its name in PROTOCOL.md, under which it is known and written."""
 
 # RFC 2396 characters that a path in the log may hold as they are; all others are percent-encoded.
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
@@ -82,12 +84,16 @@ def _parsed_schema(text: str) -> StructType:
     return StructType.from_json(text)
 
 
+STORAGE_TYPES = {"i": "inline", "u": "relative", "r": "relative", "p": "absolute"}
+"""Where a deletion vector can be, in a word; ``r`` came with adaptive metadata (delta-io/delta#7463)."""
+
+
 @action
 class DeletionVector(Action):
     """Where the deleted row positions of a file are (PROTOCOL.md, "Deletion Vector Descriptor Schema").
 
-    ``storage_type`` is ``u`` (relative, with a UUID), ``p`` (absolute path) or ``i`` (inline);
-    ``size_in_bytes`` and ``cardinality`` (rows deleted) are integers, ``offset`` is in bytes.
+    ``storage_type`` is ``u`` (relative, with a UUID), ``r`` (relative path), ``p`` (absolute path) or ``i``
+    (inline); ``size_in_bytes`` and ``cardinality`` (rows deleted) are integers, ``offset`` is in bytes.
     """
 
     key = "deletionVector"
@@ -349,8 +355,10 @@ class Protocol(Action):
         for name in ("reader_features", "writer_features"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, tuple(value))
+                value = tuple(value)
                 check_texts(f"protocol.{camel(name)}", value)
+                named = dict.fromkeys(FEATURE_ALIASES.get(feature, feature) for feature in value)
+                object.__setattr__(self, name, tuple(named))
 
     def has_reader_feature(self, name: str) -> bool:
         """Listed among the reader features."""

@@ -37,11 +37,9 @@ from deltanb.actions import Metadata, Protocol
 from deltanb.data.bounds import FLOATS, TIMES, US_PER_DAY, bound
 from deltanb.log.arrays import numbers
 from deltanb.schema import properties
-from deltanb.schema.types import DataType, PrimitiveType, StructType
+from deltanb.schema.types import TYPES, DataType, PrimitiveType, StructType
 
 _quoted = json.encoder.encode_basestring  # as JSONEncoder has texts where it keeps them as they are
-_BOUNDED = FLOATS | TIMES | {"byte", "short", "integer", "long", "string", "date"}
-"""Types that have bounds, beside decimals."""
 _EXACT = Context(prec=76)  # twice the widest decimal, so that rescaling never rounds
 # Writers whose footers hold whole strings or none; others may cut a bound and mark it inexact in a
 # flag that pyarrow does not show.
@@ -172,10 +170,9 @@ def _leaves(
 
 
 def _has_bounds(type_: DataType) -> bool:
-    if not isinstance(type_, PrimitiveType):
+    if not isinstance(type_, PrimitiveType) or type_.name == "boolean":  # whose bounds say next to nothing
         return False
-    name = type_.name
-    return name in _BOUNDED or name.startswith("decimal")
+    return type_.is_decimal or (type_.name in TYPES and TYPES[type_.name].bounds)
 
 
 def _column_path(text: str) -> tuple[str, ...]:
@@ -199,6 +196,8 @@ class State:
     high: Any = None
     nan: bool = False
     known: bool = True
+    has_bounds: bool = True
+    """Whether bounds can be told: a text that is not valid UTF-8 is none."""
 
     def widen(self, low: Any, high: Any) -> None:
         """Take in bounds; None is no bound."""
@@ -211,6 +210,7 @@ class State:
         """Take in what is known of the same column in other rows."""
         self.nulls += other.nulls
         self.nan |= other.nan
+        self.has_bounds &= other.has_bounds
         self.widen(other.low, other.high)
 
 
@@ -307,7 +307,7 @@ class Collector:
             if not state.known:
                 continue
             _put(nulls, leaf.path, str(state.nulls))
-            if leaf.bounds:
+            if leaf.bounds and state.has_bounds:
                 _put(low, leaf.path, bound(state.low, leaf.kind, is_max=False))
                 _put(high, leaf.path, None if state.nan else bound(state.high, leaf.kind, True))
         whole: dict[str, Any] = {"numRecords": str(self.rows)}
@@ -362,6 +362,8 @@ def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: State) -> No
     if pa.types.is_dictionary(column.type):  # of whose codes Arrow finds no bounds
         column = column.cast(column.type.value_type)
     if kind in FLOATS:
+        if pa.types.is_float16(column.type):
+            column = column.cast(pa.float32())  # Arrow adds up no halves
         ends = _ends_of_floats(column)
         if ends is not None:
             state.widen(*ends)
@@ -375,11 +377,15 @@ def _measure(column: pa.ChunkedArray | pa.Array, leaf: Leaf, state: State) -> No
         column = column.cast(pa.date32()).cast(pa.int32())
     elif kind in TIMES:
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
-    if len(column) == 1:  # it is no NULL; asking Arrow takes longer than all else that is done for a row
-        low = high = column[0].as_py()
-    else:
-        bounds = pc.min_max(column)
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    try:
+        if len(column) == 1:  # it is no NULL; asking Arrow takes longer than all else that is done for a row
+            low = high = column[0].as_py()
+        else:
+            bounds = pc.min_max(column)
+            low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    except UnicodeDecodeError:
+        state.has_bounds = False
+        return
     if kind.startswith("decimal"):
         low, high = _rescale(low, leaf), _rescale(high, leaf)
     state.widen(low, high)
@@ -459,7 +465,10 @@ class _Footer:
                 return False
             low, high = (math.floor(raw * factor) for raw in (found.min_raw, found.max_raw))
         else:
-            low, high = found.min, found.max
+            try:
+                low, high = found.min, found.max
+            except UnicodeDecodeError:
+                return False
         if kind in FLOATS:
             # parquet-mr lets a NaN win the maximum; other writers skip it silently.
             if not self.writer.startswith("parquet-mr") or math.isnan(low) or math.isnan(high):
@@ -469,7 +478,10 @@ class _Footer:
             if not self.writer.startswith(_WHOLE_STRINGS):
                 return False
             if isinstance(low, bytes):
-                low, high = low.decode(), high.decode()
+                try:
+                    low, high = low.decode(), high.decode()
+                except UnicodeDecodeError:
+                    return False
         elif kind.startswith("decimal"):
             low, high = _rescale(low, leaf), _rescale(high, leaf)
         state.widen(low, high)

@@ -14,26 +14,28 @@ What it does not know: files and how to read them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import InvalidTable
-from deltanb.options import options
+from deltanb.options import options, random_id
 from deltanb.schema import properties, types
-from deltanb.schema.protocol import supports
-from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from deltanb.schema.protocol import requested_features, supports
+from deltanb.schema.types import TYPES, ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
 __all__ = [
-    "ID_KEY", "MAX_ID_KEY", "MODE_KEY", "NAME_KEY", "assign", "field_id", "hidden", "mode_of",
-    "physical_arrow", "physical_name", "physical_names", "physical_schema", "to_logical",
-    "to_physical",
+    "ID_KEY", "MAX_ID_KEY", "MODE_KEY", "NAME_KEY", "USAGE_TRACKING", "USED_KEY", "assign", "field_id",
+    "has_unused_names", "hidden", "in_files", "mode_of", "physical_arrow", "physical_name", "physical_names",
+    "physical_schema", "to_logical", "to_physical", "with_usage",
 ]
 
 MODE_KEY = "delta.columnMapping.mode"
 MAX_ID_KEY = "delta.columnMapping.maxColumnId"
+USED_KEY = "delta.columnMapping.hasDroppedOrRenamed"
+USAGE_TRACKING = "columnMappingUsageTracking"
 ID_KEY = "delta.columnMapping.id"
 NAME_KEY = "delta.columnMapping.physicalName"
 PARQUET_ID = b"PARQUET:field_id"  # where Arrow keeps the field_id of a Parquet schema element
@@ -72,6 +74,61 @@ def field_id(field: StructField) -> int | None:
     return None if number == _IN_NO_SCHEMA else number
 
 
+def has_unused_names(metadata: Metadata) -> bool:
+    """Whether no column has ever lost its name, so that a new one may have its name in files, too.
+
+    protocol_rfcs/column-mapping-usage-tracking.md; metadata that asks for the feature is that of a new table.
+    """
+    recorded = metadata.configuration.get(USED_KEY)
+    return recorded == "false" or (
+        recorded is None and USAGE_TRACKING in requested_features(metadata.configuration))
+
+
+def with_usage(
+    metadata: Metadata, protocol: Protocol, before: Metadata | None, known: Protocol | None
+) -> Metadata:
+    """The metadata of a commit, with what it says of names that columns had before.
+
+    ``before`` and ``known`` are metadata and protocol of the version read; None where there is no table yet.
+    What was recorded once stays. The same object where nothing is to be said.
+    """
+    if not supports(protocol, USAGE_TRACKING):
+        return metadata
+    if before is None or known is None:
+        is_used = metadata.configuration.get(USED_KEY) == "true"
+    elif supports(known, USAGE_TRACKING):
+        is_used = before.configuration.get(USED_KEY) != "false" or _loses_names(before, metadata)
+    else:
+        is_used = mode_of(before, known) != "none"
+    text = "true" if is_used else "false"
+    if metadata.configuration.get(USED_KEY) == text:
+        return metadata
+    return metadata.replace(configuration={**metadata.configuration, USED_KEY: text})
+
+
+def _loses_names(before: Metadata, after: Metadata) -> bool:
+    """Whether a column that had a name by its id has another one, or is gone."""
+    if before.schema_string == after.schema_string:
+        return False
+    now = _names_by_id(after.schema)
+    return any(now.get(number) != name for number, name in _names_by_id(before.schema).items())
+
+
+def _names_by_id(data_type: DataType) -> dict[int, str]:
+    match data_type:
+        case StructType():
+            found = {field.metadata[ID_KEY]: field.name for field in data_type.fields
+                     if ID_KEY in field.metadata}
+            for field in data_type.fields:
+                found |= _names_by_id(field.type)
+            return found
+        case ArrayType():
+            return _names_by_id(data_type.element_type)
+        case MapType():
+            return _names_by_id(data_type.key_type) | _names_by_id(data_type.value_type)
+    return {}
+
+
 def hidden(name: str, data_type: DataType) -> StructField:
     """A column of data files that no schema has: known by its name in every mode, it never has an id.
 
@@ -93,6 +150,31 @@ def physical_schema(schema: StructType, mode: str) -> StructType:
         field.replace(name=physical_name(field, mode), type=_physical_type(field.type, mode))
         for field in schema.fields
     )
+
+
+def in_files(schema: StructType, names: Collection[str] = TYPES) -> StructType:
+    """The schema as data files have it: an interval is a number there; the same one where nothing differs.
+
+    ``names``: of the types that are replaced.
+    """
+    fields = [f.replace(type=_in_files(f.type, names)) for f in schema.fields]
+    return schema if all(a.type is b.type for a, b in zip(fields, schema.fields, strict=True)) else (
+        StructType(fields))
+
+
+def _in_files(data_type: DataType, names: Collection[str]) -> DataType:
+    match data_type:
+        case PrimitiveType(name) if name in names and TYPES[name].in_files:
+            return PrimitiveType(TYPES[name].in_files)
+        case StructType():
+            return in_files(data_type, names)
+        case ArrayType(element, null):
+            made = _in_files(element, names)
+            return data_type if made is element else ArrayType(made, null)
+        case MapType(key, value, null):
+            both = _in_files(key, names), _in_files(value, names)
+            return data_type if both[0] is key and both[1] is value else MapType(*both, null)
+    return data_type
 
 
 def physical_arrow(schema: StructType, mode: str) -> pa.Schema:
@@ -131,9 +213,21 @@ def assign(
 
     ``last_id`` is the table's ``delta.columnMapping.maxColumnId``; the second value returned is the
     new one. ``keep_names`` makes a column's present name its physical one, for tables that have
-    files already. ``new_name`` makes other physical names (default: ``col-<uuid>``).
+    files already, and those where :func:`has_unused_names`. ``new_name`` makes other physical names
+    (default: ``col-<uuid>``, by ``options.new_id`` where no column was mapped before: files may still have
+    columns that were dropped).
     """
-    make = new_name or (lambda: f"col-{options.new_id()}")
+    used: set[str] = set()
+
+    def make() -> str:
+        if new_name is not None:
+            return new_name()
+        drawn = options.new_id()
+        if last_id > 0 or drawn in used:
+            drawn = random_id()
+        used.add(drawn)
+        return f"col-{drawn}"
+
     counter = [max(last_id, _highest_id(schema))]
 
     def of_field(field: StructField) -> StructField:

@@ -27,10 +27,10 @@ from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import InvalidSchema
 from deltanb.safe_text import shown
+from deltanb.schema.intervals import DAY_TO_SECOND, SPELLINGS, YEAR_TO_MONTH
 from deltanb.schema.paths import Position, parse_path, quoted, recorded_name
 from deltanb.schema.types import (
     MAX_PRECISION,
-    NO_INTERVALS,
     SQL_NAMES,
     ArrayType,
     DataType,
@@ -333,10 +333,10 @@ class _Parser:
                 raise InvalidSchema(
                     f"{self.text!r}: {name} has a length from 1 to {MAX_LENGTH}, found {shown(length)}")
             return PrimitiveType("string"), f"{'varchar' if name == 'varchar' else 'char'}({length})"
+        if name == "interval":
+            return PrimitiveType(self._interval()), None
         if name not in SQL_NAMES:
             self.place -= 1
-            if name == "interval":
-                raise InvalidSchema(f"{self.text!r} names an interval: {NO_INTERVALS}")
             self.fail(f"a type ({', '.join(SQL_NAMES)}, decimal(p,s), array<…>, map<…>, struct<…>)")
         return PrimitiveType(SQL_NAMES[name]), None
 
@@ -352,6 +352,16 @@ class _Parser:
                 f"{self.text!r}: decimal({precision},{scale}) is not a type; the precision is 1 to "
                 f"{MAX_PRECISION}, the scale at most that")
         return PrimitiveType(f"decimal({precision},{scale})")
+
+    def _interval(self) -> str:
+        """The type of ``year [to month]``, ``day [to second]`` and so on."""
+        first = self.name().lower()
+        last = f" to {self.name().lower()}" if self.word("to") else ""
+        known = SPELLINGS.get(f"interval {first}{last}")
+        if known is None:
+            raise InvalidSchema(f"{self.text!r}: interval {first}{last} is not a type; there are "
+                                f"{YEAR_TO_MONTH} and {DAY_TO_SECOND}, and parts of these two")
+        return known
 
     def _array(self) -> ArrayType:
         return ArrayType(self.type())

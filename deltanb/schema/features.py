@@ -128,7 +128,7 @@ def _both(name: str, **more: Any) -> Feature:
     return Feature(name, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, reader=True, **more)
 
 
-_UNKNOWN_DATA = "its values cannot be read without a reader for them"
+_AS_BINARY = "geometries are read, as well-known binary, and not written"
 _MANIFESTS = "its log is a tree of manifests"
 _COMPAT = "its files must satisfy Iceberg's rules, which this library does not check when writing"
 
@@ -153,6 +153,7 @@ FEATURES: Mapping[str, Feature] = {
             "allowColumnDefaults",
             active=_field_says("CURRENT_DEFAULT"),
         ),
+        _writer("columnMappingUsageTracking", requires=("columnMapping",)),
         _both("deletionVectors", active=_on("delta.enableDeletionVectors"), automatic=True),
         _writer(
             "rowTracking",
@@ -258,9 +259,26 @@ FEATURES: Mapping[str, Feature] = {
         ),
         _both("adaptiveMetadata-preview", read=False, write="no", note=_MANIFESTS),
         _both("adaptiveMetadata", read=False, write="no", note=_MANIFESTS),
-        _both("geospatial", read=False, write="no", note=_UNKNOWN_DATA),
-        _both("geospatial-dev", read=False, write="no", note=_UNKNOWN_DATA),
-        _both("timestampNanos", read=False, write="no", note=_UNKNOWN_DATA),
+        _both(
+            "geospatial",
+            active=_uses_type("geometry", "geography"),
+            automatic=True,
+            write="while inactive",
+            stands_in="geospatial-dev",
+            note=_AS_BINARY,
+        ),
+        _both(
+            "geospatial-dev",
+            active=_uses_type("geometry", "geography"),
+            write="while inactive",
+            note=_AS_BINARY,
+        ),
+        _both(
+            "timestampNanos",
+            active=_uses_type("timestamp_nanos", "timestamp_nanos_ntz"),
+            automatic=True,
+            requires=("timestampNtz",),
+        ),
         _writer(
             "collations",
             active=_field_says("__COLLATIONS"),

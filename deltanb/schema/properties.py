@@ -56,11 +56,19 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", text.strip().lower())
+def size_in_bytes(text: str) -> int:
+    """Bytes, with a unit of powers of 1024 where one is given, as Spark and Hadoop write them.
+
+    >>> size_in_bytes("134217728") == size_in_bytes("128m") == size_in_bytes("128 MB")
+    True
+
+    Raises:
+        ValueError: no size.
+    """
+    match = re.fullmatch(r"(\d+)\s*([kmgtp]?)b?", text.strip().lower())
     if not match:
         raise ValueError("expected bytes such as 134217728 or 128mb")
-    return int(match[1]) * 1024 ** "_kmgt".find(match[2] or "_")
+    return int(match[1]) * 1024 ** "_kmgtp".find(match[2] or "_")
 
 
 def parse_interval(text: str) -> int:
@@ -97,8 +105,15 @@ _CODECS = {
 }
 
 
-def _codec(text: str) -> str:
-    """A codec by the one name of several that both writers know."""
+def codec(text: str) -> str:
+    """A codec by the one name of several that both writers know.
+
+    >>> codec("UNCOMPRESSED")
+    'none'
+
+    Raises:
+        ValueError: this library does not write it.
+    """
     found = _CODECS.get(text.strip().lower())
     if found is None:
         raise ValueError(f"this library writes {', '.join(_CODECS)}")
@@ -114,12 +129,13 @@ def _format_version(text: str) -> str:
 
 PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.appendOnly": (_boolean, False),
-    "delta.checkpointInterval": (_integer(1), 10),
+    "delta.checkpointInterval": (_integer(1), None),  # by the table's size: log/checkpoint/interval.py
     "delta.checkpointPolicy": (_choice("classic", "v2"), "classic"),
     "delta.checkpoint.writeStatsAsJson": (_boolean, True),
     "delta.checkpoint.writeStatsAsStruct": (_boolean, False),
     "delta.checkpointRetentionDuration": (parse_interval, 2 * DAY_MS),
     "delta.columnMapping.mode": (_choice("none", "name", "id"), "none"),
+    "delta.columnMapping.hasDroppedOrRenamed": (_boolean, None),
     "delta.columnMapping.maxColumnId": (_integer(0), 0),
     "delta.compatibility.symlinkFormatManifest.enabled": (_boolean, False),
     "delta.dataSkippingNumIndexedCols": (_integer(-1), 32),
@@ -143,7 +159,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.logRetentionDuration": (parse_interval, 30 * DAY_MS),
     "delta.minReaderVersion": (_integer(1), None),
     "delta.minWriterVersion": (_integer(1), None),
-    "delta.parquet.compression.codec": (_codec, None),
+    "delta.parquet.compression.codec": (codec, None),
     "delta.parquet.format.version": (_format_version, "1.0.0"),
     "delta.rowTrackingSuspended": (_boolean, False),
     "delta.randomizeFilePrefixes": (_boolean, False),
@@ -151,7 +167,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.rowTracking.materializedRowCommitVersionColumnName": (str, None),
     "delta.rowTracking.materializedRowIdColumnName": (str, None),
     "delta.setTransactionRetentionDuration": (parse_interval, None),
-    "delta.targetFileSize": (_bytes, None),
+    "delta.targetFileSize": (size_in_bytes, None),
     "delta.writePartitionColumnsToParquet": (_boolean, False),
 }
 """name -> (parser of its text, default when it is not set)."""

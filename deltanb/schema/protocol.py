@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from deltanb.actions import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Metadata, Protocol, implied
+from deltanb.actions import (
+    FEATURE_ALIASES,
+    TABLE_FEATURES_READER,
+    TABLE_FEATURES_WRITER,
+    Metadata,
+    Protocol,
+    implied,
+)
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.safe_text import get_logger
 from deltanb.schema.features import FEATURES, Feature
@@ -30,6 +37,7 @@ __all__ = [
     "check_writable",
     "downgraded",
     "dropped_features",
+    "feature_named",
     "features_of",
     "implied_features",
     "is_active",
@@ -49,7 +57,8 @@ CATALOG_TABLE_ID = "io.unitycatalog.tableId"
 READER_VERSION_KEY = "delta.minReaderVersion"
 WRITER_VERSION_KEY = "delta.minWriterVersion"
 _AUTOMATIC = [feature for feature in FEATURES.values() if feature.automatic]
-_BY_LOWER = {name.lower(): name for name in FEATURES}
+_BY_LOWER = {**{alias.lower(): name for alias, name in FEATURE_ALIASES.items()},
+             **{name.lower(): name for name in FEATURES}}
 
 # -- questions ---------------------------------------------------------------------------------
 
@@ -75,6 +84,15 @@ def supports(protocol: Protocol, feature: str) -> bool:
     (True, False)
     """
     return protocol.supports(feature)
+
+
+def feature_named(name: str) -> str | None:
+    """A feature's name as the protocol spells it, from any case or an alias; None for one unknown here.
+
+    >>> feature_named("deletionvectors"), feature_named("timestampWithoutTimezone"), feature_named("liquid")
+    ('deletionVectors', 'timestampNtz', None)
+    """
+    return _BY_LOWER.get(name.lower())
 
 
 def is_active(protocol: Protocol, metadata: Metadata, feature: str) -> bool:
@@ -317,15 +335,16 @@ def requested_features(configuration: Mapping[str, str]) -> list[str]:
         if not key.startswith(FEATURE_PREFIX):
             continue
         name = key.removeprefix(FEATURE_PREFIX)
+        known = feature_named(name)
         if value.strip().lower() not in ("supported", "enabled"):
             raise InvalidArgument(f"{key} can only be 'supported', not {value!r}.")
-        if name.lower() not in _BY_LOWER:
+        if known is None:
             raise UnsupportedProtocol(
                 f"{key}: there is no table feature {name} in this library. Check its spelling; "
                 "known ones are in deltanb.schema.protocol.FEATURES.",
                 features=(name,),
             )
-        names.append(_BY_LOWER[name.lower()])
+        names.append(known)
     return names
 
 

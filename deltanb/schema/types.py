@@ -27,6 +27,8 @@ from deltanb.damage import what_is_wrong
 from deltanb.display import views
 from deltanb.errors import InvalidSchema, InvalidTable, UnsupportedProtocol
 from deltanb.formatting import MAX_COLUMNS, clean, fit
+from deltanb.schema.extensions import storable
+from deltanb.schema.intervals import DAY_TO_SECOND, SPELLINGS, YEAR_TO_MONTH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +36,11 @@ if TYPE_CHECKING:
 MAX_PRECISION = 38  # digits of a decimal
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
-_CHARACTERS = re.compile(r"(var)?char\(\s*\d+\s*\)|string( collate .*)?")
+_STORED_AS = {
+    "string": re.compile(r"(var)?char\(\s*\d+\s*\)|string collate .*"),
+    "binary": re.compile(r"(geometry|geography)(\([\w:\- ,]*\))?"),
+}
+"""Types that have a parameter, and are held as another one: texts, and geometries as well-known binary."""
 
 
 @dataclass(frozen=True)
@@ -288,8 +294,6 @@ def _children(kind: DataType) -> list[tuple[str, DataType, bool]]:
 
 
 STRING = PrimitiveType("string")
-NO_INTERVALS = "Delta stores no intervals; store a number or two timestamps instead"
-"""What is said of one in any form: in a schema, in DDL, in data."""
 
 
 def parse_type(value: Any) -> DataType:
@@ -299,7 +303,7 @@ def parse_type(value: Any) -> DataType:
         ValueError, KeyError: not a type.
     """
     if isinstance(value, str):
-        return PrimitiveType(value)
+        return PrimitiveType(SPELLINGS.get(value, value))
     if not isinstance(value, Mapping):
         raise ValueError(f"no type: {value!r:.80}")
     match value["type"]:
@@ -319,38 +323,48 @@ class TypeNames:
     """One primitive type by all its names.
 
     ``delta`` is that of the log; ``sql`` are SQL's, of which messages use the first; ``spark`` is the class
-    in ``pyspark.sql.types``, ``arrow`` the function of ``pyarrow`` with its arguments, ``parsed`` what
-    sqlglot calls a type that can be cast to. ``bits`` is the size of an integer.
+    in ``pyspark.sql.types`` ("": Spark has none), ``arrow`` the function of ``pyarrow`` with its arguments,
+    ``parsed`` what sqlglot calls a type that can be cast to. ``bits`` is the size of an integer. ``bounds``:
+    statistics have its smallest and largest value. ``in_files`` is the type whose values a file has in its
+    stead.
     """
 
     delta: str
-    sql: str
+    sql: tuple[str, ...]
     spark: str
     arrow: str
     parsed: str = ""
     bits: int = 0
+    bounds: bool = True
+    in_files: str = ""
 
 
 TYPES = {one.delta: one for one in (
-    TypeNames("byte", "tinyint byte", "ByteType", "int8", "TINYINT", 8),
-    TypeNames("short", "smallint short", "ShortType", "int16", "SMALLINT", 16),
-    TypeNames("integer", "int integer", "IntegerType", "int32", "INT", 32),
-    TypeNames("long", "bigint long", "LongType", "int64", "BIGINT", 64),
-    TypeNames("float", "float real", "FloatType", "float32", "FLOAT"),
-    TypeNames("double", "double", "DoubleType", "float64", "DOUBLE"),
-    TypeNames("string", "string", "StringType", "string", "TEXT VARCHAR CHAR"),
-    TypeNames("binary", "binary", "BinaryType", "binary", "BINARY VARBINARY"),
-    TypeNames("boolean", "boolean", "BooleanType", "bool_", "BOOLEAN"),
-    TypeNames("date", "date", "DateType", "date32", "DATE"),
-    TypeNames("timestamp", "timestamp timestamp_ltz", "TimestampType", "timestamp us UTC",
+    TypeNames("byte", ("tinyint", "byte"), "ByteType", "int8", "TINYINT", 8),
+    TypeNames("short", ("smallint", "short"), "ShortType", "int16", "SMALLINT", 16),
+    TypeNames("integer", ("int", "integer"), "IntegerType", "int32", "INT", 32),
+    TypeNames("long", ("bigint", "long"), "LongType", "int64", "BIGINT", 64),
+    TypeNames("float", ("float", "real"), "FloatType", "float32", "FLOAT"),
+    TypeNames("double", ("double",), "DoubleType", "float64", "DOUBLE"),
+    TypeNames("string", ("string",), "StringType", "string", "TEXT VARCHAR CHAR"),
+    TypeNames("binary", ("binary",), "BinaryType", "binary", "BINARY VARBINARY", bounds=False),
+    TypeNames("boolean", ("boolean",), "BooleanType", "bool_", "BOOLEAN"),
+    TypeNames("date", ("date",), "DateType", "date32", "DATE"),
+    TypeNames("timestamp", ("timestamp", "timestamp_ltz"), "TimestampType", "timestamp us UTC",
               "TIMESTAMP TIMESTAMPTZ TIMESTAMPLTZ"),
-    TypeNames("timestamp_ntz", "timestamp_ntz", "TimestampNTZType", "timestamp us", "TIMESTAMPNTZ"),
-    TypeNames("variant", "variant", "VariantType", "struct"),
-    TypeNames("void", "void", "NullType", "null"),
-    TypeNames("null", "", "NullType", "null"),  # as some writers call void
+    TypeNames("timestamp_ntz", ("timestamp_ntz",), "TimestampNTZType", "timestamp us", "TIMESTAMPNTZ"),
+    TypeNames("timestamp_nanos", ("timestamp_nanos",), "", "timestamp ns UTC", bounds=False),
+    TypeNames("timestamp_nanos_ntz", ("timestamp_nanos_ntz",), "", "timestamp ns", bounds=False),
+    TypeNames(DAY_TO_SECOND, (DAY_TO_SECOND,), "DayTimeIntervalType", "duration us", bounds=False,
+              in_files="long"),
+    TypeNames(YEAR_TO_MONTH, (YEAR_TO_MONTH,), "YearMonthIntervalType", "month_day_nano_interval",
+              bounds=False, in_files="integer"),  # Arrow's months alone are a type that pyarrow cannot make
+    TypeNames("variant", ("variant",), "VariantType", "struct", bounds=False),
+    TypeNames("void", ("void",), "NullType", "null", bounds=False),
+    TypeNames("null", (), "NullType", "null", bounds=False),  # as some writers call void
 )}
 """Every primitive type but decimals and texts of limited length, by its name in the log."""
-SQL_NAMES = {name: one.delta for one in TYPES.values() for name in one.sql.split()}
+SQL_NAMES = {name: one.delta for one in TYPES.values() for name in one.sql}
 """SQL's name of a type, in lower case -> its name in the log."""
 INTEGERS = {one.delta: one.bits for one in TYPES.values() if one.bits}
 """The integer types and their bits, the smallest first."""
@@ -361,9 +375,9 @@ def unknown_types(data_type: DataType, path: str = "") -> Iterator[tuple[str, Da
 
     PROTOCOL.md, "Schema Serialization Format"; ``char`` and ``varchar`` count as known, they are texts.
 
-    >>> schema = StructType([StructField("a", ArrayType(PrimitiveType("interval day to second")))])
+    >>> schema = StructType([StructField("a", ArrayType(PrimitiveType("interval month to second")))])
     >>> [(path, str(one)) for path, one in unknown_types(schema)]
-    [('a.element', 'interval day to second')]
+    [('a.element', 'interval month to second')]
     """
     match data_type:
         case StructType():
@@ -377,8 +391,21 @@ def unknown_types(data_type: DataType, path: str = "") -> Iterator[tuple[str, Da
         case PrimitiveType(name):
             fits = data_type.is_decimal and 0 <= data_type.scale <= data_type.precision <= MAX_PRECISION and (
                 data_type.precision > 0)
-            if not (name in TYPES or fits or _CHARACTERS.fullmatch(name)):
+            if not (held_as(name) in TYPES or fits):
                 yield path, data_type
+
+
+def held_as(name: str) -> str:
+    """The name in :data:`TYPES` of the type in which values are held; of other types the name itself.
+
+    >>> held_as("varchar(5)"), held_as("geometry(EPSG:4326)"), held_as("long")
+    ('string', 'binary', 'long')
+    """
+    if name not in TYPES:
+        for held, pattern in _STORED_AS.items():
+            if pattern.fullmatch(name):
+                return held
+    return name
 
 
 def _parse_field(item: Mapping[str, Any]) -> StructField:
@@ -402,7 +429,9 @@ def to_arrow(schema: StructType) -> pa.Schema:
     """The Arrow schema in which rows of a table are held; nullability kept, metadata not.
 
     Timestamps are microseconds in UTC, ``timestamp_ntz`` without a zone; a variant is the struct of its
-    two binaries.
+    two binaries. An interval of days and seconds is a duration in microseconds, as in Spark's ``toArrow``;
+    one of years and months is a ``month_day_nano_interval`` of months alone. A geometry or geography is
+    its well-known binary.
 
     Raises:
         UnsupportedProtocol: a type that this library does not know, with its column.
@@ -442,12 +471,11 @@ def arrow_type(data_type: DataType, path: str = "") -> pa.DataType:
             return pa.map_(arrow_type(data_type.key_type, f"{path}.key"),
                            pa.field("value", value, data_type.value_contains_null))
         case PrimitiveType(name):
-            if name in TYPES:
-                return primitives()[name]
+            held = held_as(name)
+            if held in TYPES:
+                return primitives()[held]
             if data_type.is_decimal and 1 <= data_type.precision <= MAX_PRECISION:
                 return pa.decimal128(data_type.precision, data_type.scale)
-            if _CHARACTERS.fullmatch(name):
-                return pa.string()
     raise UnsupportedProtocol(
         f"column {path!r} has type {data_type}, which this version of deltanb cannot hold; "
         "read the other columns with columns=[...]",
@@ -475,9 +503,10 @@ def primitive_names() -> dict[pa.DataType, str]:
 def from_arrow(schema: pa.Schema) -> StructType:
     """The Delta schema that holds rows of an Arrow schema.
 
-    Unsigned integers take the next larger signed type, dictionaries their values' type, times in
+    Unsigned integers take the next larger signed type, dictionaries and runs their values' type, times in
     nanoseconds or milliseconds become microseconds; zoned timestamps become ``timestamp``, unzoned
-    ``timestamp_ntz``. Nullability is kept. Field metadata under ``comment`` is kept.
+    ``timestamp_ntz``, durations ``interval day to second``, other intervals ``interval year to month``.
+    Nullability is kept. Field metadata under ``comment`` is kept.
 
     Raises:
         InvalidSchema: a type with no Delta counterpart, with its column.
@@ -496,13 +525,19 @@ def from_arrow_type(data_type: pa.DataType, path: str = "") -> DataType:
     import pyarrow as pa
     import pyarrow.types as t
 
-    if t.is_dictionary(data_type):
+    if t.is_dictionary(data_type) or t.is_run_end_encoded(data_type):
         return from_arrow_type(data_type.value_type, path)
     if isinstance(data_type, pa.BaseExtensionType):
-        return from_arrow_type(data_type.storage_type, path)
+        return from_arrow_type(storable(data_type, path), path)
+    if t.is_timestamp(data_type):
+        return PrimitiveType("timestamp" if data_type.tz else "timestamp_ntz")
     if data_type in primitive_names():
         return PrimitiveType(primitive_names()[data_type])
     if t.is_struct(data_type):
+        if not data_type.num_fields:
+            raise InvalidSchema(
+                f"column {path!r} is a struct without fields, which Parquet does not store; leave it out, or "
+                "give it a field", column=path)
         return StructType(_from_arrow_field(f, f"{path}.{f.name}") for f in data_type)
     if t.is_map(data_type):
         return MapType(from_arrow_type(data_type.key_type, f"{path}.key"),
@@ -515,16 +550,13 @@ def from_arrow_type(data_type: pa.DataType, path: str = "") -> DataType:
     if t.is_decimal(data_type):
         if data_type.precision <= 38 and 0 <= data_type.scale <= data_type.precision:
             return PrimitiveType(f"decimal({data_type.precision},{data_type.scale})")
-    elif t.is_timestamp(data_type):
-        return PrimitiveType("timestamp" if data_type.tz else "timestamp_ntz")
     else:
         for test, name in _from_arrow_tests():
             if test(data_type):
                 return PrimitiveType(name)
-    way = NO_INTERVALS if t.is_duration(data_type) or t.is_interval(data_type) else (
-        "cast the column before writing it")
     raise InvalidSchema(
-        f"column {path!r} has Arrow type {data_type}, which Delta has no type for; {way}",
+        f"column {path!r} has Arrow type {data_type}, which Delta has no type for; "
+        "cast the column before writing it",
         column=path,
     )
 
@@ -543,6 +575,7 @@ def _from_arrow_tests() -> list[tuple[Any, str]]:
         (t.is_uint8, "short"), (t.is_uint16, "integer"), (t.is_uint32, "long"), (t.is_float16, "float"),
         (t.is_date, "date"), (t.is_large_string, "string"), (t.is_string_view, "string"),
         (t.is_large_binary, "binary"), (t.is_binary_view, "binary"), (t.is_fixed_size_binary, "binary"),
+        (t.is_duration, DAY_TO_SECOND),
     ]
 
 

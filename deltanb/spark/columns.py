@@ -14,7 +14,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from deltanb.schema.column_mapping import field_id, physical_name
+from deltanb.data.conform import Place, as_stored, compile_conversion
+from deltanb.errors import UnsupportedProtocol
+from deltanb.schema.column_mapping import field_id, in_files, physical_name
+from deltanb.schema.intervals import YEAR_TO_MONTH
 from deltanb.schema.types import (
     INTEGERS,
     TYPES,
@@ -27,6 +30,7 @@ from deltanb.schema.types import (
     arrow_type,
     backticked,
     from_arrow,
+    held_as,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 FIELD_ID = "parquet.field.id"  # the key by which Spark takes a column's Parquet field id
 
 _DESCRIBED = {*INTEGERS, "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
+_NOT_IN_ARROW = (YEAR_TO_MONTH,)
 _EXACT_BITS = {"float": 24, "double": 53}  # integers up to this size are exact in a floating number
 
 
@@ -52,10 +57,50 @@ def arrow_frame(session: SparkSession, rows: pa.Table, schema: T.StructType | No
     Spark takes an empty batch for the end of its partition and leaves out what follows (4.0 to 4.2):
     a filtered table has such batches.
     """
+    if any("month_day_nano" in str(kind) for kind in rows.schema.types):
+        return _with_months(session, rows, schema)
     whole = pa.Table.from_batches([b for b in rows.to_batches() if b.num_rows], rows.schema)
     if schema is None and not whole.num_rows:  # a server cannot tell types without rows
         schema = spark_schema(from_arrow(rows.schema))
     return session.createDataFrame(whole, schema)  # type: ignore[arg-type]
+
+
+def _with_months(session: SparkSession, rows: pa.Table, schema: T.StructType | None) -> DataFrame:
+    """As :func:`arrow_frame`: Spark takes no intervals of months from Arrow, so they go there as numbers."""
+    wanted = from_arrow(rows.schema) if schema is None else StructType.from_json(schema.json())
+    stored = in_files(wanted, _NOT_IN_ARROW)
+    convert = as_stored(wanted, stored)
+    numbers = pa.Table.from_batches([convert(batch) for batch in rows.to_batches()], stored.to_arrow())
+    frame = arrow_frame(session, numbers, spark_schema(stored))
+    return frame.select(*_converted(stored, wanted))
+
+
+def arrow_rows(frame: DataFrame) -> pa.Table:
+    """A frame's rows in Arrow, its intervals of months as :func:`deltanb.schema.types.to_arrow` has them."""
+    if passes_through_arrow(frame.schema):
+        return frame.toArrow()
+    wanted = StructType.from_json(frame.schema.json())
+    stored = in_files(wanted, _NOT_IN_ARROW)
+    if stored is wanted:
+        return frame.toArrow()
+    numbers = frame.select(*_converted(wanted, stored)).toArrow()
+    steps = [compile_conversion(found.type, field.type, "none", Place("a frame", field.name))
+             for found, field in zip(numbers.schema, wanted.fields, strict=True)]
+    columns = [many if step is None else pa.chunked_array([step(one) for one in many.chunks], kind)
+               for many, step, kind in zip(numbers.columns, steps, wanted.to_arrow().types, strict=True)]
+    return pa.table(columns, names=frame.columns)
+
+
+def passes_through_arrow(schema: T.StructType) -> bool:
+    """Whether Spark exchanges rows with such columns through Arrow as this library has them there: it does
+    not have intervals of months in Arrow at all, and a variant as a struct alone."""
+    text = schema.simpleString()
+    return not ("variant" in text or "interval year" in text or "interval month" in text)
+
+
+def _converted(found: StructType, wanted: StructType) -> list[Column]:
+    return [converted(column(a.name), a.type, b.type).alias(a.name)
+            for a, b in zip(found.fields, wanted.fields, strict=True)]
 
 
 def spark_schema(schema: StructType, mode: str = "none", *, ids: bool = False) -> T.StructType:
@@ -97,7 +142,12 @@ def spark_type(
             arrow_type(data_type, path)  # refuses what nobody here can hold
             if data_type.is_decimal:
                 return T.DecimalType(data_type.precision, data_type.scale)
-            return getattr(T, TYPES[name].spark if name in TYPES else "StringType")()
+            held = TYPES[held_as(name)]
+            if not held.spark:
+                raise UnsupportedProtocol(
+                    f"column {path!r} has type {name}, which Spark does not have; read it without Spark, or "
+                    "the other columns with columns=[...]", features=(name,), column=path)
+            return getattr(T, held.spark)()
 
 
 def _spark_field(field: StructField, mode: str, path: str, ids: bool) -> T.StructField:
@@ -116,8 +166,8 @@ def shape(data_type: DataType) -> Any:
             return ("array", shape(data_type.element_type))
         case MapType():
             return ("map", shape(data_type.key_type), shape(data_type.value_type))
-        case PrimitiveType(name) if name not in TYPES and not data_type.is_decimal:
-            return "string"  # CHAR, VARCHAR, a collation
+        case PrimitiveType(name) if not data_type.is_decimal:
+            return held_as(name)  # CHAR, VARCHAR, a collation, a geometry
     return str(data_type)
 
 
@@ -146,6 +196,8 @@ def converted(source: Column, found: DataType, wanted: DataType) -> Column:
                 F.map_entries(source),
                 lambda entry: F.struct(converted(entry.getField("key"), *key).alias("key"),
                                        converted(entry.getField("value"), *value).alias("value"))))
+    if YEAR_TO_MONTH in (str(found), str(wanted)):  # a number is one of months
+        return source.cast(T.YearMonthIntervalType(1, 1)).cast(spark_type(wanted))
     return source.try_cast(spark_type(wanted))
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as t
 
+from deltanb.schema.intervals import read_duration, read_months
 from deltanb.schema.types import INTEGERS, MAX_PRECISION, TYPES, primitive_names, primitives
 
 INTEGER_BOUNDS = {primitives()[name]: 2 ** (bits - 1) for name, bits in INTEGERS.items()}
@@ -61,7 +62,7 @@ def spark_name(data_type: pa.DataType) -> str:
     """The type's SQL name, for messages."""
     name = primitive_names().get(data_type)
     if name is not None:
-        return TYPES[name].sql.split()[0]
+        return TYPES[name].sql[0]
     if t.is_decimal(data_type):
         return f"decimal({data_type.precision},{data_type.scale})"
     if t.is_list(data_type):
@@ -111,7 +112,12 @@ def read_text(text: str, data_type: pa.DataType) -> Any:
     if t.is_date(data_type):
         return _read_date(stripped)
     if t.is_timestamp(data_type):
-        return _read_timestamp(stripped, data_type)
+        moment = _read_timestamp(stripped, data_type)
+        return moment if data_type.unit != "ns" else _with_nanos(moment, stripped, data_type)
+    if t.is_duration(data_type):
+        return timedelta(microseconds=read_duration(stripped))
+    if t.is_interval(data_type):
+        return pa.MonthDayNano([read_months(stripped), 0, 0])
     raise ValueError(f"a text cannot be read as {spark_name(data_type)}")
 
 
@@ -120,6 +126,25 @@ def _read_date(text: str) -> date:
     if match is None:
         raise ValueError(f"{text!r:.80} is not a date")
     return date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
+
+
+def _with_nanos(moment: datetime, text: str, data_type: pa.DataType) -> str:
+    """A time as text with nine digits behind the point, which Python's types do not have."""
+    digits = (_TIMESTAMP.fullmatch(text) or [""] * 8)[7] or ""
+    if digits[9:].strip("0"):
+        raise ValueError(f"{text!r:.80} has a part of a nanosecond")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{digits[:9]:0<9}{'Z' if data_type.tz else ''}"
+
+
+def python_value(scalar: pa.Scalar) -> Any:
+    """As ``scalar.as_py()``; a time in nanoseconds is the text that :func:`read_text` reads.
+
+    >>> python_value(pa.scalar(1, pa.timestamp("ns", "UTC")))
+    '1970-01-01T00:00:00.000000001Z'
+    """
+    if t.is_timestamp(scalar.type) and scalar.type.unit == "ns" and scalar.is_valid:
+        return read_text(str(scalar.cast(pa.string())), scalar.type)
+    return scalar.as_py()
 
 
 def _read_timestamp(text: str, data_type: pa.DataType) -> datetime:
@@ -347,13 +372,14 @@ def same_shape(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def is_ordered(data_type: pa.DataType) -> bool:
-    """Whether Spark compares values of the type: not maps and variants, nor what holds them."""
+    """Whether values of the type are compared: not maps and variants, nor what holds them, nor intervals,
+    by which no file may be left out (protocol_rfcs/interval-types.md)."""
     if t.is_list(data_type):
         return is_ordered(data_type.value_type)
     if t.is_struct(data_type):
         is_variant = [(f.name, f.type) for f in data_type] == _VARIANT
         return not is_variant and all(is_ordered(f.type) for f in data_type)
-    return not t.is_map(data_type)
+    return not (t.is_map(data_type) or t.is_duration(data_type) or t.is_interval(data_type))
 
 
 def exact_literal(value: Any, source: pa.DataType, target: pa.DataType) -> tuple[bool, Any]:

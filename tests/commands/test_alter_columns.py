@@ -117,7 +117,7 @@ def test_a_type_that_needs_a_feature_raises_the_protocol() -> None:
     ("x decimal(50,1)", InvalidSchema, "precision"), ("x", InvalidSchema, "not valid DDL"),
     ([], InvalidArgument, "no column"), (5, InvalidArgument, "takes SQL text"),
     ({"x": 5}, InvalidArgument, "a type is SQL text"),
-    (StructField("x", PrimitiveType("geometry(OGC:CRS84)")), UnsupportedProtocol, "geometry"),
+    (StructField("x", PrimitiveType("raster(OGC:CRS84)")), UnsupportedProtocol, "raster"),
     ({"x": 'string, y int'}, InvalidArgument, "one type"),
 ])
 def test_columns_that_cannot_be_added(given: Any, error: type[DeltaError], match: str) -> None:

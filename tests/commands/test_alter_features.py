@@ -62,7 +62,7 @@ def test_a_feature_is_added_with_those_it_requires(tmp_path: Path) -> None:
     ("vacuumProtocolChek", UnsupportedProtocol, "did you mean vacuumProtocolCheck"),
     ("nothing", UnsupportedProtocol, "no table feature nothing"),
     ("catalogManaged", UnsupportedProtocol, "catalogManaged"),
-    ("geospatial", UnsupportedProtocol, "geospatial"),
+    ("adaptiveMetadata", UnsupportedProtocol, "adaptiveMetadata"),
     ("redirectWriterOnly-preview", UnsupportedProtocol, "redirectWriterOnly-preview"),
     ("clustering", InvalidArgument, "cluster_by"), ([], InvalidArgument, "no feature is named"),
 ])

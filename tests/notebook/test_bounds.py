@@ -30,7 +30,7 @@ MAX_SECONDS = 0.05
 SLACK = 5
 """Times are promised in tests/benchmarks/reprs.py, on a machine that does nothing else. Here they are only to
 tell a picture that counts files one by one from one that does not: that takes seconds."""
-TURNS = 3
+TURNS = 12
 HTML, VEGALITE = "text/html", "application/vnd.vegalite.v5+json"
 DOORS = ("read", "status", "list_from", "list_names", "list_all", "open_input", "put", "put_if_absent")
 NAMES = large.KINDS
@@ -129,12 +129,12 @@ def test_first_look_reads_the_log_alone(world: World) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_picture_is_quick(world: World, name: str) -> None:
-    obj, times = world.objects[name], []
-    for _ in range(TURNS):
+    def seconds() -> float:
         start = time.process_time()
-        obj._repr_mimebundle_()
-        times.append(time.process_time() - start)
-    assert min(times) <= MAX_SECONDS * SLACK
+        world.objects[name]._repr_mimebundle_()
+        return time.process_time() - start
+
+    assert any(seconds() <= MAX_SECONDS * SLACK for _ in range(TURNS))
 
 
 def test_no_picture_starts_spark_or_loads_an_engine(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@ import logging
 
 import pytest
 
-from deltanb.actions import Metadata, Protocol
+import deltanb as dn
+from deltanb.actions import FEATURE_ALIASES, Metadata, Protocol
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.schema import protocol as p
 from deltanb.schema.protocol import check_by_path, check_readable, check_writable, upgraded
@@ -55,12 +56,12 @@ def test_known_reader_features_are_readable(feature):
 
 
 def test_unknown_reader_features_are_refused_by_name():
-    protocol = Protocol(3, 7, ("deletionVectors", "timeTravelTo", "geospatial"), ())
+    protocol = Protocol(3, 7, ("deletionVectors", "timeTravelTo", "adaptiveMetadata"), ())
     with pytest.raises(UnsupportedProtocol) as caught:
         check_readable(protocol, "/lake/t")
-    assert caught.value.features == ("timeTravelTo", "geospatial")
+    assert caught.value.features == ("timeTravelTo", "adaptiveMetadata")
     assert caught.value.path == "/lake/t"
-    for part in ("/lake/t", "timeTravelTo", "geospatial", "newer version"):
+    for part in ("/lake/t", "timeTravelTo", "adaptiveMetadata", "newer version"):
         assert part in str(caught.value)
 
 
@@ -103,8 +104,8 @@ def test_a_list_beside_a_mislabelled_version_is_read_but_never_written(caplog):
     assert "blahabl" in record.getMessage() and "reader version 5" in record.getMessage()
     with pytest.raises(UnsupportedProtocol, match="versions 5"):
         check_writable(protocol, metadata())
-    with pytest.raises(UnsupportedProtocol, match="geospatial"):
-        check_readable(Protocol(5, 7, ("geospatial",), ("geospatial",)))
+    with pytest.raises(UnsupportedProtocol, match="adaptiveMetadata"):
+        check_readable(Protocol(5, 7, ("adaptiveMetadata",), ("adaptiveMetadata",)))
 
 
 def test_every_real_protocol(shared):
@@ -228,8 +229,11 @@ def test_upgrade(before, configuration, after):
 
 
 @pytest.mark.parametrize(
-    ("kind", "feature"), [("timestamp_ntz", "timestampNtz"), ("variant", "variantType")]
-)
+    ("kind", "feature"),
+    [("timestamp_ntz", "timestampNtz"), ("variant", "variantType"), ("timestamp_nanos", "timestampNanos"),
+     ("timestamp_nanos_ntz", "timestampNanos"), ("geometry(EPSG:4326)", "geospatial"),
+     ("geography", "geospatial")],
+)  # fmt: skip
 def test_column_types_need_their_feature(kind, feature):
     nested = {"type": "map", "keyType": "string", "valueType": kind, "valueContainsNull": True}
     assert upgraded(Protocol(1, 2), metadata({"type": nested})).has_reader_feature(feature)
@@ -269,3 +273,32 @@ def test_merge_and_downgrade():
         p.downgraded(tracked, "domainMetadata")
     with pytest.raises(InvalidArgument, match="does not have"):
         p.downgraded(tracked, "clustering")
+
+
+@pytest.mark.parametrize(("alias", "name"), FEATURE_ALIASES.items())
+def test_an_alias_is_its_feature(alias, name):
+    protocol = Protocol(3, 7, (alias, name, "columnMapping"), ("columnMapping", alias))
+    assert protocol.reader_features == (name, "columnMapping")
+    assert protocol.writer_features == ("columnMapping", name)
+    assert protocol == Protocol.from_value(protocol.to_value())
+    assert p.requested_features({f"delta.feature.{alias}": "supported"}) == [name]
+    check_readable(protocol)
+    check_writable(protocol, metadata())
+
+
+@pytest.mark.parametrize(("alias", "name"), FEATURE_ALIASES.items())
+def test_a_table_under_an_alias_is_read_written_and_checkpointed(tmp_path, alias, name):
+    made = dn.create(tmp_path / "t", {"id": [1]}, properties={f"delta.feature.{name}": "supported"})
+    commit = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    commit.write_text(commit.read_text().replace(f'"{name}"', f'"{alias}"'))
+    for left_over in (tmp_path / "t" / "_delta_log").glob("*.crc"):
+        left_over.write_text(left_over.read_text().replace(f'"{name}"', f'"{alias}"'))
+    table = dn.open(tmp_path / "t")
+    assert alias in commit.read_text() and table.protocol.supports(name)
+    table.append({"id": [2]})
+    assert table.add_feature(alias).version is None
+    table.log.checkpoint()
+    commit.unlink()
+    again = dn.open(tmp_path / "t")
+    assert again.protocol == made.protocol and again.to_arrow().num_rows == 2
+    assert again.verify_checksum().ok

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 MODE = "delta.columnMapping.mode"
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 _INTERNAL = ("delta.columnMapping.", "delta.typeChanges")
-_VALUES = (CURRENT_DEFAULT, GENERATION_EXPRESSION, "delta.identity.")
+VALUES = (CURRENT_DEFAULT, GENERATION_EXPRESSION, "delta.identity.")
 
 
 @active.command
@@ -79,18 +79,16 @@ def add_columns(log: DeltaLog, columns: Any) -> CommandResult:
         InvalidArgument: a default or generated value, which the rows there are do not have.
         UnsupportedProtocol: a type with which this library cannot write.
     """
-    wanted = list(_definitions(columns))
+    wanted = list(definitions(columns, "add_columns"))
     if not wanted:
         raise InvalidArgument("add_columns: no column is named")
     txn = begin(log)
     schema = txn.metadata.schema
     record = []
     for column in wanted:
-        _refuse_values(column, txn.table)
         parent = find(schema, column.path[:-1], txn.table) if len(column.path) > 1 else ()
         _refuse_name_taken(schema, parent, column.path[-1], txn.table)
-        field = _plain(column.field)
-        arrow_type(field.type, quoted(column.path))  # refuses what this library cannot hold
+        field = new_field(column.path, column.field, txn.table)
         schema = inserted(schema, parent, field, column.position)
         entry: dict[str, Any] = {"column": field_for_log((*parent, field.name), field)}
         if column.position is not None:
@@ -100,7 +98,13 @@ def add_columns(log: DeltaLog, columns: Any) -> CommandResult:
     return commit_metadata(txn, metadata, Operation("ADD COLUMNS", {"columns": record}))
 
 
-def _definitions(given: Any) -> Iterable[ColumnDefinition]:
+def definitions(given: Any, command: str) -> Iterable[ColumnDefinition]:
+    """Columns as people write them, one by one: text, a mapping, fields, or a list of any of these.
+
+    Raises:
+        InvalidArgument: nothing of these; ``command`` is what takes them.
+        InvalidSchema: text that is no list of columns.
+    """
     if isinstance(given, str):
         yield from parse_columns(given)
     elif isinstance(given, ColumnDefinition):
@@ -108,7 +112,7 @@ def _definitions(given: Any) -> Iterable[ColumnDefinition]:
     elif isinstance(given, StructField):
         yield ColumnDefinition((given.name,), given)
     elif isinstance(given, pa.Field):
-        yield from _definitions(from_arrow(pa.schema([given])).fields[0])
+        yield from definitions(from_arrow(pa.schema([given])).fields[0], command)
     elif isinstance(given, Mapping):
         for name, type_ in given.items():
             path = parse_path(name)
@@ -121,10 +125,10 @@ def _definitions(given: Any) -> Iterable[ColumnDefinition]:
                 yield ColumnDefinition(path, StructField(path[-1], _data_type(type_)))
     elif isinstance(given, Iterable):
         for item in given:
-            yield from _definitions(item)
+            yield from definitions(item, command)
     else:
         raise InvalidArgument(
-            f"add_columns takes SQL text, fields, or a mapping from name to type, found {given!r:.80}")
+            f"{command} takes SQL text, fields, or a mapping from name to type, found {given!r:.80}")
 
 
 def _data_type(given: Any) -> DataType:
@@ -137,20 +141,31 @@ def _data_type(given: Any) -> DataType:
     raise InvalidArgument(f"a type is SQL text, a Delta or an Arrow type, found {given!r:.80}")
 
 
-def _refuse_values(column: ColumnDefinition, table: str) -> None:
-    name = quoted(column.path)
-    fields = [(column.path, column.field), *walk(column.field.type, column.path)]
-    for path, field in fields:
+def new_field(path: Sequence[str], field: StructField, table: str) -> StructField:
+    """A field as a new one of a table that has rows: without what belongs to a column of another table.
+
+    Raises:
+        InvalidSchema: NOT NULL, which the rows that are there are not.
+        InvalidArgument: a default or generated value, which they do not have.
+    """
+    _refuse_values(path, field, table)
+    metadata = {k: v for k, v in field.metadata.items() if not k.startswith(_INTERNAL)}
+    arrow_type(field.type, quoted(path))  # refuses what this library cannot hold
+    return field.replace(metadata=metadata, type=evolution.fresh(field.type))
+
+
+def _refuse_values(name: Sequence[str], column: StructField, table: str) -> None:
+    for path, field in [(tuple(name), column), *walk(column.type, tuple(name))]:
         if not field.nullable:
             raise InvalidSchema(
                 f"table {table}: cannot add {quoted(path)} NOT NULL: rows that are there have NULL in it. "
                 "Add it without, fill it, then add_constraint(name, \"… IS NOT NULL\")",
                 column=quoted(path))
-        if any(key.startswith(_VALUES) for key in field.metadata):
+        if any(key.startswith(VALUES) for key in field.metadata):
             raise InvalidArgument(
-                f"table {table}: cannot add {name} with a default, generated or identity value: rows that "
-                "are there do not have it. Add it without; then change_column(name, default=…) "
-                "gives later rows a default", column=name)
+                f"table {table}: cannot add {quoted(name)} with a default, generated or identity value: rows "
+                "that are there do not have it. Add it without; then change_column(name, default=…) "
+                "gives later rows a default", column=quoted(name))
 
 
 def _refuse_name_taken(
@@ -162,12 +177,6 @@ def _refuse_name_taken(
         raise InvalidSchema(
             f"table {table}: column {quoted([*parent, taken.name])} is there already; names are compared "
             "without case", column=quoted([*parent, name]))
-
-
-def _plain(field: StructField) -> StructField:
-    """The field without what belongs to a column of another table."""
-    kept = {k: v for k, v in field.metadata.items() if not k.startswith(_INTERNAL)}
-    return field.replace(metadata=kept, type=evolution.fresh(field.type))
 
 
 # --- rename and drop ------------------------------------------------------------------------------
@@ -205,7 +214,7 @@ def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> Co
     partitions = [new_name if (column,) == path else column
                   for column in txn.metadata.partition_columns]
     metadata = evolution.with_schema(
-        _with_stats_columns(txn.metadata, path, new_path), changed, partitions)
+        with_stats_columns(txn.metadata, path, new_path), changed, partitions)
     return commit_metadata(txn, metadata, Operation("RENAME COLUMN", {
         "oldColumnPath": recorded_name(path), "newColumnPath": recorded_name(new_path)}))
 
@@ -242,23 +251,32 @@ def drop_columns(
         return CommandResult("DROP COLUMNS", None, "log")
     metadata = txn.metadata
     schema = metadata.schema
-    clustered = logical_columns(txn.snapshot)
     for path in paths:
-        _require_mapping(txn, "drop", path)
-        for role, columns in (("partition", [(c,) for c in metadata.partition_columns]),
-                              ("clustering", clustered)):
-            if any(column[:len(path)] == path for column in columns):
-                hint = ("overwrite the table with overwrite_schema=True" if role == "partition"
-                        else "cluster_by(…) other columns first")
-                raise InvalidArgument(
-                    f"table {txn.table}: cannot drop {quoted(path)}, it is a {role} column; {hint}",
-                    column=quoted(path))
-        refuse_dependents(txn.metadata, path, "drop", txn.table)
+        refuse_drop(txn, path)
         schema = removed(schema, find(schema, path, txn.table))
-        metadata = _with_stats_columns(metadata, path, None)
+        metadata = with_stats_columns(metadata, path, None)
     metadata = evolution.with_schema(metadata, schema)
     return commit_metadata(
         txn, metadata, Operation("DROP COLUMNS", {"columns": [recorded_name(path) for path in paths]}))
+
+
+def refuse_drop(txn: OptimisticTransaction, path: tuple[str, ...]) -> None:
+    """Refuse to drop a column or field that the table needs, or that its files would go on to show.
+
+    Raises:
+        InvalidArgument: the table does not map columns; a partition or clustering column; a constraint or
+            generated column reads it.
+    """
+    _require_mapping(txn, "drop", path)
+    for role, columns in (("partition", [(c,) for c in txn.metadata.partition_columns]),
+                          ("clustering", logical_columns(txn.snapshot))):
+        if any(column[:len(path)] == path for column in columns):
+            hint = ("overwrite the table with overwrite_schema=True" if role == "partition"
+                    else "cluster_by(…) other columns first")
+            raise InvalidArgument(
+                f"table {txn.table}: cannot drop {quoted(path)}, it is a {role} column; {hint}",
+                column=quoted(path))
+    refuse_dependents(txn.metadata, path, "drop", txn.table)
 
 
 def _require_mapping(txn: OptimisticTransaction, what: str, path: Sequence[str]) -> None:
@@ -269,7 +287,7 @@ def _require_mapping(txn: OptimisticTransaction, what: str, path: Sequence[str])
             '"name"})', column=quoted(path))
 
 
-def _with_stats_columns(
+def with_stats_columns(
     metadata: Metadata, path: tuple[str, ...], new_path: tuple[str, ...] | None
 ) -> Metadata:
     """The metadata with a renamed or dropped column followed in ``delta.dataSkippingStatsColumns``."""
@@ -345,7 +363,7 @@ def change_column(
         changed = replaced(schema, path, field)
     shown = field
     if type is not None:
-        field, changed = _with_type(txn, path, field, _wanted_type(type, path, txn.table), changed)
+        field, changed = with_type(txn, path, field, _wanted_type(type, path, txn.table), changed)
     where = None if position is None else parse_position(position)
     if where is not None:
         changed = moved(changed, path, where)
@@ -400,11 +418,16 @@ def _wanted_type(given: Any, path: Sequence[str], table: str) -> DataType:
     return _data_type(given)
 
 
-def _with_type(
+def with_type(
     txn: OptimisticTransaction, path: tuple[str, ...], field: StructField, wanted: DataType,
     schema: StructType,
 ) -> tuple[StructField, StructType]:
-    """The field with another type, and the schema with it and its record."""
+    """The field with another type, and the schema with it and its record.
+
+    Raises:
+        InvalidSchema: no widening of the type that is there.
+        InvalidArgument: type widening is off, or a constraint or generated column reads it.
+    """
     old = field.type
     if wanted == old:
         return field, schema

@@ -17,7 +17,14 @@ from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.formatting import did_you_mean
 from deltanb.schema.features import FEATURES
-from deltanb.schema.protocol import FEATURE_PREFIX, READER_VERSION_KEY, WRITER_VERSION_KEY, supports, upgraded
+from deltanb.schema.protocol import (
+    FEATURE_PREFIX,
+    READER_VERSION_KEY,
+    WRITER_VERSION_KEY,
+    feature_named,
+    supports,
+    upgraded,
+)
 from deltanb.transaction import active
 
 if TYPE_CHECKING:
@@ -104,11 +111,11 @@ def feature_name(name: str) -> str:
     Raises:
         UnsupportedProtocol: there is no such feature in this library; close names are given.
     """
-    lowered = {known.lower(): known for known in FEATURES}
-    wanted = str(name).removeprefix(FEATURE_PREFIX).lower()
-    if wanted in lowered:
-        return lowered[wanted]
-    hint, _ = did_you_mean(wanted, FEATURES, "features")
+    wanted = str(name).removeprefix(FEATURE_PREFIX)
+    known = feature_named(wanted)
+    if known is not None:
+        return known
+    hint, _ = did_you_mean(wanted.lower(), FEATURES, "features")
     raise UnsupportedProtocol(
         f"there is no table feature {name} in this library; {hint} (deltanb.schema.protocol.FEATURES)",
         features=(str(name),))

@@ -35,7 +35,8 @@ ROW_TRACKING = "delta.enableRowTracking"
 SUSPENDED = "delta.rowTrackingSuspended"
 
 _KEPT_BY_THE_TABLE = (
-    "delta.columnMapping.maxColumnId", "delta.inCommitTimestampEnablementVersion",
+    "delta.columnMapping.maxColumnId", "delta.columnMapping.hasDroppedOrRenamed",
+    "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp", "delta.rowTracking.materializedRowIdColumnName",
     "delta.rowTracking.materializedRowCommitVersionColumnName",
     "delta.requireCheckpointProtectionBeforeVersion",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import AddFile
-from deltanb.options import options
+from deltanb.options import random_id
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
 from deltanb.transaction.writing import clustering_columns
@@ -62,7 +62,7 @@ def to_cluster(files: pa.Table, full: bool) -> pa.Table:
 def marked(files: Sequence[AddFile], columns: Sequence[Path]) -> list[AddFile]:
     """The files with the mark of one clustering run."""
     names = [".".join(path) for path in columns]
-    tags = {"ZCUBE_ID": options.new_id(),
+    tags = {"ZCUBE_ID": random_id(),
             "ZCUBE_ZORDER_BY": json.dumps(names, separators=(",", ":"))}
     return [file.replace(clustering_provider=PROVIDER, tags={**(file.tags or {}), **tags})
             for file in files]

@@ -209,7 +209,7 @@ def _history_uses(log: DeltaLog, removable: _Removable) -> bool:
 
 def _keep_vector_files(log: DeltaLog) -> None:
     """Tombstones for vector files that older versions need: clients that do not know them spare those."""
-    from deltanb.data.deletion_vectors import relative_path
+    from deltanb.data.deletion_vectors import vector_path
 
     txn = begin(log)
     retention = properties.get(txn.metadata.configuration, "delta.deletedFileRetentionDuration")
@@ -218,10 +218,11 @@ def _keep_vector_files(log: DeltaLog) -> None:
     wanted: dict[str, None] = {}
     for row in tombstones.select(["deletion_vector", "deletion_timestamp"]).to_pylist():
         vector, time = row["deletion_vector"], row["deletion_timestamp"] or 0
-        if vector is None or vector["storage_type"] == "i" or time < options.clock() - retention:
+        named = vector and vector_path(vector["storage_type"], vector["path_or_inline_dv"])
+        if not named or time < options.clock() - retention:
             continue
-        stored = vector["path_or_inline_dv"]
-        path = encode_path(relative_path(stored)) if vector["storage_type"] == "u" else stored
+        path, is_encoded = named
+        path = path if is_encoded else encode_path(path)
         if path not in known:
             wanted[path] = None
     if wanted:
@@ -398,6 +399,7 @@ _REMOVABLE: dict[str, _Removable] = {
         is_clean=lambda s: not _mapped(s.metadata), refuse=_refuse_mapping,
         uses=lambda a: isinstance(a, Metadata) and _mapped(a),
         properties=(column_mapping.MODE_KEY, column_mapping.MAX_ID_KEY)),
+    column_mapping.USAGE_TRACKING: _Removable(properties=(column_mapping.USED_KEY,)),
     "deletionVectors": _Removable(
         is_clean=lambda s: not _is_set(s, _DVS) and not _vectors(s), refuse=_refuse_vectors,
         clean=_unset(_DVS), uses=_uses_vectors, properties=(_DVS,)),

@@ -177,7 +177,8 @@ def with_schema(
     configuration = dict(metadata.configuration)
     if properties.get(configuration, column_mapping.MODE_KEY) != "none":
         last = properties.get(configuration, column_mapping.MAX_ID_KEY)
-        schema, last = column_mapping.assign(schema, last)
+        schema, last = column_mapping.assign(
+            schema, last, keep_names=column_mapping.has_unused_names(metadata))
         configuration[column_mapping.MAX_ID_KEY] = str(last)
     return metadata.replace(
         schema_string=schema.to_json(), configuration=configuration,

@@ -22,13 +22,11 @@ import pyarrow.compute as pc
 from deltanb.actions import Metadata
 from deltanb.errors import UnsupportedProtocol
 from deltanb.schema import properties
-from deltanb.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType, arrow_type
+from deltanb.schema.intervals import read_duration, read_months
+from deltanb.schema.types import TYPES, ArrayType, MapType, StructField, StructType, arrow_type, held_as
 
 ALL_COLUMNS = -1
 """The value of ``delta.dataSkippingNumIndexedCols`` that means every column."""
-
-# Types without an order, or whose bounds Delta does not keep.
-_NO_BOUNDS = {"binary", "variant", "void", "null"}
 
 
 # -- schemas -----------------------------------------------------------------------------------
@@ -117,7 +115,8 @@ def _leaves(
 def _bound_type(field: StructField) -> pa.DataType | None:
     if isinstance(field.type, ArrayType | MapType | StructType):
         return None
-    if isinstance(field.type, PrimitiveType) and field.type.name in _NO_BOUNDS:
+    named = TYPES.get(held_as(str(field.type)))
+    if named is not None and not named.bounds:
         return None
     try:
         return arrow_type(field.type, field.name)
@@ -230,12 +229,27 @@ def partition_values_as_struct(values: pa.ChunkedArray, kind: pa.DataType) -> pa
     for field in kind:
         texts = pc.map_lookup(values, field.name, "first").combine_chunks()
         texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        if pa.types.is_duration(field.type) or pa.types.is_interval(field.type):
+            children.append(_numbers_of(texts, field.type))
+            continue
         try:
             children.append(_cast(texts, field.type))
         except pa.ArrowException:
             fitted = [_fit(text, field.type) for text in texts.to_pylist()]
             children.append(pa.array(fitted, field.type))
-    return pa.StructArray.from_arrays(children, fields=list(kind))
+    return pa.StructArray.from_arrays(children, names=[field.name for field in kind])
+
+
+def _numbers_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Intervals as Parquet has them; a text that is none is null."""
+    read, numbers = (read_duration, pa.int64()) if pa.types.is_duration(kind) else (read_months, pa.int32())
+    found: list[int | None] = []
+    for text in texts.to_pylist():
+        try:
+            found.append(None if text is None else read(text))
+        except ValueError:
+            found.append(None)
+    return pa.array(found, numbers)
 
 
 # -- struct to JSON ----------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def stats_of(columns: Iterable[str | tuple[str, ...]]) -> list[Stat]:
 def has_bounds(data_type: pa.DataType) -> bool:
     """Whether minima and maxima of the type are kept and can be compared."""
     return bool(co.is_number(data_type) or co.is_text(data_type) or t.is_boolean(data_type)
-                or t.is_date(data_type) or t.is_timestamp(data_type))
+                or t.is_date(data_type) or (t.is_timestamp(data_type) and data_type.unit != "ns"))
 
 
 def parse_stats(

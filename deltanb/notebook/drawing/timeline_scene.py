@@ -218,7 +218,9 @@ class Scene:
         if attempt := self.attempt(track):
             lines.append(f"{attempt} of the same work{self._end_of(track)}")
         on = "; went on" if track.is_committed else ""
-        return [*lines, *(f"lost {one}{on}" for one in self.lost_to(track))]
+        lines += [f"lost {one}{on}" for one in self.lost_to(track)]
+        return [*lines, *(f"hook {units.clean(failure.hook)} failed: {failure.error}"
+                          for failure in track.hook_failures)]
 
     def _end_of(self, track: Track) -> str:
         """Where the work of an attempt that failed was committed in the end."""

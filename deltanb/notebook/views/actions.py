@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from deltanb import formatting as units
+from deltanb.actions import STORAGE_TYPES
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, plain, spans
 
 MAX_STATISTICS = 200  # columns of one file's statistics; more than Delta collects by default (32)
 
 SIGNS = {"AddFile": ("+", "append"), "RemoveFile": ("−", "delete"), "AddCDCFile": ("Δ", "optimize")}
-DVS = {"i": "inline", "u": "relative", "p": "absolute"}
 
 
 def line(action: Any) -> Inline:
@@ -164,7 +164,7 @@ def _commit_info(action: Any) -> Inline:
 
 
 def _vector(action: Any) -> Inline:
-    place = DVS.get(action.storage_type, action.storage_type)
+    place = STORAGE_TYPES.get(action.storage_type, action.storage_type)
     rows = units.count(action.cardinality, "row")
     return f"deletion vector  {rows} deleted  {place}  {units.size(action.size_in_bytes)}"
 

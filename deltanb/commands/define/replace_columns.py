@@ -1,0 +1,173 @@
+"""ALTER TABLE … REPLACE COLUMNS: all columns said anew, in their order, with the rows that are there.
+
+What lives here: which columns of the list are those of the table, and what becomes of each.
+What it does not know: the rules of adding, dropping and widening a column (``alter_columns``).
+
+A list says what a table is to be, and not how it gets there: a struct from which a field goes and to which
+another one comes may have been meant as a rename. Such a list is refused, as Delta Spark refuses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deltanb.commands.begin import begin
+from deltanb.commands.define import evolution
+from deltanb.commands.define.alter import commit_metadata
+from deltanb.commands.define.alter_columns import (
+    VALUES,
+    definitions,
+    new_field,
+    refuse_drop,
+    with_stats_columns,
+    with_type,
+)
+from deltanb.commands.result import CommandResult
+from deltanb.errors import InvalidArgument, InvalidSchema
+from deltanb.schema.columns import Identity
+from deltanb.schema.ddl import CHAR_KEY, field_for_log
+from deltanb.schema.paths import field_at, quoted
+from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from deltanb.transaction import active
+from deltanb.transaction.operations import Operation
+
+if TYPE_CHECKING:
+    from deltanb.transaction.delta_log import DeltaLog
+
+__all__ = ["replace_columns"]
+
+Path = tuple[str, ...]
+
+
+@active.command
+def replace_columns(log: DeltaLog, columns: Any) -> CommandResult:
+    """Say all columns anew: their order, comments, wider types and nullability; new ones and dropped ones.
+
+    A column is the table's own if their names differ in case at most, and so is a field of a struct. It keeps
+    its name, values and comment; a comment that is given replaces it. No data file is read or written.
+
+    Args:
+        columns: SQL text as in REPLACE COLUMNS (``"id bigint, name string COMMENT 'full'"``), a mapping from
+            name to type, or fields of Delta or Arrow; all columns of the table, in their new order.
+
+    Returns:
+        The version committed.
+
+    Raises:
+        InvalidSchema: columns are dropped and added in one struct; NOT NULL on a new column or one that has
+            NULLs; a type that is no widening of the one that is there.
+        InvalidArgument: a column is dropped and the table does not map columns, or it is a partition or
+            clustering column, or a constraint or generated column reads it; types change while type
+            widening is off; the table has an identity column; a default or generated value.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("geese", {"id": [1], "name": ["Gladstone"]})
+    >>> table.replace_columns("name string COMMENT 'first', id bigint, luck double").version
+    1
+    >>> table.to_arrow().to_pylist()
+    [{'name': 'Gladstone', 'id': 1, 'luck': None}]
+    """
+    wanted = _listed(columns)
+    txn = begin(log)
+    schema = txn.metadata.schema
+    for field in schema.fields:
+        if Identity.of(field) is not None:
+            raise InvalidArgument(
+                f"table {txn.table}: column {quoted((field.name,))} is an identity, and the columns of "
+                "such a table are not replaced as a whole; change them one by one: add_columns, "
+                "drop_columns, change_column", column=field.name)
+    change = _Replacement(txn.table)
+    replacement = change.struct(schema, wanted, ())
+    metadata = txn.metadata
+    for path in change.dropped:
+        refuse_drop(txn, path)
+        metadata = with_stats_columns(metadata, path, None)
+    for path, wider in change.retyped:
+        _, replacement = with_type(txn, path, field_at(replacement, path), wider, replacement)
+    metadata = evolution.with_schema(metadata, replacement)
+    record = [field_for_log((field.name,), field) for field in wanted.fields]
+    return commit_metadata(txn, metadata, Operation("REPLACE COLUMNS", {"columns": record}))
+
+
+def _listed(columns: Any) -> StructType:
+    """The columns as a schema."""
+    listed = list(definitions(columns, "replace_columns"))
+    if not listed:
+        raise InvalidArgument("replace_columns: no column is named; a table has one at least")
+    for column in listed:
+        if len(column.path) > 1 or column.position is not None:
+            raise InvalidSchema(
+                f"replace_columns: {quoted(column.path)} has a nested name or a position; write nested "
+                "fields as struct<…>, and columns in their order", column=quoted(column.path))
+    return StructType(column.field for column in listed)
+
+
+class _Replacement:
+    """A schema made of another one and a list of columns; what the list drops and widens is noted.
+
+    Types that are to be wider are those of before: the change of each is made, and recorded, on its own.
+    """
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        self.dropped: list[Path] = []
+        self.retyped: list[tuple[Path, DataType]] = []
+
+    def struct(self, before: StructType, after: StructType, path: Path) -> StructType:
+        """The fields of a struct in their new order."""
+        fields, added = [], []
+        for field in after.fields:
+            was = before.get(field.name)
+            if was is None:
+                added.append(field.name)
+                fields.append(new_field((*path, field.name), field, self.table))
+            else:
+                fields.append(self._field(was, field, (*path, was.name)))
+        stays = {field.name for field in fields}
+        dropped = [name for name in before.names if name not in stays]
+        if dropped and added:
+            raise InvalidSchema(
+                f"table {self.table}: {_names(path, dropped)} would go and {_names(path, added)} would come, "
+                "which may be meant as a rename. Say it one by one: rename_column(name, new_name), or "
+                "drop_columns(…) and add_columns(…)", column=quoted((*path, dropped[0])))
+        self.dropped += [(*path, name) for name in dropped]
+        return StructType(fields)
+
+    def _field(self, was: StructField, field: StructField, path: Path) -> StructField:
+        self._refuse_tighter(was.nullable, field.nullable, path)
+        for key, value in field.metadata.items():
+            if key.startswith((CHAR_KEY, *VALUES)) and value != was.metadata.get(key):
+                raise InvalidArgument(
+                    f"table {self.table}: replace_columns keeps the values and the length of "
+                    f"{quoted(path)}; change_column(name, default=…) changes a default", column=quoted(path))
+        comment = field.metadata.get("comment")
+        metadata = was.metadata if comment is None else {**was.metadata, "comment": comment}
+        type_ = self._type(was.type, field.type, path)
+        return was.replace(nullable=field.nullable, type=type_, metadata=metadata)
+
+    def _type(self, was: DataType, wanted: DataType, path: Path) -> DataType:
+        match was, wanted:
+            case StructType(), StructType():
+                return self.struct(was, wanted, path)
+            case ArrayType(), ArrayType():
+                self._refuse_tighter(was.contains_null, wanted.contains_null, (*path, "element"))
+                return ArrayType(self._type(was.element_type, wanted.element_type, (*path, "element")),
+                                 wanted.contains_null)
+            case MapType(), MapType():
+                self._refuse_tighter(was.value_contains_null, wanted.value_contains_null, (*path, "value"))
+                return MapType(self._type(was.key_type, wanted.key_type, (*path, "key")),
+                               self._type(was.value_type, wanted.value_type, (*path, "value")),
+                               wanted.value_contains_null)
+        if was != wanted:
+            self.retyped.append((path, wanted))
+        return was
+
+    def _refuse_tighter(self, before: bool, after: bool, path: Path) -> None:
+        if before and not after:
+            raise InvalidSchema(
+                f"table {self.table}: {quoted(path)} may be NULL, and rows that are there may have NULL in "
+                f'it; add_constraint(name, "{quoted(path)} IS NOT NULL") checks them', column=quoted(path))
+
+
+def _names(path: Path, names: list[str]) -> str:
+    return ", ".join(quoted((*path, name)) for name in names)
