@@ -16,10 +16,13 @@ from functools import lru_cache
 from typing import Any
 
 __all__ = ["LINE_BREAK", "escaped", "get_logger", "redacted", "safe", "shown", "with_cut",
-           "without_credentials"]
+           "with_short_lines", "without_credentials"]
 
 LINE_BREAK = "\n"
 MAX_SQL = 300  # characters of a predicate in a message: programs write some of megabytes
+MAX_LINE = 4000
+"""Characters of a line of a message: a name may have a million."""
+_LEFT_OUT = " […] "
 _KEPT = "\u00a0\u200d"  # the space that does not break, and what joins the parts of an emoji
 _CUT = "***"
 _LONGEST = 1024  # characters of a user name with its password: bounds the work on hostile text
@@ -87,6 +90,19 @@ def escaped(text: Any, keep: str = "") -> str:
     kept = _KEPT + keep
     return "".join(
         c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
+def with_short_lines(text: str) -> str:
+    """Text whose lines are cut in the middle where they are longer than :data:`MAX_LINE`.
+
+    >>> len(with_short_lines("a" * 1_000_000)), with_short_lines("short")
+    (3999, 'short')
+    """
+    if len(text) <= MAX_LINE:
+        return text
+    half = (MAX_LINE - len(_LEFT_OUT)) // 2
+    return "\n".join(line if len(line) <= MAX_LINE else line[:half] + _LEFT_OUT + line[-half:]
+                     for line in text.split("\n"))
 
 
 def redacted(text: str) -> str:

@@ -342,3 +342,26 @@ def test_the_traceback_of_a_missing_file_shows_no_secret(tmp_path: Path) -> None
     with pytest.raises(DataFileNotFound) as caught:
         table.to_arrow()
     assert "\x1b" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_message_with_an_endless_name_is_short() -> None:
+    error = dn.errors.InvalidArgument(f"there is no column {'x' * 1_000_000!r}\nand no {'y' * 1_000_000!r}")
+    assert len(str(error)) < 10_000 and str(error).startswith("there is no column 'xxx")
+
+
+def test_the_path_of_an_error_tells_no_keys_of_a_store_of_others() -> None:
+    from deltanb.testing import MemoryStore
+
+    class Cloud(MemoryStore):
+        def read(self, name: str) -> bytes:
+            raise RuntimeError("throttled")
+
+        list_from = read  # type: ignore[assignment]
+        list_names = read  # type: ignore[assignment]
+
+    with pytest.raises(dn.errors.DeltaError) as caught:
+        dn.open(Cloud("cloud://key:hush@lake/t"))
+    assert "hush" not in repr(caught.value.data) and caught.value.path.startswith("cloud://***@lake/t")
+    with pytest.raises(dn.errors.TableNotFound) as absent:
+        dn.open(MemoryStore("cloud://key:hush@lake/t"))
+    assert "hush" not in repr(absent.value.data)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from deltanb.data import intervals
 from deltanb.data.variants import (
     NO_NAMES,
     NULL,
@@ -39,7 +40,7 @@ from deltanb.schema.types import (
     arrow_type,
 )
 
-__all__ = ["Place", "check_type_changes", "compile_conversion", "find_field"]
+__all__ = ["Place", "as_stored", "check_type_changes", "compile_conversion", "find_field"]
 
 Conversion = Callable[[pa.Array], pa.Array]
 
@@ -121,6 +122,20 @@ def compile_conversion(
         case PrimitiveType():
             return None if stored.equals(target) else _primitive(stored, wanted, target, place)
     raise _mismatch(stored, wanted, place)
+
+
+def as_stored(table: StructType, stored: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What makes rows of a table those of a file, where these are of other types
+    (:func:`deltanb.schema.column_mapping.in_files`)."""
+    schema = stored.to_arrow()
+    steps = [compile_conversion(field.type, wanted.type, "none", Place("", wanted.name))
+             for field, wanted in zip(table.to_arrow(), stored.fields, strict=True)]
+
+    def convert(rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [_apply(step, column) for step, column in zip(steps, rows.columns, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return convert
 
 
 # ---------------------------------------------------------------------------- nested types
@@ -250,7 +265,15 @@ def _primitive(
 ) -> Conversion:
     """A cast that keeps every value, or fails; which ones exist is PROTOCOL.md's "Type Widening"
     and the encodings that writers of Parquet have used for the same type."""
-    if t.is_timestamp(target):
+    if t.is_interval(target) or t.is_interval(stored):
+        convert = intervals.conversion(stored, target)
+        if convert is not None:
+            return convert
+    elif t.is_duration(target) or t.is_duration(stored):
+        if {stored.bit_width, target.bit_width} == {64} and (
+                t.is_integer(stored) or t.is_duration(stored)):
+            return lambda a: _checked(pc.cast, a, target, place)
+    elif t.is_timestamp(target):
         if t.is_timestamp(stored) or (t.is_date(stored) and target.tz is None):
             return lambda a: _checked(_to_timestamp, a, target, place)
     elif _may_cast(stored, target):
@@ -281,7 +304,7 @@ def _may_cast(stored: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _to_timestamp(array: pa.Array, target: pa.TimestampType) -> pa.Array:
-    if t.is_timestamp(array.type) and array.type.unit == "ns":
+    if t.is_timestamp(array.type) and array.type.unit == "ns" and target.unit != "ns":
         array = pc.floor_temporal(array, unit="microsecond")  # a cast would refuse the rest
     if t.is_timestamp(array.type) and array.type.tz not in (None, "UTC"):
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))  # the same instants

@@ -18,21 +18,30 @@ would be cut off, a time of day that a date cannot hold are errors that name the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from deltanb.data import intervals
 from deltanb.data.variants import filled
 from deltanb.errors import InvalidSchema, SchemaMismatch
 from deltanb.formatting import did_you_mean
+from deltanb.log.arrays import array_of, numbers
 from deltanb.schema import types as schemas
+from deltanb.schema.extensions import equivalent
+from deltanb.schema.intervals import DAY_TO_SECOND, YEAR_TO_MONTH
 from deltanb.schema.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltanb.sql.kernels import decimal_text
 
 _NUMBERS = INTEGERS.keys() | {"float", "double"}
-_TIMES = {"timestamp", "timestamp_ntz"}
+_TIMES = {"timestamp", "timestamp_ntz", "timestamp_nanos", "timestamp_nanos_ntz"}
+PARTITION_MISSING = "partition column, missing from the data"
+OVERWRITE_SCHEMA = "overwrite_schema=True"
 MISSPELT = "; did you mean "  # in the line of a column that is like one the data lacks
 LIKE = 0.7  # how like: one slip in a short name; "delay_minutes" is no slip of "delay"
 
@@ -47,7 +56,7 @@ def differences(
     """
     lines = _compare(_Struct(data), table, "", extra_ok)
     present = {name.lower() for name in data.names}
-    lines += [f"- {name}: partition column, missing from the data"
+    lines += [f"- {name}: {PARTITION_MISSING}"
               for name in partition_columns if name.lower() not in present
               and table.field(name).nullable]
     return lines
@@ -111,7 +120,8 @@ def _hint(lines: Sequence[str]) -> str:
     if marks & {"-", "~"}:
         says.append("cast or fill the columns of the data")
     if others:
-        says.append("overwrite(..., overwrite_schema=True) replaces the table's schema")
+        more = ", partition_by=[...]" if any(PARTITION_MISSING in line for line in others) else ""
+        says.append(f"overwrite(..., {OVERWRITE_SCHEMA}{more}) replaces the table's schema")
     return "What can be done: " + "; ".join(says) + "."
 
 
@@ -158,6 +168,8 @@ def _slip(name: str, data: _Struct, table: StructType, prefix: str) -> str:
 
 
 def _compare_type(found: pa.DataType, wanted: DataType, path: str, extra_ok: bool) -> list[str]:
+    if _is_uuid(found) and wanted == PrimitiveType("binary"):
+        return []
     found = _plain(found)
     if t.is_null(found):
         return []
@@ -181,14 +193,18 @@ def _type_name(found: pa.DataType) -> str:
 
 
 def _plain(found: pa.DataType) -> pa.DataType:
-    """The type below dictionaries, run-end encoding and extensions."""
+    """The type below dictionaries and run-end encoding, and what an extension means, where that is known."""
     while True:
         if t.is_dictionary(found) or t.is_run_end_encoded(found):
             found = found.value_type
-        elif isinstance(found, pa.BaseExtensionType):
-            found = found.storage_type
+        elif isinstance(found, pa.BaseExtensionType) and (kind := equivalent(found)) is not None:
+            found = kind
         else:
             return found
+
+
+def _is_uuid(found: pa.DataType) -> bool:
+    return isinstance(found, pa.BaseExtensionType) and found.extension_name == "arrow.uuid"
 
 
 def _is_list(found: pa.DataType) -> bool:
@@ -216,6 +232,10 @@ def _assignable(found: pa.DataType, wanted: PrimitiveType) -> bool:
         return _is_bytes(found)
     if name == "date" or name in _TIMES:
         return t.is_date(found) or t.is_timestamp(found)
+    if name == DAY_TO_SECOND:
+        return t.is_duration(found) or t.is_interval(found)
+    if name == YEAR_TO_MONTH:
+        return t.is_interval(found)
     if name == "variant":
         return t.is_struct(found) and sorted(f.name for f in found) == ["metadata", "value"]
     if name in ("void", "null"):
@@ -296,16 +316,14 @@ class _Unfit(Exception):
 
 
 def _convert(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa.Array:
-    if array.type.equals(target):
+    if array.type.equals(target) and not _has_months(target):
         return array
     if isinstance(array.type, pa.BaseExtensionType):
-        return _convert(array.storage, wanted, target, path)
+        return _convert(_of_extension(array, target), wanted, target, path)
     if t.is_dictionary(array.type):
-        values = array.dictionary  # polars has them in a form of which Arrow takes nothing by position
-        values = values.cast(pa.string()) if str(values.type) == "string_view" else values
-        return _convert(values.take(array.indices), wanted, target, path)
+        return _convert(_by_place(array.dictionary).take(array.indices), wanted, target, path)
     if t.is_run_end_encoded(array.type):
-        return _convert(pc.run_end_decode(array), wanted, target, path)
+        return _convert(_by_place(array), wanted, target, path)
     if t.is_null(array.type):
         return filled(pa.nulls(len(array), target))
     if isinstance(wanted, StructType):
@@ -316,8 +334,9 @@ def _convert(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa
         made = pa.ListArray.from_arrays(offsets, values, mask=array.is_null())
         return made.view(target)
     if isinstance(wanted, MapType):
-        entries = array.cast(pa.list_(pa.struct([("key", array.type.key_type),
-                                                 ("value", array.type.item_type)])))
+        pairs = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+        entries = pa.ListArray.from_buffers(  # a cast of some rows would take runs from the beginning
+            pa.list_(pairs.type), len(array), array.buffers()[:2], array.null_count, array.offset, [pairs])
         flat = entries.flatten()
         keys = _inside(pc.struct_field(flat, [0]), wanted.key_type, target.key_type, path + ".key")
         items = _inside(pc.struct_field(flat, [1]), wanted.value_type, target.item_type,
@@ -330,6 +349,31 @@ def _convert(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa
         parts = [child.fill_null(b"") for child in children]
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
     return _convert_values(array, wanted, target, path)
+
+
+def _of_extension(array: Any, target: pa.DataType) -> pa.Array:
+    """What values of an extension type mean, in types of Arrow's own."""
+    if _is_uuid(array.type) and _is_text(target):
+        texts = (None if value is None else str(UUID(bytes=value)) for value in array.storage.to_pylist())
+        return pa.array(texts, pa.string())
+    return array.storage.cast(pa.bool_()) if t.is_boolean(target) else array.storage
+
+
+def _by_place(values: Any) -> pa.Array:
+    """The values of a dictionary, or of runs, as Arrow takes them by their positions: it takes no views."""
+    if t.is_run_end_encoded(values.type):
+        rows: Any = np.arange(values.offset, values.offset + len(values))
+        runs = np.searchsorted(numbers(values.run_ends), rows, side="right")
+        return _by_place(values.values).take(array_of(runs))
+    if t.is_string_view(values.type):
+        return values.cast(pa.string())
+    return values.cast(pa.binary()) if t.is_binary_view(values.type) else values
+
+
+@lru_cache(maxsize=256)
+def _has_months(kind: pa.DataType) -> bool:
+    """Whether values of the type may have days beside months, which no column takes."""
+    return "month_day_nano" in str(kind)
 
 
 def _convert_struct(array: Any, wanted: StructType, target: pa.DataType, path: str) -> pa.Array:
@@ -374,7 +418,15 @@ def _convert_values(
             except pa.ArrowInvalid:
                 high = middle
         why = str(error).splitlines()[0]
-        raise _Unfit(path, low, array[low].as_py(), wanted, _why(array.type, wanted, why)) from None
+        raise _Unfit(path, low, _shown(array[low]), wanted, _why(array.type, wanted, why)) from None
+
+
+def _shown(scalar: pa.Scalar) -> Any:
+    """A value for a message: as Python's where Python has one."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return pa.array([scalar], scalar.type).to_string().strip("[]\n ")
 
 
 def _why(found: pa.DataType, wanted: PrimitiveType, arrow_says: str) -> str:
@@ -412,5 +464,7 @@ def _cast(array: Any, target: pa.DataType) -> pa.Array:
             raise pa.ArrowInvalid("time of day")
         return made
     if t.is_timestamp(target) and t.is_date(found):
-        return array.cast(pa.timestamp("us")).cast(target)
+        return array.cast(pa.timestamp(target.unit)).cast(target)
+    if t.is_interval(found):
+        return intervals.checked(array, target)
     return array.cast(target)

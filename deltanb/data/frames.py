@@ -12,25 +12,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
+import pyarrow as pa
+
+from deltanb.data.conform import as_stored
 from deltanb.data.data_file import plan
-from deltanb.data.dataset import dataset
+from deltanb.data.dataset import dataset, is_native
 from deltanb.data.read import stream
 from deltanb.errors import (
     InvalidArgument,
     InvalidPredicate,
+    InvalidTable,
     MissingDependency,
     UnsupportedPredicate,
     UnsupportedProtocol,
 )
+from deltanb.schema.column_mapping import in_files
+from deltanb.schema.intervals import YEAR_TO_MONTH
+from deltanb.schema.types import StructType
 from deltanb.sql.polars_conditions import parts_of
 from deltanb.sql.predicates import parse
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
     from deltanb.log.snapshot import Snapshot
+    from deltanb.schema.types import StructField
     from deltanb.sql.predicates import Predicate
 
 __all__ = ["Rows", "library", "to_duckdb", "to_pandas", "to_polars", "types_for"]
@@ -91,7 +98,18 @@ def types_for(
 def to_pandas(rows: pa.Table, types_mapper: Callable[[Any], Any] | None = None) -> pd.DataFrame:
     """The rows as a pandas DataFrame."""
     library("pandas", "to_pandas")
-    return rows.to_pandas(types_mapper=types_mapper)
+    try:
+        return rows.to_pandas(types_mapper=types_mapper)
+    except (pa.ArrowException, UnicodeDecodeError):
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise InvalidTable(
+                    f"column {name!r} cannot become one of pandas': {str(error).splitlines()[0]}. A data "
+                    "file of another writer holds this; to_arrow() gives the column as it is, and its view "
+                    "as binary the bytes", column=name) from None
+        raise
 
 
 # -- polars ----------------------------------------------------------------------------------------
@@ -100,6 +118,7 @@ def to_pandas(rows: pa.Table, types_mapper: Callable[[Any], Any] | None = None) 
 def to_polars(snapshot: Snapshot, columns: Sequence[str] | None, where: str | None) -> pl.LazyFrame:
     """A version as a lazy frame of polars; files are listed and opened when it is collected.
 
+    polars has no type for an interval of years and months: it is a number of months there.
     polars says which columns it needs, how many rows, and its predicate: what of that is understood leaves
     files out, as ``where`` does.
     """
@@ -115,14 +134,23 @@ def to_polars(snapshot: Snapshot, columns: Sequence[str] | None, where: str | No
         files = snapshot.files_for_scan(*([] if where is None else [where]), *also)
         narrow = plan(snapshot, names or scan.schema.names[:1], where)
         with closing(stream(narrow, files, limit)) as batches:
+            numbers = _with_months(narrow.columns)
             for batch in batches:
-                frame = polars.from_arrow(batch)
+                frame = polars.from_arrow(batch if numbers is None else numbers(batch))
                 frame = frame if names else frame.select([])
                 yield frame if predicate is None else frame.filter(predicate)
 
     frame: pl.LazyFrame = plugins.register_io_source(
-        rows, schema=polars.from_arrow(scan.schema.empty_table()).schema)
+        rows, schema=polars.from_arrow(
+            in_files(StructType(scan.columns), (YEAR_TO_MONTH,)).to_arrow().empty_table()).schema)
     return frame
+
+
+def _with_months(columns: Sequence[StructField]) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:
+    """What makes numbers of the months in rows with these columns; None where there are none."""
+    schema = StructType(columns)
+    numbers = in_files(schema, (YEAR_TO_MONTH,))
+    return None if numbers is schema else as_stored(schema, numbers)
 
 
 def _understood(predicate: pl.Expr, snapshot: Snapshot) -> list[Predicate]:
@@ -171,5 +199,6 @@ def to_duckdb(
     # A store in Python is asked from Arrow's threads; where that fails, they and DuckDB wait for each other.
     if is_whole and snapshot.log.store.local_path("") is not None:
         with suppress(UnsupportedProtocol):
-            given = dataset(snapshot, files())
+            found = dataset(snapshot, files())
+            given = found if is_native(found) else rows
     return (duckdb if connection is None else connection).from_arrow(given)

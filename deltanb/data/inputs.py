@@ -12,11 +12,12 @@ What it does not know: the table it is written to; Spark (its frames never come 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as t
 
 from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
@@ -55,13 +56,20 @@ def is_spark(data: Any) -> bool:
 def source(data: Any) -> Source:
     """The data as a :class:`Source`; a source comes back as it is.
 
-    A pandas index that has a name becomes a column, any other is left out. A lazy frame of polars is run.
+    A pandas index that has a name becomes a column; one without a name is left out where it only numbers the
+    rows. A lazy frame of polars is run.
 
     Raises:
-        InvalidArgument: data of a kind that cannot be read, or values no Arrow column can hold.
+        InvalidArgument: data of a kind that cannot be read, values no Arrow column can hold, or a pandas
+            index of anything else without a name.
     """
     if isinstance(data, Source):
         return data
+    found = _source_of(data)
+    return replace(found, batches=lambda: _checked(found.batches()))
+
+
+def _source_of(data: Any) -> Source:
     library = type(data).__module__.partition(".")[0]
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
@@ -73,8 +81,10 @@ def source(data: Any) -> Source:
         data = _table_of_rows(data)
     elif library == "pandas" and hasattr(data, "columns"):
         data = _table_of_pandas(data)
-    elif library == "polars" and hasattr(data, "collect"):
-        data = data.collect()
+    elif library == "polars":
+        data = data.collect() if hasattr(data, "collect") else data
+        for name, kind in data.schema.items() if hasattr(data, "columns") else ():
+            _check_polars(name, kind)
     elif isinstance(data, Iterator | list | tuple) and not _is_batches(data):
         return _of_parts(iter(data))
     if isinstance(data, pa.Table):
@@ -91,6 +101,52 @@ def source(data: Any) -> Source:
         "Arrow table, batch or reader, a pandas, polars or Spark DataFrame, a dict of columns, or a "
         "list of dicts"
     )
+
+
+def _checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches, whose texts are texts.
+
+    Raises:
+        InvalidArgument: one is not valid UTF-8, with its column, row and value.
+    """
+    start = 0
+    for batch in batches:
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid:  # of what else is wrong, the write says what it means for the table
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                _check_texts(column, name, start)
+        start += batch.num_rows
+        yield batch
+
+
+def _check_texts(array: Any, path: str, start: int | None) -> None:
+    """``start`` numbers the first row; None inside of arrays, maps and dictionaries."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        _check_texts(array.storage, path, start)
+    elif t.is_dictionary(kind):
+        _check_texts(array.dictionary, path, None)
+    elif t.is_run_end_encoded(kind):
+        _check_texts(array.values, path, None)
+    elif t.is_struct(kind):
+        for place in range(kind.num_fields):
+            _check_texts(array.field(place), f"{path}.{kind.field(place).name}", start)
+    elif t.is_map(kind):
+        _check_texts(array.keys, f"{path}.key", None)
+        _check_texts(array.items, f"{path}.value", None)
+    elif t.is_nested(kind) and hasattr(array, "flatten"):
+        _check_texts(array.flatten(), f"{path}.element", None)
+    elif t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind):
+        for row, value in enumerate(array.cast(pa.binary()).to_pylist()):
+            try:
+                value is None or value.decode()
+            except UnicodeDecodeError:
+                where = "" if start is None else f" in row {start + row + 1}"
+                raise InvalidArgument(
+                    f"column {path!r} of the data has a text{where} that is not valid UTF-8: {value[:60]!r}. "
+                    "Decode it by the encoding that it is in, or give the column as binary",
+                    column=path) from None
 
 
 def _is_batches(data: Any) -> bool:
@@ -146,7 +202,7 @@ def _part(part: Any, number: int) -> Source:
         raise InvalidArgument(
             f"item {number} of the stream is {type(part).__name__}, not a batch of Arrow's; rows are given "
             "as a list of dicts")
-    return source(part)
+    return _source_of(part)
 
 
 def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
@@ -214,7 +270,7 @@ def _table_of_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    keep = all(name is not None for name in frame.index.names)
+    keep = _keeps_index(frame)
     try:
         try:
             table = pa.Table.from_pandas(frame, preserve_index=keep)
@@ -224,3 +280,55 @@ def _table_of_pandas(frame: Any) -> pa.Table:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(f"the pandas frame cannot be converted to Arrow: {error}") from error
     return table.replace_schema_metadata(None)
+
+
+_NAMED, _LEFT_OUT = 'frame.rename_axis("name")', "frame.reset_index(drop=True)"
+
+
+def _keeps_index(frame: Any) -> bool:
+    """Whether the index of a pandas frame becomes columns; else it is a number for each row at most.
+
+    Raises:
+        InvalidArgument: it would be lost, or has the name of a column.
+    """
+    names = list(frame.index.names)
+    if names == [None]:
+        if len(frame) and frame.index.dtype.kind not in "iu":
+            raise InvalidArgument(
+                f"the index of the pandas frame has no name, so its labels ({frame.index[0]!r}, …) would be "
+                f"lost: name it, and it becomes a column, with {_NAMED}, or leave it out with {_LEFT_OUT}")
+        return False
+    if None in names:
+        raise InvalidArgument(
+            f"level {names.index(None)} of the index of the pandas frame has no name: name all levels, and "
+            f'they become columns, with frame.rename_axis(["a", "b"]), or leave it out with {_LEFT_OUT}')
+    twice = [name for name in names if name in frame.columns]
+    if twice:
+        raise InvalidArgument(
+            f"the index of the pandas frame has the name {twice[0]!r}, as one of its columns has: rename it "
+            f"with {_NAMED}, or leave it out with {_LEFT_OUT}",
+            column=str(twice[0]))
+    return True
+
+
+_LONG = "cast it: polars.col(name).cast(polars.Decimal(38, 0))"
+_NOT_ARROW = {"Object": "its values are Python's: give them as text, or as columns of their own",
+              "Int128": _LONG, "UInt128": _LONG}
+"""Types of polars whose values it hands on as no type of Arrow's -> the way out."""
+
+
+def _check_polars(name: str, kind: Any) -> None:
+    """Refuse what polars hands on as something else.
+
+    Raises:
+        InvalidArgument: naming the column.
+    """
+    way = _NOT_ARROW.get(str(kind.base_type()))
+    if way is not None:
+        raise InvalidArgument(
+            f"column {name!r} of the polars frame is of the type {kind}, which Arrow does not have; {way}",
+            column=name)
+    if getattr(kind, "inner", None) is not None:
+        _check_polars(f"{name}.element", kind.inner)
+    for field in getattr(kind, "fields", ()):
+        _check_polars(f"{name}.{field.name}", field.dtype)

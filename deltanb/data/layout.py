@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.data import file_writer, statistics
+from deltanb.data.conform import as_stored
 from deltanb.data.constraints import Check, Checker
 from deltanb.data.enforce import Enforcer, nullable
 from deltanb.data.generated import plan
@@ -27,8 +28,8 @@ from deltanb.schema.types import StructField, StructType
 MOST_KEPT = 8
 """Layouts that are kept: a process seldom writes to more tables in turns."""
 
-Asked = tuple[tuple[Check, ...], tuple[tuple[str, ...], ...], tuple[StructField, ...]]
-"""What a write asks for beside the table: checks, clustering columns and hidden columns."""
+Asked = tuple[tuple[Check, ...], tuple[tuple[str, ...], ...], tuple[StructField, ...], str | None]
+"""What a write asks for beside the table: checks, clustering columns, hidden columns, and a codec."""
 
 
 class Layout:
@@ -41,7 +42,7 @@ class Layout:
     """
 
     def __init__(self, metadata: Metadata, protocol: Protocol, incoming: pa.Schema, asked: Asked) -> None:
-        checks, clustering, hidden = asked
+        checks, clustering, hidden, codec = asked
         self.metadata, self.protocol, self.incoming, self.asked = metadata, protocol, incoming, asked
         schema = metadata.schema
         self.mode = column_mapping.mode_of(metadata, protocol)
@@ -55,10 +56,14 @@ class Layout:
             whole = StructType([*whole.fields, *hidden])
         self.kept = columns_in_files(whole, metadata, protocol)
         """The columns that are stored in files."""
-        self.file_schema = column_mapping.physical_arrow(self.kept, self.mode)
+        self.stored = column_mapping.in_files(self.kept)
+        """These columns in the types that files hold them in."""
+        self.file_schema = column_mapping.physical_arrow(self.stored, self.mode)
+        self.as_stored = None if self.stored is self.kept else as_stored(self.kept, self.stored)
+        """What brings rows to these types; None where they have them."""
         self.is_nested = any(pa.types.is_nested(kind) for kind in self.file_schema.types)
         """Whether a stored column has others in it, as a variant has in Arrow."""
-        self.form = parquet_options.of(metadata.configuration)
+        self.form = parquet_options.of(metadata.configuration, codec=codec)
         self.lacks = plan(incoming.names, metadata, protocol)
         """What the rows lack, and who gives it."""
         relaxed = self.lacks.relaxed
@@ -102,6 +107,7 @@ _kept: tuple[Layout, ...] = ()  # the last one used first; replaced as a whole, 
 def layout_of(
     metadata: Metadata, protocol: Protocol, incoming: pa.Schema, checks: Sequence[Check] = (),
     clustering: Iterable[Sequence[str]] = (), hidden: Sequence[StructField] = (),
+    codec: str | None = None,
 ) -> Layout:
     """The layout of a write, from one of the last writes where that was the same.
 
@@ -109,7 +115,7 @@ def layout_of(
         As :class:`Layout`.
     """
     global _kept
-    asked = tuple(checks), tuple(map(tuple, clustering)), tuple(hidden)
+    asked = tuple(checks), tuple(map(tuple, clustering)), tuple(hidden), codec
     kept = _kept
     for one in kept:
         if one.fits(metadata, protocol, incoming, asked):

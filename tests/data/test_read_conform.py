@@ -121,8 +121,17 @@ def test_a_value_that_does_not_fit_is_refused():
 
 
 def test_a_type_we_do_not_know_is_refused_by_name():
-    with pytest.raises(UnsupportedProtocol, match="geometry"):
-        compile_conversion(pa.binary(), P("geometry(OGC:CRS84)"), "none", PLACE)
+    with pytest.raises(UnsupportedProtocol, match="hypercube"):
+        compile_conversion(pa.binary(), P("hypercube(4)"), "none", PLACE)
+
+
+@pytest.mark.parametrize("name", ["geometry(OGC:CRS84)", "geography(OGC:CRS84, SPHERICAL)"])
+def test_a_shape_is_the_bytes_that_a_file_has(name):
+    point = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+    for stored in (pa.binary(), pa.large_binary(), pa.binary_view()):
+        assert convert(pa.array([point, None], stored), P(name)).to_pylist() == [point, None]
+    with pytest.raises(InvalidTable, match="geo"):
+        compile_conversion(pa.int64(), P(name), "none", PLACE)
 
 
 def test_missing_extra_and_reordered_struct_fields():
