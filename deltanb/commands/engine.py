@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import decode_path
+from deltanb.commands.session import through_session
 from deltanb.data.constraints import Checker
 from deltanb.data.data_file import opened
 from deltanb.data.engine import PROCESS
@@ -85,6 +86,7 @@ def named(engine: str) -> Engine:
     if engine == "spark":
         from deltanb.spark.engine import SPARK
 
+        through_session(engine)
         return SPARK
     return PROCESS
 

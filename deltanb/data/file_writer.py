@@ -101,7 +101,7 @@ def on_disk(store: LogStore, name: str) -> Iterator[None]:
     """Errors of writing a file, with its name."""
     try:
         yield
-    except StorageError:
+    except (StorageError, FileExistsError):
         raise
     except OSError as error:
         raise StorageError.of(error, "written", f"{store.root.rstrip('/')}/{name}") from error
@@ -122,19 +122,19 @@ class FileWriter:
     """One Parquet file being written, with its statistics; by its first rows its columns are judged."""
 
     def __init__(
-        self, name: str, store: LogStore, first: pa.Table, settings: Mapping[str, Any],
+        self, name: str, sink: pa.NativeFile, store: LogStore, first: pa.Table, settings: Mapping[str, Any],
         collector: statistics.Collector, encoders: Encoders, *, mixes: bool = False,
         plain: Collection[str] | None = None,
     ) -> None:
-        """``settings`` are those of :func:`settings_of`. ``mixes``: row groups that are encoded already may
-        be among those that it is given; ``plain`` as in :func:`~deltanb.data.encodings.with_dictionary`."""
-        self.name, self.store, self.collector = name, store, collector
+        """``sink`` is the new file, ``settings`` are those of :func:`settings_of`. ``mixes``: row groups that
+        are encoded already may be among those that it is given; ``plain`` as in
+        :func:`~deltanb.data.encodings.with_dictionary`."""
+        self.name, self.sink, self.store, self.collector = name, sink, store, collector
         settings = {**settings, "use_dictionary": with_dictionary(first, plain)}
         if not mixes and is_single(first):
             settings["use_dictionary"] = False
         self._is_judged = False
         with on_disk(self.store, self.name):
-            self.sink = store.open_output(name)
             try:
                 self._content: _Whole | _Divided = (
                     _Divided(self.sink, first, settings, encoders, plain)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -31,11 +32,14 @@ from deltanb.data.layout import layout_of
 from deltanb.data.variants import with_parts
 from deltanb.data.written import Written
 from deltanb.errors import InvalidArgument, InvalidTable
+from deltanb.log.file_options import FileOptions
 from deltanb.log.skipping import partitions
 from deltanb.options import options
-from deltanb.schema import column_mapping, properties
+from deltanb.schema import column_mapping
 from deltanb.schema.types import StructField, StructType
+from deltanb.sql.coercion import python_value
 from deltanb.store.base import LogStore, at_a_time, is_remote
+from deltanb.store.new_files import created
 
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 """Arrow bytes of a row group: a reader's unit of memory and of parallel work. Two of them are in memory, one
@@ -51,6 +55,8 @@ SPARK_FOLDER = "_deltanb_write_"
 """Begins the name of the folder that a write by Spark has to itself (``spark/write.py``). The underscore
 hides it from readers of the directory; one that is still there belongs to a write that runs, or to a process
 that was killed."""
+USUAL = FileOptions()
+"""Of a write that says nothing of its files."""
 MAX_NAME_BYTES = 255
 """What file systems allow a folder's name: longer partition values get a random folder."""
 
@@ -61,10 +67,11 @@ def write_files(
     protocol: Protocol,
     data: Any,
     *,
-    target_file_size: int | None = None,
+    file_options: FileOptions = USUAL,
     data_change: bool = True,
     checks: Sequence[Check] = (),
     clustering: Iterable[Sequence[str]] = (),
+    begun: list[str] | None = None,
     folder: str = "",
     prefix: str = "part",
     marks: Marks | None = None,
@@ -77,12 +84,12 @@ def write_files(
         metadata, protocol: the table's, as they will be when the files are committed.
         data: anything :func:`deltanb.data.inputs.source` takes; files that are there already are taken as
             they are (:class:`~deltanb.data.written.Written`).
-        target_file_size: bytes at which a file is ended; ``delta.targetFileSize`` or
-            ``options.target_file_size`` unless given.
+        file_options: how large the files become, and their codec.
         data_change: False for rows that only move, as in a compaction.
         checks: conditions beside the table's own constraints.
         clustering: physical paths of clustering columns, described in the statistics in any case.
         folder, prefix: where in the table the files go and how their names begin.
+        begun: has the name of each file from before it is begun, for whoever may be interrupted.
         marks: the last value given to each identity column; moved on by what is given here.
         hidden: columns of the data that go into the files beside the table's
             (:func:`~deltanb.schema.column_mapping.hidden`): nothing is demanded of them, and statistics leave
@@ -110,30 +117,27 @@ def write_files(
     if isinstance(data, Written):
         return data.for_table(metadata, protocol, checks, data_change, store.root)
     incoming = inputs.source(data)
-    size = target_file_size
-    if size is None:
-        size = properties.get(metadata.configuration, "delta.targetFileSize")
-    size = options.target_file_size if size is None else size
-    if size < 1:
-        raise InvalidArgument(f"target_file_size={size} must be at least 1 byte")
     if incoming.num_rows == 0 and not incoming.schema.names:  # [] and {} say nothing of columns
         return []
     writer = TableWriter(
-        store, metadata, protocol, incoming.schema, size, checks, clustering, marks, hidden)
+        store, metadata, protocol, incoming.schema, file_options, checks, clustering, marks, hidden)
     writer.root, writer.prefix = folder, prefix
     writer.mixes, writer.plain = incoming.mixes, incoming.plain
+    if begun is not None:
+        writer.begun = begun
     try:
         for batch in incoming.batches():
             if isinstance(batch, Encoded):
                 writer.take(batch)
             else:
                 writer.write(batch)
-        return writer.finish(data_change)
+        added = writer.finish(data_change)
+        writer.encoders.end()
+        return added  # within the block: an interrupt here would leave files that nobody knows
     except BaseException:
         writer.abort()
-        raise
-    finally:
         writer.encoders.end()
+        raise
 
 
 # --- a table --------------------------------------------------------------------------------------
@@ -143,7 +147,7 @@ class TableWriter:
 
     def __init__(
         self, store: LogStore, metadata: Metadata, protocol: Protocol, incoming: pa.Schema,
-        target_file_size: int, checks: Sequence[Check], clustering: Iterable[Sequence[str]],
+        file_options: FileOptions, checks: Sequence[Check], clustering: Iterable[Sequence[str]],
         marks: Marks | None, hidden: Sequence[StructField] = (),
     ) -> None:
         absent = [name for name in metadata.partition_columns if name not in metadata.schema]
@@ -151,8 +155,11 @@ class TableWriter:
             raise InvalidTable(
                 f"{store.root} is partitioned by {absent[0]!r}, which is not a column of its schema. Restore "
                 "the log from a copy, or commit metadata with a schema that has it", path=store.root)
-        self.store, self.metadata, self.target = store, metadata, target_file_size
-        self.layout = layout = layout_of(metadata, protocol, incoming, checks, clustering, hidden)
+        self.store, self.metadata = store, metadata
+        self.target = file_options.size(metadata.configuration)
+        self.most_rows = file_options.max_records_per_file or None
+        self.layout = layout = layout_of(
+            metadata, protocol, incoming, checks, clustering, hidden, file_options.compression)
         self.partition_by, self.kept, self.form = layout.partition_by, layout.kept, layout.form
         self.file_schema, self.collector = layout.file_schema, layout.collector
         self.checker = layout.checker
@@ -187,7 +194,8 @@ class TableWriter:
         """The columns that are in files, as they are called there."""
         found = rows.select(self.kept.names)
         found = with_parts(found) if self.layout.is_nested else found
-        return column_mapping.to_physical(found, self.kept, self.layout.mode)
+        found = self.layout.as_stored(found) if self.layout.as_stored else found
+        return column_mapping.to_physical(found, self.layout.stored, self.layout.mode)
 
     def take(self, group: Encoded) -> None:
         """Put a row group behind the rows of its partition. They are not checked: what is there stays."""
@@ -201,13 +209,15 @@ class TableWriter:
         self._written(key, buffer.file.take(group, self.target))
 
     def _without_blank_partitions(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """An empty string is NULL as a partition value (PROTOCOL.md, "Partition Value Serialization")."""
+        """An empty string is NULL as a partition value (PROTOCOL.md, "Partition Value Serialization").
+        So is the name of NULL's folder."""
         for column in self.partition_by:
             place = rows.schema.get_field_index(column.name)
             values = rows.column(place)
             if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-                # A number to compare with would load pandas.
-                blank = pc.invert(pc.binary_length(values).cast(pa.bool_()))
+                # A value to compare with would load pandas.
+                blank = pc.or_(pc.invert(pc.binary_length(values).cast(pa.bool_())),
+                               pc.match_substring_regex(values, rf"\A{partitions.HIVE_NULL}\z"))
                 if pc.any(blank).as_py():
                     null = pa.scalar(None, values.type)
                     rows = rows.set_column(place, rows.schema.field(place),
@@ -238,11 +248,23 @@ class TableWriter:
     def _buffer(self, key: _Key, part: pa.RecordBatch) -> None:
         buffer = self.buffers.pop(key, None) or _Buffer()
         self.buffers[key] = buffer  # the last one touched stands last
+        if self.most_rows is not None:
+            part = self._fill(key, buffer, part, self.most_rows)
         self.buffered += buffer.add(part)
         if buffer.bytes >= min(ROW_GROUP_BYTES, self.target) or buffer.rows >= file_writer.ROW_GROUP_ROWS:
             self._flush(key)
         elif self.buffered > MAX_BUFFERED_BYTES:
             self._flush(max(self.buffers, key=lambda k: self.buffers[k].bytes))
+
+    def _fill(self, key: _Key, buffer: _Buffer, part: pa.RecordBatch, most: int) -> pa.RecordBatch:
+        """End as many files as the rows fill, and give those that are left."""
+        while part.num_rows >= (room := most - buffer.rows_in_file - buffer.rows):
+            self.buffered += buffer.add(part.slice(0, room))
+            part = part.slice(room)
+            self._flush(key)
+            if buffer.file is not None:
+                self._end(key)
+        return part
 
     def _flush(self, key: _Key) -> None:
         """Write a buffer as a row group; end its file when the next group would overshoot."""
@@ -251,6 +273,7 @@ class TableWriter:
         rows = buffer.take(self.file_schema)
         if buffer.file is None:
             buffer.file = self._open(key, rows)
+        buffer.rows_in_file += rows.num_rows
         self._written(key, buffer.file.write(rows, self.target))
 
     def _written(self, key: _Key, is_full: bool) -> None:
@@ -263,7 +286,8 @@ class TableWriter:
             self._end(open_keys[0])
 
     def _open(self, key: _Key, first: pa.Table) -> FileWriter:
-        return FileWriter(self.begin(key), self.store, first, self.layout.settings, self.collector(),
+        name, file = self.begin(key)
+        return FileWriter(name, file, self.store, first, self.layout.settings, self.collector(),
                           self.encoders, mixes=self.mixes, plain=self.plain())
 
     @property
@@ -279,13 +303,20 @@ class TableWriter:
         batch = pa.RecordBatch.from_pylist(rows, StructType(self.partition_by).to_arrow())
         return tuple(_partition_value(batch, column) for column in self.partition_by)
 
-    def begin(self, key: _Key) -> str:
-        """The name of a new file, which is removed again if anything fails."""
-        name = self.form.file_name(f"{self.prefix}-{self.number:05d}-{options.new_id()}-c000")
+    def begin(self, key: _Key) -> tuple[str, pa.NativeFile]:
+        """A new file and its name; it is removed again if anything fails."""
+        number, folder = self.number, cache(partial(self._folder, key))
         self.number += 1
-        name = "/".join(part for part in (self.root, self._folder(key), name) if part)
-        self.begun.append(name)
-        return name
+
+        def name_of(drawn: str) -> str:
+            name = self.form.file_name(f"{self.prefix}-{number:05d}-{drawn}-c000")
+            return "/".join(part for part in (self.root, folder(), name) if part)
+
+        def create(name: str) -> pa.NativeFile:
+            with file_writer.on_disk(self.store, name):
+                return self.store.open_output(name)
+
+        return created(self.store, name_of, create, self.begun)
 
     def _folder(self, key: _Key) -> str:
         if self.layout.is_hive:
@@ -303,7 +334,7 @@ class TableWriter:
         assert buffer.file is not None
         size = buffer.file.close()
         self.done.append((key, buffer.file.name, size, buffer.file.collector.to_json()))
-        buffer.file = None
+        buffer.file, buffer.rows_in_file = None, 0
 
     def finish(self, data_change: bool) -> list[AddFile]:
         """Write what is buffered, end all files, and give their actions in the order of their names."""
@@ -336,7 +367,7 @@ class TableWriter:
 
 def _partition_value(part: pa.RecordBatch, column: StructField) -> str | None:
     try:
-        return partitions.format_value(part.column(column.name)[0].as_py(), column.type)
+        return partitions.format_value(python_value(part.column(column.name)[0]), column.type)
     except (OverflowError, InvalidArgument) as error:  # the year 10000, bytes that are not text
         raise InvalidArgument(
             f"column {column.name!r} holds a value that no partition can have ({error}); partition by "
@@ -364,6 +395,7 @@ class _Buffer:
     rows: int = 0
     bytes: int = 0
     file: FileWriter | None = None
+    rows_in_file: int = 0
 
     def add(self, batch: pa.RecordBatch) -> int:
         """Hold the rows, and say how many bytes they are."""

@@ -56,12 +56,15 @@ class ParquetOptions:
         return f"{stem}{_SUFFIXES[self.codec]}.parquet"
 
 
-def of(configuration: Mapping[str, str], default: str = DEFAULT_CODEC) -> ParquetOptions:
-    """The options that a table's properties ask for; ``default`` is the codec where they do not.
+def of(
+    configuration: Mapping[str, str], default: str = DEFAULT_CODEC, codec: str | None = None
+) -> ParquetOptions:
+    """The options that a table's properties ask for; ``default`` is the codec where they do not, and
+    ``codec`` goes before them.
 
     Raises:
         InvalidArgument: a codec or a version that cannot be written.
     """
     version = properties.get(configuration, FORMAT_VERSION)
-    codec = properties.get(configuration, CODEC) or default
+    codec = codec or properties.get(configuration, CODEC) or default
     return ParquetOptions(codec, 1 if version == "1.0.0" else 2)

@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -27,14 +29,14 @@ from deltanb.data.generated import Marks, plan
 from deltanb.data.layout import columns_in_files
 from deltanb.data.written import Target
 from deltanb.errors import InvalidArgument, StorageError
-from deltanb.log import parquet_options
+from deltanb.log.file_options import FileOptions
 from deltanb.log.skipping import partitions
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltanb.spark import buckets
 from deltanb.spark.checks import checked, translated
-from deltanb.spark.columns import column, renamed, spark_schema
+from deltanb.spark.columns import arrow_rows, column, passes_through_arrow, renamed, spark_schema, spark_type
 from deltanb.spark.compiled import is_everywhere
 from deltanb.spark.connectors import connector_for
 from deltanb.spark.fill import filled, moved
@@ -46,7 +48,6 @@ from deltanb.store.base import LogStore
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_NOT_NULL = partitions.HIVE_NULL + "\x01"  # stands in for the string that reads like a NULL
 _AS_TEXTS = {"boolean", "byte", "short", "integer", "long", "date"}
 """Types that Spark itself writes as the texts we want; it sorts rows by them faster than by texts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -58,6 +59,7 @@ files by rows only, so a target in bytes needs a guess of a row's size."""
 VALUE_BYTES = 8
 ITEMS = 4  # elements of an array or map, by the same guess
 
+MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
 _WRITER_SETTINGS = {
     # Files as PROTOCOL.md has them, whatever the session says: no INT96, no shifted calendar, the
     # present layout of lists, ids where columns are mapped, no variant in pieces.
@@ -76,7 +78,7 @@ def write_files(
     protocol: Protocol,
     frame: DataFrame,
     *,
-    target_file_size: int | None = None,
+    file_options: FileOptions = in_process.USUAL,
     data_change: bool = True,
     checks: Sequence[Check] = (),
     clustering: Iterable[Sequence[str]] = (),
@@ -86,8 +88,8 @@ def write_files(
     """Write the rows of a Spark DataFrame as files of the table and describe them; commit nothing.
 
     Spark's partitions of ``frame`` become files: one for each, and for each value of the table's
-    partition columns in it. ``target_file_size`` (bytes) cuts files that would be much larger, by a
-    guess of a row's size.
+    partition columns in it. A target in bytes cuts files that would be much larger, by a guess of a row's
+    size. ``spark.sql.files.maxRecordsPerFile`` of the session counts where the write says nothing.
 
     Works on Spark Connect when client and server see the same file system. Into a bucket Spark writes where
     its session has a file system for it (:mod:`~deltanb.spark.connectors`), else executors do, through
@@ -100,7 +102,7 @@ def write_files(
     >>> sum(file.num_records for file in files)                              # doctest: +SKIP
     9
     """
-    size = _target(metadata, target_file_size)
+    file_options = _with_session(file_options, frame.sparkSession)
     if frame.isStreaming:
         raise InvalidArgument(
             "the frame is a stream, which never ends; write it with "
@@ -109,22 +111,23 @@ def write_files(
     if folder is None:
         place = buckets.place_for(store, frame.sparkSession)
         lacks = plan(frame.columns, metadata, protocol)
-        # Identity values go on from one file to the next, and Arrow knows a variant as a struct alone.
-        if place is not None and not (hidden or lacks.identities or "variant" in frame.schema.simpleString()):
-            target = Target(-1, metadata, protocol, tuple(checks), tuple(map(tuple, clustering)), size)
+        # Identity values go on from one file to the next.
+        if place is not None and passes_through_arrow(frame.schema) and not (hidden or lacks.identities):
+            target = Target(-1, metadata, protocol, tuple(checks), tuple(map(tuple, clustering)),
+                            file_options)
             return [file.replace(data_change=data_change)
                     for file in buckets.written(place, target, frame)]
         return in_process.write_files(
-            store, metadata, protocol, frame.toArrow(), target_file_size=size,
+            store, metadata, protocol, arrow_rows(frame), file_options=file_options,
             data_change=data_change, checks=checks, clustering=clustering, marks=marks, hidden=hidden)
-    write = _Write(folder, metadata, protocol, data_change, clustering, hidden)
+    write = _Write(folder, metadata, protocol, file_options, data_change, clustering, hidden)
     lacks = plan(frame.columns, metadata, protocol)
     checks = [*checks, *lacks.checks]
     frame = filled(frame, lacks, marks)
     rows = checked(frame, metadata, [c.name for c in write.partition_by], checks, lacks, hidden)
     try:
         with translated(metadata.schema, metadata, checks):
-            write.run(rows, size)
+            write.run(rows)
         try:
             added = write.adopt()
         except StorageError:
@@ -161,40 +164,42 @@ def check_columns(frame: DataFrame, metadata: Metadata, protocol: Protocol) -> N
     checked(frame, metadata, metadata.partition_columns, lacks.checks, lacks)
 
 
-def _target(metadata: Metadata, target_file_size: int | None) -> int:
-    size = target_file_size
-    if size is None:
-        size = properties.get(metadata.configuration, "delta.targetFileSize")
-    size = options.target_file_size if size is None else size
-    if size < 1:
-        raise InvalidArgument(f"target_file_size={size} must be at least 1 byte")
-    return int(size)
+def _with_session(file_options: FileOptions, session: SparkSession) -> FileOptions:
+    """The options of a write, with what the session says of the rows in a file where the write does not."""
+    text = session.conf.get(MAX_RECORDS, None)
+    if file_options.max_records_per_file is not None or not text or int(text) < 1:
+        return file_options
+    return replace(file_options, max_records_per_file=int(text))
 
 
 class _Write:
     """One write: its folder, and the files in it."""
 
     def __init__(
-        self, folder: Folder, metadata: Metadata, protocol: Protocol, data_change: bool,
-        clustering: Iterable[Sequence[str]], hidden: Sequence[StructField],
+        self, folder: Folder, metadata: Metadata, protocol: Protocol,
+        file_options: FileOptions, data_change: bool, clustering: Iterable[Sequence[str]],
+        hidden: Sequence[StructField],
     ) -> None:
         self.folder, self.metadata, self.protocol = folder, metadata, protocol
         self.data_change, self.clustering = data_change, [tuple(path) for path in clustering]
+        self.file_options = file_options
         self.mode = column_mapping.mode_of(metadata, protocol)
         self.partition_by = [metadata.schema.field(name) for name in metadata.partition_columns]
         # Names of their own: Spark leaves the columns it makes folders of out of the files.
         self.keys = [f"{folder.key}{number}" for number in range(len(self.partition_by))]
         whole = StructType([*metadata.schema.fields, *hidden])
         self.kept = columns_in_files(whole, metadata, protocol)
-        self.form = parquet_options.of(metadata.configuration)
+        self.form = file_options.form(metadata.configuration)
         self.footers: list[pq.FileMetaData] = []
 
     # -- Spark's part ---------------------------------------------------------------------------
 
-    def run(self, rows: DataFrame, target_file_size: int) -> None:
+    def run(self, rows: DataFrame) -> None:
         """Let Spark write ``rows`` (the table's logical columns) into the folder."""
         writer = self._in_file_form(rows).write.mode("error").partitionBy(*self.keys)
-        per_file = max(1, target_file_size // _row_bytes(self.kept))
+        size = self.file_options.size(self.metadata.configuration)
+        per_file = max(1, size // _row_bytes(self.kept))
+        per_file = min(per_file, self.file_options.max_records_per_file or per_file)
         writer = writer.option("maxRecordsPerFile", per_file).options(
             **self.form.for_spark, **self.folder.options)
         session = rows.sparkSession
@@ -214,7 +219,9 @@ class _Write:
             # Ids of whole columns are given here: Spark drops a projection that changes nothing else.
             columns.append(stored.alias(target.name, metadata=target.metadata))
         for field, key in zip(self.partition_by, self.keys, strict=True):
-            columns.append(_key(column(field.name), field.type).alias(key))
+            # Spark begins a file for each value, and those that read as NULL share a folder: they are one.
+            value = _without_blanks(column(field.name), spark_type(field.type))
+            columns.append(_key(value, field.type).alias(key))
         shaped = rows.select(*columns)
         if self.mode == "none":
             return shaped
@@ -257,10 +264,14 @@ class _Write:
             footer, self.metadata.schema, self.metadata, protocol=self.protocol,
             clustering=self.clustering,
             read=lambda names: pq.ParquetFile(self.folder.open(written)).read(columns=names))
-        name = self.form.file_name(f"part-{number:05d}-{options.new_id()}-c000")
         values = self._values_of(written.folder)
-        folder = self._folder(values)
-        name = self.folder.adopt(written, f"{folder}/{name}" if folder else name)
+        folder = cache(partial(self._folder, values))
+
+        def name_of(drawn: str) -> str:
+            name = self.form.file_name(f"part-{number:05d}-{drawn}-c000")
+            return f"{folder()}/{name}" if folder() else name
+
+        name = self.folder.adopt(written, name_of)
         return AddFile(path=encode_path(name), partition_values=values, size=written.size,
                        modification_time=now, data_change=self.data_change, stats=stats)
 
@@ -268,10 +279,11 @@ class _Write:
 # --- partition values -----------------------------------------------------------------------------
 
 def _without_blanks(source: Column, data_type: T.DataType) -> Column:
-    """An empty text is NULL as a partition value (PROTOCOL.md, "Partition Value Serialization")."""
+    """An empty text is NULL as a partition value (PROTOCOL.md, "Partition Value Serialization"). So is the
+    name of NULL's folder."""
     if not isinstance(data_type, T.StringType | T.BinaryType):
         return source
-    return F.when(F.octet_length(source) > 0, source)
+    return F.when((F.octet_length(source) > 0) & (source.cast("string") != partitions.HIVE_NULL), source)
 
 
 def _key(source: Column, data_type: DataType) -> Column:
@@ -283,8 +295,7 @@ def _key(source: Column, data_type: DataType) -> Column:
         return F.unix_micros(source).cast("string")
     if name == "binary":
         return F.hex(source)
-    text = source.cast("string")
-    return F.when(text == partitions.HIVE_NULL, F.lit(_NOT_NULL)).otherwise(text)
+    return source.cast("string")
 
 
 def _log_text(text: str | None, data_type: DataType) -> str | None:
@@ -297,8 +308,6 @@ def _log_text(text: str | None, data_type: DataType) -> str | None:
         value = _EPOCH + timedelta(microseconds=int(text))
     elif name == "binary":
         value = bytes.fromhex(text)
-    elif text == _NOT_NULL:
-        value = partitions.HIVE_NULL
     else:
         value = partitions.parse_value(text, data_type)
     return partitions.format_value(value, data_type)

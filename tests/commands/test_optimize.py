@@ -129,9 +129,21 @@ def test_deleted_rows_go_with_the_rewrite() -> None:
     delete_rows(table, first, [0])
     gone = ids(table)
     size = table.snapshot.files["size"][0].as_py()
-    result = table.optimize(target_size=size // 2)  # nothing is small, but one file is half deleted
-    assert result.metrics["numRemovedFiles"] == result.metrics["numDeletionVectorsRemoved"] == 1
-    assert ids(table) == gone and table.snapshot.files["deletion_vector"].null_count == 4
+    assert table.optimize(target_size=size // 2).version is None  # none is small
+    result = table.optimize()
+    assert result.metrics["numRemovedFiles"] == 4 and result.metrics["numDeletionVectorsRemoved"] == 1
+    assert ids(table) == gone and table.snapshot.files["deletion_vector"].null_count == 1
+
+
+@pytest.mark.parametrize("partition_by", [None, "p"])
+def test_a_file_alone_keeps_its_deletion_vector_until_it_is_purged(partition_by: str | None) -> None:
+    table = create(MemoryStore(), {"id": list(range(100)), "p": [n // 50 for n in range(100)]},
+                   partition_by=partition_by or (), properties={"delta.enableDeletionVectors": True})
+    table.delete("id % 2 = 0")
+    left = ids(table)
+    assert table.optimize().version is None
+    assert table.purge().metrics["numDeletionVectorsRemoved"] == (2 if partition_by else 1)
+    assert ids(table) == left and not any(table.snapshot.files["deletion_vector"].to_pylist())
 
 
 def test_purge_rewrites_files_with_deletion_vectors_alone() -> None:

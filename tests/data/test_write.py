@@ -29,6 +29,7 @@ from deltanb.errors import (
     InvalidSchema,
     SchemaMismatch,
 )
+from deltanb.log.file_options import FileOptions
 from deltanb.options import SeededIds, set_options
 from deltanb.schema import column_mapping
 from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType, from_arrow
@@ -297,7 +298,7 @@ def test_files_end_near_the_target_size(tmp_path: Path) -> None:
     batches = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(1000))
     target = 200_000
     files = write_files(LocalStore(str(tmp_path)), table_for(rows), PROTOCOL, batches,
-                        target_file_size=target)
+                        file_options=FileOptions(target))
     assert len(files) > 3 and sum(file.num_records or 0 for file in files) == 40_000
     assert all(target / 2 < file.size < 2 * target for file in files[:-1])
     assert ds.dataset([tmp_path / f.path for f in files]).to_table()["n"].to_pylist() == list(range(40_000))
@@ -311,7 +312,7 @@ def test_the_tables_property_sets_the_target(tmp_path: Path) -> None:
     reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(1000))
     assert len(write_files(LocalStore(str(tmp_path)), metadata, PROTOCOL, reader)) > 3
     with pytest.raises(InvalidArgument, match="target_file_size"):
-        write_into(tmp_path, rows, target_file_size=0)
+        write_into(tmp_path, rows, file_options=FileOptions(0))
 
 
 def test_memory_and_open_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

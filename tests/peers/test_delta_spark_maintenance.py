@@ -63,6 +63,21 @@ def copies(path: Path) -> tuple[Path, Path]:
     return path, other
 
 
+def test_a_lone_file_keeps_its_deletion_vector(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    """However many of its rows are deleted; files that have others to go with lose theirs."""
+    made = dn.create(tmp_path / "t", {"id": list(range(40)), "p": [n // 20 for n in range(40)]},
+                     partition_by="p", properties={"delta.enableDeletionVectors": "true"})
+    made.append({"id": [40, 41], "p": [1, 1]})
+    made.delete("id % 4 <> 0")
+    ours, theirs = copies(tmp_path / "t")
+    dn.open(ours).optimize()
+    run(delta_spark, f"OPTIMIZE {table(theirs)}")
+    left = [sorted((dict(file["partition_values"])["p"], file["deletion_vector"] is not None)
+                   for file in dn.open(path).snapshot.files.to_pylist()) for path in (ours, theirs)]
+    assert left[0] == left[1] == [("0", True), ("1", False)]
+    assert rows(delta_spark, ours) == rows(delta_spark, theirs)
+
+
 def test_optimize(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     ours, theirs = copies(appended(delta_spark, tmp_path / "t"))
     before = rows(delta_spark, ours)

@@ -22,6 +22,7 @@ from deltanb.actions import Metadata, Protocol, decode_path
 from deltanb.data import write as in_process
 from deltanb.data.constraints import Within
 from deltanb.errors import ConstraintViolation, InvalidArgument, InvalidSchema, SchemaMismatch
+from deltanb.log.file_options import FileOptions
 from deltanb.options import SeededIds, set_options
 from deltanb.schema.column_mapping import MAX_ID_KEY, MODE_KEY, assign
 from deltanb.schema.types import (
@@ -168,7 +169,7 @@ PARTITION_VALUES = {
     "string": ["plain", "a/b=c %ü:", "", None, "__HIVE_DEFAULT_PARTITION__", " "],
     "integer": [1, -1, None], "date": [dt.date(2020, 2, 29), None],
     "boolean": [True, False, None], "double": [0.1, 1e10, math.inf, None],
-    "decimal(5,2)": [Decimal("1.50"), None], "binary": [b"ab", b"", None],
+    "decimal(5,2)": [Decimal("1.50"), None], "binary": [b"ab", b"", None, b"__HIVE_DEFAULT_PARTITION__"],
     "timestamp": [dt.datetime(2020, 1, 1, 1, 2, 3, 4, UTC), dt.datetime(1960, 1, 1, tzinfo=UTC), None],
     "timestamp_ntz": [dt.datetime(2020, 1, 1, 1, 2, 3, 4), dt.datetime(2020, 1, 1), None],
 }
@@ -361,11 +362,11 @@ def test_a_frame_without_rows_gives_no_file(spark, tmp_path):
 def test_a_target_size_cuts_files(spark, tmp_path):
     metadata = table_of(schema_of(id="long"))
     files = spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, spark.range(0, 1000, 1, 1),
-                                    target_file_size=800)
+                                    file_options=FileOptions(800))
     assert [f.num_records for f in files] == [100] * 10
     with pytest.raises(InvalidArgument, match="at least 1"):
         spark_write.write_files(LocalStore(tmp_path), metadata, PLAIN, spark.range(1),
-                                target_file_size=0)
+                                file_options=FileOptions(0))
 
 
 def test_settings_of_the_session_do_not_leak_in_or_out(spark, tmp_path):
@@ -476,7 +477,15 @@ def test_a_schema_that_does_not_fit_is_refused_as_in_the_process(spark, tmp_path
 def test_a_type_without_a_delta_counterpart_is_refused(spark, tmp_path):
     with pytest.raises(InvalidSchema, match="'i'.*cast the column"):
         spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(i="long")), PLAIN,
+                                spark.sql("SELECT make_interval(1, 2, 0, 3) i"))
+    assert tree(tmp_path) == set()
+
+
+def test_an_interval_does_not_go_into_a_column_of_numbers(spark, tmp_path):
+    with pytest.raises(SchemaMismatch, match="i: interval day to second in the data, long in the table"):
+        spark_write.write_files(LocalStore(tmp_path), table_of(schema_of(i="long")), PLAIN,
                                 spark.sql("SELECT interval '1' day i"))
+    assert tree(tmp_path) == set()
 
 
 LOSSES = [
@@ -637,14 +646,35 @@ def test_a_failure_between_two_moves_leaves_nothing(spark, tmp_path, monkeypatch
     assert moved and list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("interval", ["interval '3' second", "array(interval '3' month)"])
-def test_intervals_of_a_frame_are_refused_by_name(spark, tmp_path, interval):
+def test_intervals_go_into_a_table_and_come_back(spark, tmp_path):
+    """Both types, at every depth, in files and as partition values, from Spark and from Arrow."""
     import deltanb as dn
 
-    frame = spark.sql(f"select 1L id, {interval} x")
-    with pytest.raises(InvalidSchema, match="x.* has the type interval .*Delta stores no intervals"):
-        dn.create(tmp_path / "new", frame)
-    table = dn.create(tmp_path / "t", {"id": [1], "x": [5]})
-    with pytest.raises(InvalidSchema, match=r"'x.* has type interval"):
-        table.append(frame)
-    assert table.version == 0 and not (tmp_path / "new").exists()
+    nested = ("interval '3' month ym, interval '5' day dt, array(interval '2' year, null) l, "
+              "named_struct('d', interval '1' hour, 'm', interval '1' month) s, "
+              "map('k', interval '1' year) m, interval '-1-2' year to month p, interval '1.5' second q")
+    nothing = ", ".join(["null"] * 7)
+    frame = spark.sql(f"select 1L id, {nested} union all select 2, {nothing}")
+    table = dn.create(tmp_path / "t", frame, partition_by=["p", "q"])
+    rows = table.to_arrow()
+    table.append(rows.set_column(0, "id", pa.array([n + 10 for n in rows["id"].to_pylist()])))
+    kinds = dict(frame.dtypes)
+    assert {name: str(table.schema.field(name).type) for name in ("ym", "dt", "p", "q")} == {
+        "ym": "interval year to month", "dt": "interval day to second",
+        "p": "interval year to month", "q": "interval day to second"}
+    assert kinds["dt"] == "interval day"
+    found = table.to_df().orderBy("id")
+    texts = found.selectExpr("id", *(f"cast({name} as string) {name}" for name in kinds if name != "id"))
+    one = ("INTERVAL '0-3' YEAR TO MONTH", "INTERVAL '5 00:00:00' DAY TO SECOND",
+           "[INTERVAL '2-0' YEAR TO MONTH, null]",
+           "{INTERVAL '0 01:00:00' DAY TO SECOND, INTERVAL '0-1' YEAR TO MONTH}",
+           "{k -> INTERVAL '1-0' YEAR TO MONTH}", "INTERVAL '-1-2' YEAR TO MONTH",
+           "INTERVAL '0 00:00:01.5' DAY TO SECOND")
+    assert [tuple(row) for row in texts.collect()] == [
+        (1, *one), (2, *[None] * 7), (11, *one), (12, *[None] * 7)]
+    with pytest.raises(InvalidSchema, match="interval"):
+        dn.create(tmp_path / "new", spark.sql("select make_interval(1, 2, 0, 3) x"))
+    number = dn.create(tmp_path / "n", {"ym": [5]})
+    with pytest.raises(SchemaMismatch, match="ym"):
+        number.append(frame.select("ym"))
+    assert number.version == 0 and not (tmp_path / "new").exists()

@@ -44,6 +44,7 @@ from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import FileChanges, mark_deleted, uses_vectors
 from deltanb.commands.rows.write import commit_or_discard, is_done
+from deltanb.commands.session import through_session
 from deltanb.data import inputs
 from deltanb.data.assignments import texts
 from deltanb.data.enforce import Enforcer, nullable
@@ -74,6 +75,8 @@ if TYPE_CHECKING:
 
 Narrow = Callable[[Snapshot, FileScan], FileScan]
 """Of the files that may hold rows which match those that do, where somebody knows better than statistics."""
+
+Within = Callable[["MergeBuilder", Callable[["MergeBuilder"], CommandResult]], CommandResult]
 
 TARGET_ALIAS, SOURCE_ALIAS = "target", "source"
 MAX_ATTEMPTS = 3  # where Spark loses executors that hold the source
@@ -110,6 +113,8 @@ class MergeBuilder(Spelt):
     narrow: Narrow | None = field(default=None, repr=False)
     recorded: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the commit says beside the parameters of any merge: of which stream it is a batch."""
+    within: Within | None = field(default=None, repr=False)
+    """In whose call it is run: the merge, and what runs one of it, which can be done again."""
 
     def when_matched_update(
         self, condition: str | None = None, *, set: Mapping[str, Any]
@@ -201,10 +206,17 @@ class MergeBuilder(Spelt):
         check_engine(engine)
         if not self.clauses:
             raise InvalidArgument("the merge has no clause; add when_matched_…() or when_not_matched_…()")
-        for _ in range(MAX_ATTEMPTS - 1):
-            with suppress(SourceRowsLost):
-                return _Merge(self, engine, user_metadata, txn).run()
-        return _Merge(self, engine, user_metadata, txn).run()
+        given = through_session(engine, self.source, ("merge_schema", "txn"))
+        builder = self.with_schema_evolution() if given.get("merge_schema") else self
+        txn = given.get("txn") if txn is None else txn
+
+        def run(merge: MergeBuilder) -> CommandResult:
+            for _ in range(MAX_ATTEMPTS - 1):
+                with suppress(SourceRowsLost):
+                    return _Merge(merge, engine, user_metadata, txn).run()
+            return _Merge(merge, engine, user_metadata, txn).run()
+
+        return run(builder) if self.within is None else self.within(builder, run)
 
 
 def merge(
@@ -280,7 +292,9 @@ class Source:
             rows = iter_batches(self.snapshot, self.snapshot.files)
             data = inputs.Source(to_arrow(self.schema), lambda: rows)
         elif self.frame is not None:
-            data = inputs.source(self.frame.toArrow())
+            from deltanb.spark.columns import arrow_rows
+
+            data = inputs.source(arrow_rows(self.frame))
         else:
             assert self._data is not None
             data = self._data
@@ -413,6 +427,8 @@ class _Merge:
         if engine == "spark":
             from deltanb.commands.merge.on_spark import SparkMerge
 
+            if self.engine != "spark" and self.source.frame is None:  # else it was asked when the merge began
+                through_session(engine)
             return SparkMerge(self.txn, self.names, self.on, self.clauses, self.schema, self.source)
         self.here.take_source(self.source.table)
         return self.here

@@ -20,11 +20,13 @@ from deltanb.actions import decode_path
 from deltanb.commands.begin import begin
 from deltanb.commands.define.create import create, metadata_of
 from deltanb.commands.define.evolution import fresh
+from deltanb.commands.define.place import check_place
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import (
     STREAMING_UPDATE,
     Batch,
     WriteOptions,
+    advising,
     append,
     is_done,
     overwrite,
@@ -69,7 +71,7 @@ def planned(
 
     Args:
         schema: of the rows.
-        options: as for any write. Their ``target_file_size`` is the writers' matter.
+        options: as for any write. Their ``file_options`` are the writers' matter.
         partition_by: of a table that is created.
 
     Raises:
@@ -87,8 +89,9 @@ def planned(
         prepare(txn, data, options)
         checks = _checks(txn, options)
     target = Target(txn.read_version, txn.metadata, txn.protocol, tuple(checks),
-                    tuple(clustering_columns(txn.snapshot)), options.target_file_size)
-    _try(log, data.schema, target)
+                    tuple(clustering_columns(txn.snapshot)), options.file_options)
+    with advising(options):
+        _try(log, data.schema, target)
     return PlannedWrite(options, data.schema, target)
 
 
@@ -99,6 +102,7 @@ def _creating(
         raise TableNotFound(
             f"there is no Delta table at {log.path} whose rows of {options.where!r} could be replaced; leave "
             "the condition out, and the table is created", path=log.path)
+    check_place(log.store, partition_by)
     txn = log.start_transaction()
     columns = fresh(schema)
     assert isinstance(columns, StructType)
@@ -124,8 +128,8 @@ def _try(log: DeltaLog, schema: pa.Schema, target: Target) -> None:
     Raises:
         UnsupportedProtocol: identity columns, whose values go on from one row to the next.
     """
-    writer = TableWriter(log.store, target.metadata, target.protocol, schema, 1, target.checks,
-                         target.clustering, {})
+    writer = TableWriter(log.store, target.metadata, target.protocol, schema, target.file_options,
+                         target.checks, target.clustering, {})
     try:
         identities = list(writer.filler.plan.identities)
     finally:

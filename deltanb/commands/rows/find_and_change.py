@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltanb import parallel
-from deltanb.actions import AddCDCFile, AddFile, DeletionVector, RemoveFile, encode_path
+from deltanb.actions import AddCDCFile, AddFile, DeletionVector, RemoveFile
 from deltanb.data import deletion_vectors
 from deltanb.data.row_ids import preserved
 from deltanb.data.touched import deleted_rows, live_rows, physical_count
@@ -166,7 +166,7 @@ def mark_deleted(
     def write() -> list[DeletionVector]:
         return deletion_vectors.write_file(
             txn.log.store, unions, new_id=lambda: number,
-            begins=lambda name, size: txn.written.append(AddFile(encode_path(name), {}, size, 0)))
+            begun=txn.written)
 
     vectors = parallel.beside(write, meanwhile, is_remote(txn.log.store), "vectors")
     for found, vector in zip(kept, vectors, strict=True):

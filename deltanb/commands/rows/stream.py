@@ -20,6 +20,7 @@ from deltanb.commands.rows.write import Batch, write_batch
 from deltanb.data import inputs
 from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
 from deltanb.formatting import did_you_mean
+from deltanb.log.file_options import FileOptions
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import backticked
 from deltanb.store.base import is_remote
@@ -48,6 +49,8 @@ def write_stream(
     overwrite_schema: bool = False,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    max_records_per_file: int | None = None,
+    compression: str | None = None,
 ) -> TableStream:
     """Start a stream into a table: each of its micro-batches becomes one commit, exactly once.
 
@@ -73,7 +76,8 @@ def write_stream(
         merge_schema: let new columns into the table's schema.
         overwrite_schema: with ``mode="complete"``, give the table the schema of the stream.
         user_metadata: a text kept in each commit.
-        target_file_size: bytes at which a data file is ended.
+        target_file_size, max_records_per_file, compression: of the data files, as in
+            :func:`~deltanb.commands.rows.write.append`.
 
     Returns:
         The running query. ``awaitTermination()`` raises the error of a batch that could not be written.
@@ -91,7 +95,8 @@ def write_stream(
     >>> stream = table.write_stream(rows, checkpoint="lake/rates.checkpoint")  # doctest: +SKIP
     """
     options = _Options(
-        mode, _listed(keys), merge_schema, overwrite_schema, user_metadata, target_file_size, query_name)
+        mode, _listed(keys), merge_schema, overwrite_schema, user_metadata, query_name,
+        FileOptions(target_file_size, max_records_per_file, compression))
     _check_stream(frame)
     chosen = _trigger(trigger)
     _check_table(log, frame, options)
@@ -112,7 +117,7 @@ def add_batch(
     Args:
         rows: as :func:`~deltanb.commands.rows.write.append` takes them.
         keys: with the mode ``update``, the columns that tell which row is which; NULL is equal to NULL.
-        more: ``merge_schema``, ``overwrite_schema``, ``user_metadata``, ``target_file_size``.
+        more: ``merge_schema``, ``overwrite_schema``, ``user_metadata``, and what is said of files.
 
     Raises:
         MultipleSourceRowsMatched: a key twice in a batch of the mode ``update``.
@@ -139,8 +144,8 @@ class _Options:
     merge_schema: bool
     overwrite_schema: bool
     user_metadata: str | None
-    target_file_size: int | None
     query_name: str | None
+    file_options: FileOptions
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -154,6 +159,11 @@ class _Options:
             raise InvalidArgument(f"keys go with mode='update'; mode={self.mode!r} looks for no rows")
         if self.overwrite_schema and self.mode != "complete":
             raise InvalidArgument("overwrite_schema goes with mode='complete', which replaces all rows")
+        if self.mode == "update" and self.file_options != FileOptions():
+            raise InvalidArgument(
+                "target_file_size, max_records_per_file and compression are for files of new rows; "
+                "mode='update' writes files of the table again, as its properties say: delta.targetFileSize "
+                "and delta.parquet.compression.codec")
         if self.overwrite_schema and self.merge_schema:
             raise InvalidArgument("merge_schema=True and overwrite_schema=True contradict each other; give "
                                   "one of them")
@@ -162,7 +172,7 @@ class _Options:
     def more(self) -> dict[str, Any]:
         """Those of a single write."""
         return {"merge_schema": self.merge_schema, "overwrite_schema": self.overwrite_schema,
-                "user_metadata": self.user_metadata, "target_file_size": self.target_file_size}
+                "user_metadata": self.user_metadata, **vars(self.file_options)}
 
 
 def _add(

@@ -10,8 +10,9 @@ A write that is refused, or loses to another commit, leaves no file behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltanb.actions import Action, AddCDCFile, AddFile, RemoveFile, SetTransaction
@@ -19,12 +20,15 @@ from deltanb.commands.begin import begin, refuse_append_only
 from deltanb.commands.define import evolution
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.change_files import wants_changes, write_changes
+from deltanb.commands.session import through_session
 from deltanb.data import inputs
 from deltanb.data.constraints import Check, Within
+from deltanb.data.enforce import OVERWRITE_SCHEMA
 from deltanb.data.generated import refuse_explicit
 from deltanb.data.row_ids import preserved
 from deltanb.data.written import Written
-from deltanb.errors import CommitOutcomeUnknown, InvalidArgument
+from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, SchemaMismatch
+from deltanb.log.file_options import FileOptions
 from deltanb.options import options
 from deltanb.safe_text import get_logger
 from deltanb.schema import properties
@@ -52,6 +56,8 @@ def append(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    max_records_per_file: int | None = None,
+    compression: str | None = None,
 ) -> CommandResult:
     """Add rows to a table.
 
@@ -63,6 +69,8 @@ def append(
             application, is in the table already, so that it may be retried safely.
         user_metadata: a text kept in the commit.
         target_file_size: bytes at which a data file is ended.
+        max_records_per_file: rows that a data file has at most.
+        compression: the codec of the data files, in place of ``delta.parquet.compression.codec``.
 
     Returns:
         What was written. Its ``version`` is None where nothing was committed: no row came and no new column,
@@ -73,8 +81,9 @@ def append(
         SchemaMismatch, ConstraintViolation: rows do not fit; the difference, or the row, is named.
         UnsupportedProtocol: the table has a feature that this library cannot write.
     """
-    plan = WriteOptions("Append", merge_schema=merge_schema, txn=txn,
-                        user_metadata=user_metadata, target_file_size=target_file_size)
+    plan = WriteOptions(
+        "Append", merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
+        file_options=FileOptions(target_file_size, max_records_per_file, compression))
     return _run(log, data, plan)
 
 
@@ -91,6 +100,8 @@ def overwrite(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    max_records_per_file: int | None = None,
+    compression: str | None = None,
 ) -> CommandResult:
     """Replace rows of a table: all of them, those of a condition, or those of some partitions.
 
@@ -102,7 +113,8 @@ def overwrite(
             leaves the others alone; ``"static"`` replaces everything.
         overwrite_schema: give the table the schema of the data.
         partition_by: with ``overwrite_schema``, the new partition columns.
-        data, merge_schema, txn, user_metadata, target_file_size: as in :func:`append`.
+        data, merge_schema, txn, user_metadata, target_file_size, max_records_per_file, compression: as in
+            :func:`append`.
 
     Returns:
         As :func:`append`; there is nothing to commit where no row comes and no file goes.
@@ -114,7 +126,8 @@ def overwrite(
         InvalidArgument: options that contradict each other.
     """
     plan = WriteOptions("Overwrite", merge_schema, overwrite_schema, where, partition_overwrite,
-                        partition_by, txn, user_metadata, target_file_size)
+                        partition_by, txn, user_metadata,
+                        FileOptions(target_file_size, max_records_per_file, compression))
     return _run(log, data, plan)
 
 
@@ -154,6 +167,8 @@ def write_batch(
     overwrite_schema: bool = False,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    max_records_per_file: int | None = None,
+    compression: str | None = None,
 ) -> CommandResult:
     """Write a micro-batch once: appended, or in place of all rows where the mode is ``complete``.
 
@@ -178,8 +193,10 @@ def write_batch(
     True
     """
     mode = "Overwrite" if batch.mode == "complete" else "Append"
-    plan = WriteOptions(mode, merge_schema, overwrite_schema, txn=(batch.query_id, batch.number),
-                        user_metadata=user_metadata, target_file_size=target_file_size, batch=batch)
+    plan = WriteOptions(
+        mode, merge_schema, overwrite_schema, txn=(batch.query_id, batch.number),
+        user_metadata=user_metadata, batch=batch,
+        file_options=FileOptions(target_file_size, max_records_per_file, compression))
     return _run(log, data, plan)
 
 
@@ -195,7 +212,7 @@ class WriteOptions:
     partition_by: Sequence[str] | None = None
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
-    target_file_size: int | None = None
+    file_options: FileOptions = field(default_factory=FileOptions)
     batch: Batch | None = None
 
     def __post_init__(self) -> None:
@@ -221,6 +238,15 @@ class WriteOptions:
                 raise InvalidArgument(
                     f"txn={self.txn!r} must be an application id (text) and a version (integer)")
 
+    def filled(self, given: Mapping[str, Any]) -> WriteOptions:
+        """The options with those that nobody has said taken from what a session says."""
+        more = dict(given)
+        if self.overwrite_schema:
+            more.pop("merge_schema", None)
+        if self.txn is not None:
+            more.pop("txn", None)
+        return replace(self, **more) if any(more.values()) else self
+
     @property
     def dynamic(self) -> bool:
         """Whether the partitions that the data has rows for are replaced, and no others."""
@@ -228,6 +254,7 @@ class WriteOptions:
 
 
 def _run(log: DeltaLog, data: Any, plan: WriteOptions) -> CommandResult:
+    plan = plan.filled(through_session("arrow", data, ("merge_schema", "txn")))
     at = data.target.version if isinstance(data, Written) and data.target is not None else None
     txn = begin(log, None, at=at)  # the metadata may change first
     if plan.batch is not None and plan.batch.reads_table:
@@ -247,8 +274,10 @@ def is_done(txn: OptimisticTransaction, done: tuple[str, int]) -> bool:
     return True
 
 
-def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], T]) -> T:
-    """Run the writing part of a command; when it fails, its files are removed.
+def commit_or_discard(
+    txn: OptimisticTransaction, work: Callable[[], T], discard: Callable[[], object] | None = None
+) -> T:
+    """Run the writing part of a command; when it fails, its files are removed, or ``discard`` is called.
 
     Only where nobody knows whether the commit landed the files stay: they may belong to the table.
     """
@@ -258,7 +287,7 @@ def commit_or_discard(txn: OptimisticTransaction, work: Callable[[], T]) -> T:
         raise
     except BaseException as error:
         if txn.has_surely_not_landed:
-            txn.discard_written()
+            (discard or txn.discard_written)()
         txn.note_outcome(error)
         raise
 
@@ -338,7 +367,22 @@ class _Change:
 def _write_rows(
     txn: OptimisticTransaction, data: Any, plan: WriteOptions, checks: Sequence[Check] = ()
 ) -> list[AddFile]:
-    return txn.write_files(data, target_file_size=plan.target_file_size, checks=checks)
+    with advising(plan):
+        return txn.write_files(data, plan.file_options, checks=checks)
+
+
+@contextmanager
+def advising(plan: WriteOptions) -> Iterator[None]:
+    """Say of data that does not fit only what can be done beside the other options of the write."""
+    try:
+        yield
+    except SchemaMismatch as error:
+        other = "where" if plan.where is not None else "partition_overwrite" if plan.dynamic else None
+        if other is None or OVERWRITE_SCHEMA not in error.message:
+            raise
+        raise SchemaMismatch(error.message.replace(
+            " replaces the table's schema", f", without {other}, replaces all rows and the table's schema"),
+            **error.data) from None
 
 
 def _overwritten(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> _Change:

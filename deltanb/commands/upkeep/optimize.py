@@ -25,6 +25,7 @@ from deltanb.commands.define import clustering
 from deltanb.commands.engine import bytes_to_read, check_engine, choose_by_size, named
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import commit_or_discard
+from deltanb.commands.session import through_session
 from deltanb.commands.upkeep.rewrite import Rewrite, commit_rewrite
 from deltanb.data import zorder
 from deltanb.data.row_ids import preserved
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
-MAX_DELETED_RATIO = 0.05
-"""Of the rows of a file: with more of them deleted it is written again whatever its size."""
 MAX_WORKERS = 4
 """Bins worked on at a time; each holds about a row group in memory."""
 
@@ -66,7 +65,8 @@ def optimize(
     A table with clustering columns is clustered: files that are not yet, are ordered along a Hilbert
     curve. Others are compacted, or ordered along a Z-order curve, partition by partition.
     Where files are compacted, row groups that are large enough are copied as they are, and smaller ones
-    grow together (:mod:`deltanb.data.copied`).
+    grow together (:mod:`deltanb.data.copied`). Deleted rows go with that; a file that has none to go
+    with keeps its deletion vector, as in Delta Spark, and :func:`purge` takes it.
 
     Args:
         where: a condition (SQL) on partition columns: which partitions to work on.
@@ -101,7 +101,7 @@ def optimize(
     if where is not None:
         _check_partition_condition(txn, where)
     files = txn.snapshot.files_for_scan(*([] if where is None else [where]))
-    size = _target(txn, target_size)
+    size = _target(txn, target_size, through_session(engine, takes=["target_size"]).get("target_size"))
     if clustered:
         tasks = _tasks_of_curve(clustering.CURVE, clustered, clustering.to_cluster(files, full), size)
     elif columns:
@@ -169,11 +169,12 @@ def _check_partition_condition(txn: OptimisticTransaction, where: str) -> None:
             predicate=where)
 
 
-def _target(txn: OptimisticTransaction, target_size: int | None) -> int:
+def _target(txn: OptimisticTransaction, target_size: int | None, usual: int | None = None) -> int:
     size = target_size
     if size is None:
         size = properties.get(txn.metadata.configuration, "delta.targetFileSize")
-    size = options.target_file_size if size is None else size
+    if size is None:
+        size = options.target_file_size if usual is None else usual
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise InvalidArgument(f"target_size={size!r} must be a number of bytes, at least 1")
     return size
@@ -220,16 +221,13 @@ def _tasks_of_curve(
 
 
 def _tasks_of_bins(files: pa.Table, target: int) -> list[_Task]:
-    """Bins of one partition's files that together make one file; ascending by size, as Delta packs."""
+    """Bins of one partition's files that together make one file; ascending by size, as Delta packs. A file
+    that is alone in its bin stays as it is."""
     sizes = pc.fill_null(files["size"], 0).to_pylist()
-    eroded = _eroded(files)
-    taken = [place for place, size in enumerate(sizes) if size < target or place in eroded]
-    tasks = []
-    for places in _by_partition(files, taken):
-        for group in _packed(sorted(places, key=lambda place: sizes[place]), sizes, target):
-            if len(group) > 1 or group[0] in eroded:
-                tasks.append(_Task(files.take(sorted(group))))
-    return tasks
+    small = [place for place, size in enumerate(sizes) if size < target]
+    return [_Task(files.take(sorted(group))) for places in _by_partition(files, small)
+            for group in _packed(sorted(places, key=lambda place: sizes[place]), sizes, target)
+            if len(group) > 1]
 
 
 def _by_partition(files: pa.Table, places: Sequence[int]) -> list[list[int]]:
@@ -256,17 +254,6 @@ def _packed(places: Sequence[int], sizes: Sequence[int], target: int) -> Iterato
         total += sizes[place]
     if held:
         yield held
-
-
-def _eroded(files: pa.Table) -> set[int]:
-    """Files of which deletion vectors hide a good part."""
-    places = pc.indices_nonzero(pc.is_valid(files["deletion_vector"]))
-    found = set()
-    for place, file in zip(places.to_pylist(), FileScan(files.take(places)), strict=True):
-        assert file.deletion_vector is not None
-        if file.deletion_vector.cardinality > MAX_DELETED_RATIO * (file.num_records or 0):
-            found.add(place)
-    return found
 
 
 # --- the work -------------------------------------------------------------------------------------

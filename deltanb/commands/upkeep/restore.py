@@ -21,7 +21,7 @@ from deltanb import parallel
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, decode_path
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
-from deltanb.data.deletion_vectors import relative_path
+from deltanb.data.deletion_vectors import vector_path
 from deltanb.errors import DataFileNotFound, InvalidArgument
 from deltanb.formatting import count, number
 from deltanb.log.replay import FILES_SCHEMA, key_array
@@ -135,10 +135,9 @@ def _missing(store: LogStore, file: AddFile) -> Iterable[str]:
     """The paths that the file needs and the store does not have."""
     paths = [(file.path, True)]
     vector = file.deletion_vector
-    if vector is not None and vector.storage_type == "u":
-        paths.append((relative_path(vector.path_or_inline_dv), False))
-    elif vector is not None and vector.storage_type == "p":
-        paths.append((vector.path_or_inline_dv, True))
+    named = vector and vector_path(vector.storage_type, vector.path_or_inline_dv)
+    if named:
+        paths.append(named)
     for path, is_encoded in paths:
         target, name = place_of(store, path, is_encoded=is_encoded).opened()
         if target.status(name) is None:

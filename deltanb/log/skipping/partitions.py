@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.errors import InvalidArgument, InvalidTable
+from deltanb.schema.intervals import format_duration, format_months, micros_of
 from deltanb.schema.types import DataType, StructField, StructType, arrow_type
 from deltanb.sql import coercion as co
 from deltanb.sql import expressions as ex
@@ -61,7 +62,8 @@ def _read(text: str, data_type: pa.DataType) -> Any:
 
 
 def format_value(value: Any, data_type: DataType) -> str | None:
-    """The text of a partition value in the log; NULL and the empty string are ``None``.
+    """The text of a partition value in the log. NULL is ``None``, and so are the texts that Spark has for it:
+    the empty one, and the name of the folder of NULL.
 
     >>> from datetime import datetime, timezone
     >>> from deltanb.schema.types import PrimitiveType
@@ -69,6 +71,8 @@ def format_value(value: Any, data_type: DataType) -> str | None:
     '2020-01-02T00:00:00.000000Z'
     >>> format_value(0.1, PrimitiveType("float")), format_value(1e10, PrimitiveType("double"))
     ('0.1', '1.0E10')
+    >>> format_value("__HIVE_DEFAULT_PARTITION__", PrimitiveType("string")) is None
+    True
 
     Raises:
         InvalidArgument: the value is not of the type.
@@ -77,7 +81,8 @@ def format_value(value: Any, data_type: DataType) -> str | None:
         return None
     arrow = arrow_type(data_type)
     try:
-        return _format(value, arrow)
+        text = _format(value, arrow)
+        return None if text in ("", HIVE_NULL) else text
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InvalidArgument(f"{value!r} is not a partition value of type {data_type}: {error}") \
             from None
@@ -98,12 +103,18 @@ def _format(value: Any, arrow: pa.DataType) -> str:
         return value if isinstance(value, str) else _refuse("not a text")
     if t.is_date(arrow):
         return f"{value.year:04}-{value.month:02}-{value.day:02}"
+    if t.is_timestamp(arrow) and arrow.unit == "ns":
+        return value if arrow.tz else value.replace("T", " ")
     if t.is_timestamp(arrow):
         if arrow.tz is None:
             return value.replace(tzinfo=None).isoformat(" ")
         aware = value if value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
         utc = aware.astimezone(timezone.utc).replace(tzinfo=None)
         return utc.isoformat(timespec="microseconds") + "Z"
+    if t.is_duration(arrow):
+        return format_duration(micros_of(value))
+    if t.is_interval(arrow) and value.days == value.nanoseconds == 0:
+        return format_months(value.months)
     return _refuse("the type cannot partition a table")
 
 
@@ -112,18 +123,18 @@ def _refuse(problem: str) -> str:
 
 
 def _java_float(value: float, single: bool) -> str:
-    """The shortest digits that read back, laid out as Java does."""
+    """The shortest digits that read back, two of them at least, laid out as Java does."""
+    arrow = pa.float32() if single else pa.float64()
+    value = co.to_float(value, arrow)
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-    shortest = repr(value)
-    if single:
-        nearest = co.to_float(value, pa.float32())
-        shortest = next(text for text in (f"{nearest:.{n}e}" for n in range(9))
-                        if co.to_float(float(text), pa.float32()) == nearest)
+    # One digit may read back and be further off than two: Java's smallest double is 4.9E-324, not 5E-324.
+    shortest = next((text for text in (f"{value:.{n}e}" for n in range(1, 9 if single else 2))
+                     if co.to_float(float(text), arrow) == value), repr(value))
     sign, digits, exponent = Decimal(shortest).normalize().as_tuple()
     point = len(digits) + int(exponent)  # digits before the decimal point
     text = "".join(map(str, digits))
@@ -150,6 +161,20 @@ def hive_path(values: Mapping[str, str | None] | Iterable[tuple[str, str | None]
     pairs = values.items() if isinstance(values, Mapping) else values
     return "/".join(f"{_escape(name)}={_escape(text) if text else HIVE_NULL}"
                     for name, text in pairs)
+
+
+def is_data_path(path: str, columns: Iterable[str] = ()) -> bool:
+    """Whether a file is one of data by its path: neither it nor a folder is hidden, but for partitions.
+
+    >>> is_data_path("a=1/x.parquet"), is_data_path("_SUCCESS"), is_data_path("_p=1/x")
+    (True, False, False)
+    >>> is_data_path("_p=1/x", ["_p"])
+    True
+    """
+    openly = tuple(f"{column}=" for column in columns)
+    *folders, last = path.split("/")
+    return last[:1] not in ("_", ".") and not any(
+        part[:1] in ("_", ".") and not part.startswith(openly) for part in folders)
 
 
 def parse_hive_path(path: str) -> dict[str, str | None]:
@@ -389,7 +414,7 @@ def _closure(node: ex.Expression) -> Callable[[dict[str, Any]], Any]:
         name = node.path[0]
         return lambda row: row[name]
     if node.op in _OPERATORS:
-        if t.is_floating(node.args[0].type):
+        if t.is_floating(node.args[0].type) or any(map(_is_text_of_time, node.args)):
             raise _NotSimple
         return _compared(_OPERATORS[node.op], *map(_closure, node.args))
     builder = _BUILDERS.get(node.op)
@@ -426,8 +451,13 @@ def _junction(decisive: bool) -> Callable[[ex.Call], Callable[[dict[str, Any]], 
     return build
 
 
+def _is_text_of_time(node: ex.Expression) -> bool:
+    """Whether values are times in nanoseconds, which are texts here and datetimes in conditions."""
+    return bool(t.is_timestamp(node.type) and node.type.unit == "ns")
+
+
 def _member(node: ex.Call) -> Callable[[dict[str, Any]], Any]:
-    if t.is_floating(node.args[0].type):
+    if t.is_floating(node.args[0].type) or _is_text_of_time(node.args[0]):
         raise _NotSimple
     operand = _closure(node.args[0])
     values = set(node.extra.values)
@@ -455,7 +485,7 @@ def _cast(node: ex.Call) -> Callable[[dict[str, Any]], Any]:
 
 
 def _null_safe(node: ex.Call) -> Callable[[dict[str, Any]], Any]:
-    if t.is_floating(node.args[0].type):
+    if t.is_floating(node.args[0].type) or _is_text_of_time(node.args[0]):
         raise _NotSimple
     left, right = map(_closure, node.args)
     return lambda row: left(row) == right(row)
