@@ -25,6 +25,7 @@ class StreamedTable(ReadableTable):
         keys: str | Sequence[str] | None = None, trigger: str | Mapping[str, Any] | None = None,
         query_name: str | None = None, merge_schema: bool = False, overwrite_schema: bool = False,
         user_metadata: str | None = None, target_file_size: int | None = None,
+        max_records_per_file: int | None = None, compression: str | None = None,
     ) -> TableStream:
         """Start a stream of Spark's into the table: a commit for each micro-batch, exactly once.
 
@@ -39,7 +40,8 @@ class StreamedTable(ReadableTable):
             merge_schema: let new columns into the table.
             overwrite_schema: with ``"complete"``, give the table the stream's schema.
             user_metadata: a text kept in each commit.
-            target_file_size: bytes at which a data file ends.
+            target_file_size, max_records_per_file, compression: of the data files, as in
+                :meth:`~deltanb.table.DeltaTable.append`.
 
         Details and errors: :func:`deltanb.commands.rows.stream.write_stream`.
         """
@@ -48,12 +50,13 @@ class StreamedTable(ReadableTable):
             self._writable("write_stream"), frame, checkpoint=checkpoint, mode=mode, keys=keys,
             trigger=trigger, query_name=query_name, merge_schema=merge_schema,
             overwrite_schema=overwrite_schema, user_metadata=user_metadata,
-            target_file_size=target_file_size)
+            target_file_size=target_file_size, max_records_per_file=max_records_per_file,
+            compression=compression)
 
     def read_stream(
         self, spark: Any = None, *, starting_version: int | str | None = None,
         starting_timestamp: str | None = None, max_files_per_trigger: int | None = None,
-        max_bytes_per_trigger: int | None = None, ignore_deletes: bool = False,
+        max_bytes_per_trigger: int | str | None = None, ignore_deletes: bool = False,
         skip_change_commits: bool = False, change_feed: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Any:
@@ -66,7 +69,8 @@ class StreamedTable(ReadableTable):
             starting_version: begin with what this version brought; ``"latest"``: with what comes from now on.
             starting_timestamp: the same by time (ISO 8601).
             max_files_per_trigger: files in a micro-batch; 1,000 unless given.
-            max_bytes_per_trigger: bytes of files in a micro-batch; one file comes in any case.
+            max_bytes_per_trigger: bytes of files in a micro-batch (``1 << 30``, or ``"1g"`` as Spark writes
+                it); one file comes in any case.
             ignore_deletes: go on behind commits that only remove whole files.
             skip_change_commits: leave out commits that delete or rewrite rows, with the rows they add.
             change_feed: stream changes, with the columns of :meth:`changes`.

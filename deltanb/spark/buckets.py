@@ -21,6 +21,7 @@ import pyarrow as pa
 from deltanb.data import read as in_process
 from deltanb.errors import DeltaError
 from deltanb.spark import executors
+from deltanb.spark.columns import passes_through_arrow
 from deltanb.spark.executors import Place
 from deltanb.spark.jobs import followed
 from deltanb.spark.wanted import is_on_this_machine
@@ -65,12 +66,11 @@ def rows_of(
 ) -> DataFrame | None:
     """The live rows of files as a frame whose tasks read them, a few files each.
 
-    None where executors cannot: there are no files in a bucket, or they would give variants, which Arrow
-    knows as structs alone.
+    None where executors cannot: there are no files in a bucket, or Spark would not take the rows from Arrow.
     """
     scan = in_process.plan(snapshot, columns)
     place = place_for(scan.store, session)
-    if place is None or not files.num_rows or "variant" in schema.simpleString():
+    if place is None or not files.num_rows or not passes_through_arrow(schema):
         return None
     found = executors.parts(executors.files_as_dicts(files, scan))
 

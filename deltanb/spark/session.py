@@ -31,13 +31,14 @@ from deltanb.progress import progress
 from deltanb.safe_text import redacted, safe
 from deltanb.spark.cells import watch_cells
 from deltanb.spark.start import ANNOUNCED, given_up_whole, not_found, overheard, renew
-from deltanb.spark.wanted import Wanted, wanted
+from deltanb.spark.wanted import UI, Wanted, wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIN_JAVA = 17  # Spark 4 does not start on an older one
 MAX_CORES = 2  # a lesson beside a browser; the tables of a laptop need no more
+LOOPBACK = "127.0.0.1"
 DRIVER_MEMORY = "2g"  # the heap's ceiling, not what is taken at the start
 SHUFFLE_PARTITIONS = 4  # 200, Spark's own value, is for clusters: 200 tiny tasks a join
 MANY_PATHS = 100_000
@@ -86,13 +87,14 @@ def spark(
     packages: Sequence[str] | str | None = None,
     config: Mapping[str, Any] | None = None,
     app_name: str = "deltanb",
+    ui: bool | None = None,
 ) -> SparkSession:
     """Start a quiet local Spark session, or return the one that runs.
 
-    Quiet means: no progress bar, no log on the console, no web UI; what fails, fails as a Python
-    exception. In a notebook, a job that takes longer than two seconds has a line below its cell, which is
-    gone when it is done. The session counts in UTC, uses Arrow between Python and the JVM, two cores and at
-    most 2 GB, or what ``SPARK_DRIVER_MEMORY`` says, and keeps its scratch files where
+    Quiet means: no progress bar, no log on the console, no web UI unless ``ui=True``; what fails, fails as a
+    Python exception. In a notebook, a job that takes longer than two seconds has a line below its cell, which
+    is gone when it is done. The session counts in UTC, uses Arrow between Python and the JVM, two cores and
+    at most 2 GB, or what ``SPARK_DRIVER_MEMORY`` says, and keeps its scratch files where
     ``SPARK_LOCAL_DIRS`` says, like any other. A start that Ctrl-C or an error ends leaves no JVM behind.
 
     A session that runs already is returned, if it is what is asked for. One that was started here takes
@@ -111,6 +113,9 @@ def spark(
             commas. The first start downloads them, by Spark's own means (``~/.ivy2.5.2`` keeps them).
         config: Spark settings that go before the ones chosen here.
         app_name: the application's name.
+        ui: whether Spark serves its web UI, with its jobs, stages and queries. Its address is
+            ``session.sparkContext.uiWebUrl``; that of a session on this machine is open to this machine
+            alone, unless ``SPARK_LOCAL_IP`` says otherwise. A session has none unless it is asked for.
 
     Raises:
         MissingDependency: PySpark or Java is not there, or a package is in no registry; the message says
@@ -127,7 +132,7 @@ def spark(
         ...
     deltanb.errors.IllegalStateError: a Spark session runs in this process, one without org.apache.hadoop...
     """
-    asked = wanted(remote, master, packages, config)
+    asked = wanted(remote, master, packages, config, ui)
     # From the first import on: PySpark alone takes a second to load, and so does asking Java who it is.
     with progress("Starting Spark" if asked.remote is None else "Connecting to Spark"):
         return _session(asked, app_name)
@@ -164,6 +169,8 @@ _ours: weakref.WeakSet[Any] = weakref.WeakSet()
 def _local(asked: Wanted) -> dict[str, str]:
     """The settings of a session that is begun here, for where its tasks run."""
     settings = local_settings()
+    if asked.ui:
+        settings[UI] = "true"
     if asked.packages:
         settings["spark.jars.packages"] = ",".join(asked.packages)
     if asked.master is not None:
@@ -184,6 +191,8 @@ def _started(builder: Any, asked: Wanted) -> SparkSession:
     variables = {}
     if _is_on_this_machine(asked.master):
         variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+        # Spark's web UI goes by this alone, and would be open to the network; nobody else is to connect.
+        variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
     if (asked.master or "").startswith("local-cluster") and os.name != "nt":
         variables["SPARK_HOME"] = _linked_home()
     if asked.packages:
@@ -274,9 +283,9 @@ def local_settings() -> dict[str, str]:
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY") or DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log4j.as_uri()}"',
         # A laptop's host name need not resolve, and nobody else is to connect.
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        UI: "false",
         "spark.ui.showConsoleProgress": "false",
         **session_settings(),
         "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),

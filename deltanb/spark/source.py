@@ -48,8 +48,13 @@ class DeltaDataSource(DataSource):
     Options of writing, in the modes ``append`` and ``overwrite``: ``replaceWhere``, ``mergeSchema``,
     ``overwriteSchema``, ``partitionOverwriteMode``, ``partitionBy`` (names with commas; Spark keeps
     ``.partitionBy()`` from such a source), ``txnAppId`` with ``txnVersion``, ``userMetadata``,
-    ``targetFileSize`` (bytes), and ``saveMode`` (``error`` or ``ignore``, beside ``.mode("append")``: Spark
-    has no such modes for such a source). Where there is no table, it is created.
+    ``targetFileSize`` (bytes), ``maxRecordsPerFile``, ``compression``, and ``saveMode`` (``error`` or
+    ``ignore``, beside ``.mode("append")``: Spark has no such modes for such a source). Where there is no
+    table, it is created.
+
+    Names of Spark's own catalog cannot be tables of this format: Spark does not tell the path of a named
+    table when it is read. ``CREATE TEMPORARY VIEW name USING deltanb OPTIONS (path '…')`` names one for
+    a session.
 
     Other options say how to get to a bucket, as deltalake spells them (``aws_region``). They travel to the
     executors; what they leave out comes from the environment there.

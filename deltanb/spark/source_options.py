@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 from deltanb.errors import InvalidArgument
 from deltanb.formatting import did_you_mean
+from deltanb.log.file_options import FileOptions
+from deltanb.schema.properties import size_in_bytes
 from deltanb.store.access import access_of
 from deltanb.store.uris import is_served, parse
 
@@ -23,11 +25,20 @@ __all__ = ["READ", "STREAM", "WRITE", "Given", "ReadOptions", "WriteOptions"]
 
 READ = ("path", "versionAsOf", "timestampAsOf", "where", "readChangeFeed", "startingVersion", "endingVersion",
         "startingTimestamp", "endingTimestamp")
+FILES = ("targetFileSize", "maxRecordsPerFile", "compression")
+"""Options of the files that are written."""
 WRITE = ("path", "replaceWhere", "mergeSchema", "overwriteSchema", "partitionOverwriteMode", "partitionBy",
-         "txnAppId", "txnVersion", "userMetadata", "targetFileSize", "saveMode")
+         "txnAppId", "txnVersion", "userMetadata", *FILES, "saveMode")
 STREAM = ("startingVersion", "startingTimestamp", "maxFilesPerTrigger", "maxBytesPerTrigger", "ignoreDeletes",
           "skipChangeCommits")
 _SAVE_MODES = ("append", "error", "errorifexists", "ignore")
+
+
+NO_NAMES = (
+    "Names of Spark's own catalog (saveAsTable, CREATE TABLE … USING deltanb, INSERT INTO) cannot be tables "
+    "of this format, since Spark does not tell their paths when they are read: give a path a name by "
+    "CREATE TEMPORARY VIEW name USING deltanb OPTIONS (path '…'), or use a deltanb.Catalog. If CREATE TABLE "
+    "has left a name that cannot be read, DROP TABLE removes it")
 
 
 class Given:
@@ -53,10 +64,10 @@ class Given:
             else:
                 others[name] = value
         self.path = self._values.get("path", "")
-        if not self.path:
+        if not self.path or "provider" in others:  # CREATE TABLE tells who provides the table
             raise InvalidArgument(
                 f'{doing} with format("deltanb") needs the path of a table: .load(path), .save(path), or '
-                '.option("path", path)')
+                f'.option("path", path). {NO_NAMES}')
         self.storage_options = self._of_bucket(others, known, doing, elsewhere or {})
 
     def _of_bucket(
@@ -87,6 +98,24 @@ class Given:
         if text is not None and not (text.strip().isascii() and text.strip().isdigit()):
             raise self.wrong(name, "a whole number such as 3")
         return None if text is None else int(text)
+
+    def size(self, name: str) -> int | None:
+        """A number of bytes, with a unit or without."""
+        text = self._values.get(name)
+        try:
+            return None if text is None else size_in_bytes(text)
+        except ValueError:
+            raise self.wrong(name, "a number of bytes such as 1073741824 or 1g") from None
+
+    def file_options(self) -> FileOptions:
+        """What is said of the files that are written."""
+        found: dict[str, int | str | None] = {
+            "targetFileSize": self.size("targetFileSize"),
+            "maxRecordsPerFile": self.number("maxRecordsPerFile"), "compression": self.text("compression")}
+        try:
+            return FileOptions.of({name: value for name, value in found.items() if value is not None})
+        except InvalidArgument as error:
+            raise InvalidArgument(f'an option of format("deltanb"): {error.message}') from None
 
     def flag(self, name: str) -> bool:
         """True or false, in any case; false unless given."""
@@ -171,6 +200,11 @@ class ReadOptions:
                     f'option {name!r} of format("deltanb") is for the change data feed; give '
                     '.option("readChangeFeed", "true") too, or "versionAsOf" to read a version')
         start, end = given.number(begins[0]), given.number(ends[0])
+        if changes and start is None and given.text(begins[1]) is None:
+            raise InvalidArgument(
+                'option "readChangeFeed" of format("deltanb") needs a beginning: give '
+                '.option("startingVersion", 0), or "startingTimestamp". A stream needs none: it begins with '
+                "the table as it is")
         return cls(given.path, given.storage_options, given.number("versionAsOf"),
                    given.text("timestampAsOf"), changes,
                    given.text(begins[1]) if start is None else start,
@@ -190,7 +224,7 @@ class WriteOptions:
     partition_by: tuple[str, ...] | None = None
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
-    target_file_size: int | None = None
+    file_options: FileOptions = field(default_factory=FileOptions)
     save_mode: str = "append"
 
     @classmethod
@@ -205,14 +239,12 @@ class WriteOptions:
         if (txn[0] is None) != (txn[1] is None):
             raise InvalidArgument(
                 'options "txnAppId" and "txnVersion" of format("deltanb") belong together; give both')
-        if given.number("targetFileSize") == 0:
-            raise given.wrong("targetFileSize", "a number of bytes")
         made = cls(
             given.path, given.storage_options, given.text("replaceWhere"), given.flag("mergeSchema"),
             given.flag("overwriteSchema"),
             given.one_of("partitionOverwriteMode", ("static", "dynamic")) or "static",
             given.names("partitionBy"), None if txn[0] is None or txn[1] is None else (txn[0], txn[1]),
-            given.text("userMetadata"), given.number("targetFileSize"),
+            given.text("userMetadata"), given.file_options(),
             given.one_of("saveMode", _SAVE_MODES) or "append")
         for name, is_given in (("replaceWhere", made.where is not None),
                                ("overwriteSchema", made.overwrite_schema),

@@ -52,7 +52,7 @@ from deltanb.spark.columns import spark_schema
 from deltanb.spark.executors import Place, WritePlan, ended, new_name, parts, read_files
 from deltanb.spark.permits import grant, standing
 from deltanb.spark.session import spark as start_session
-from deltanb.spark.source_options import READ, STREAM, WRITE, Given
+from deltanb.spark.source_options import FILES, READ, STREAM, WRITE, Given
 from deltanb.spark.source_tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.spark.source_write import Wrote, files_of
 from deltanb.spark.stream_checkpoint import Checkpoint
@@ -67,18 +67,22 @@ __all__ = ["DeltaStreamReader", "DeltaStreamWriter", "is_stream", "read_stream",
            "stream_schema", "stream_writer"]
 
 STREAM_WRITE = ("path", "checkpointLocation", "txnAppId", "mergeSchema", "overwriteSchema", "userMetadata",
-                "targetFileSize", "queryName")
+                *FILES, "queryName")
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 def is_stream(options: Mapping[str, str]) -> bool:
-    """Whether options are those of a stream, which nothing else has; others may be a stream's, too."""
+    """Whether options are those of a stream, which nothing else has; others may be a stream's, too.
+
+    The change feed without a start is one: a stream of it begins with the table as it is.
+    """
     given = {name.lower(): value.lower() for name, value in options.items()}
     starts = given.keys() & {"startingversion", "startingtimestamp"}
+    others = {name.lower() for name in READ[1:]} - {"readchangefeed", "startingversion", "startingtimestamp"}
     return bool(given.keys() & {name.lower() for name in STREAM} - {name.lower() for name in READ}
                 or given.get("startingversion") == "latest"
-                or (starts and given.get("readchangefeed") != "true"))
+                or (bool(starts) != (given.get("readchangefeed") == "true") and not given.keys() & others))
 
 
 def read_stream(
@@ -128,7 +132,7 @@ class _Read:
     def __init__(self, options: Mapping[str, str]) -> None:
         known = ("path", "readChangeFeed", *STREAM)
         given = Given(options, known, "streams", {"reading": READ, "writing": WRITE})
-        max_files, max_bytes = given.number("maxFilesPerTrigger"), given.number("maxBytesPerTrigger")
+        max_files, max_bytes = given.number("maxFilesPerTrigger"), given.size("maxBytesPerTrigger")
         start = given.text("startingVersion")
         latest = start is not None and start.strip().lower() == "latest"
         self.options = StreamOptions(
@@ -262,7 +266,7 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
     mode = "complete" if overwrite else "append"
     wanted = Options(
         "Overwrite" if overwrite else "Append", given.flag("mergeSchema"), given.flag("overwriteSchema"),
-        user_metadata=given.text("userMetadata"), target_file_size=given.number("targetFileSize"))
+        user_metadata=given.text("userMetadata"), file_options=given.file_options())
     made = planned(log, StructType.from_json(schema.json()), wanted)
     assert made.target is not None
     of_stream = hashlib.sha256(f"{app_id}\n{location}".encode()).hexdigest()[:8]
@@ -313,13 +317,16 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     def _batch(self, log: DeltaLog, number: int, query: str | None) -> Batch:
         """A batch as it is counted, where it is this stream's turn; of a query without tasks nobody knows."""
-        offsets = None if self.checkpoint is None else self.checkpoint.offsets(number)
+        offsets, reads = None, False
+        if self.checkpoint is not None:
+            offsets = self.checkpoint.offsets(number)
+            reads = self.checkpoint.reads(number, log.snapshot.metadata.id)
         if self.app_id is None:
             assert self.checkpoint is not None
             named = check_batch(log, self.checkpoint, number)
-            return Batch(named, number, self.mode, name=self.name, offsets=offsets)
+            return Batch(named, number, self.mode, reads, self.name, offsets)
         check_id(log, self.app_id, query, number)
-        return Batch(self.app_id, number, self.mode, name=self.name, offsets=offsets, also=query)
+        return Batch(self.app_id, number, self.mode, reads, self.name, offsets, also=query)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Remove what the tasks of a batch wrote; on the driver."""

@@ -11,6 +11,7 @@ fails it removes all.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,8 +37,20 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaWriter", "Wrote", "files_of", "writer"]
 
-_WORDS = {"overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("overwriteSchema", "true")',
-          "merge_schema=True": '.option("mergeSchema", "true")'}
+_WORDS = {
+    "overwrite(..., overwrite_schema=True, partition_by=[...])":
+        '.mode("overwrite").option("overwriteSchema", "true").option("partitionBy", "[...]")',
+    "overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("overwriteSchema", "true")',
+    "merge_schema=True": '.option("mergeSchema", "true")',
+    "overwrite_schema=True": '.option("overwriteSchema", "true")',
+    "pass partition_by=[...] with columns that are":
+        'give .option("partitionBy", "a,b") with columns that are, or .option("partitionBy", "[]") for none',
+    "partition_overwrite='dynamic'": '.option("partitionOverwriteMode", "dynamic")',
+    "without partition_overwrite,": "without partitionOverwriteMode,",
+    "without where,": "without replaceWhere,",
+    "where and .option": '.option("replaceWhere", …) and .option',
+}
+"""What an error says of arguments of this library, and what a writer of Spark's has for it; in this order."""
 
 
 @dataclass
@@ -123,12 +136,18 @@ def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> Delt
             f"there is a table at {log.path} already; write with saveMode append, or ignore", path=log.path)
     if exists and options.partition_by is not None and not options.overwrite_schema:
         _check_partitions(log, options.partition_by)
+    with _in_words_of_spark():
+        return _planned(place, log, options, schema, overwrite)
+
+
+def _planned(
+    place: Place, log: DeltaLog, options: WriteOptions, schema: T.StructType, overwrite: bool
+) -> DeltaWriter:
     wanted = Options(
         "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, options.where,
         options.partition_overwrite, options.partition_by if options.overwrite_schema else None, options.txn,
-        options.user_metadata, options.target_file_size)
-    with _in_words_of_spark():
-        made = planned(log, StructType.from_json(schema.json()), wanted, options.partition_by or ())
+        options.user_metadata, options.file_options)
+    made = planned(log, StructType.from_json(schema.json()), wanted, options.partition_by or ())
     return DeltaWriter(made, None if made.target is None else begun(place, made.target))
 
 
@@ -137,17 +156,17 @@ def _check_partitions(log: DeltaLog, wanted: Sequence[str]) -> None:
     if [name.lower() for name in wanted] != [name.lower() for name in found]:
         raise InvalidArgument(
             f"{log.path} is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted)}; "
-            'leave it out, or change the table by .mode("overwrite").option("overwriteSchema", "true")',
-            path=log.path)
+            'leave it out, or change the table by .mode("overwrite").option("overwriteSchema", "true")'
+            f'.option("partitionBy", {json.dumps(list(wanted))!r})', path=log.path)
 
 
 @contextmanager
 def _in_words_of_spark() -> Iterator[None]:
-    """What can be done about a schema that does not fit, as an option of Spark's writers."""
+    """What can be done about a schema or options that do not fit, as options of Spark's writers."""
     try:
         yield
-    except SchemaMismatch as error:
+    except (SchemaMismatch, InvalidArgument) as error:
         text = error.message
         for ours, theirs in _WORDS.items():
             text = text.replace(ours, theirs)
-        raise SchemaMismatch(text, **error.data) from None
+        raise type(error)(text, **error.data) from None

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from deltanb.errors import CheckpointMismatch
 from deltanb.log import history
-from deltanb.options import Options, options, set_options
+from deltanb.options import LISTENERS, Options, options, set_options
 from deltanb.spark.connectors import connector_for
 from deltanb.spark.paths import spark_path
 from deltanb.spark.stream_checkpoint import NONE, Checkpoint
@@ -102,7 +102,7 @@ def _plain_options() -> dict[str, Any]:
     """The options that somebody has set, as far as they are values: functions stay where they are."""
     usual, now = Options(), {field.name: getattr(options, field.name) for field in fields(Options)}
     return {name: value for name, value in now.items()
-            if value != getattr(usual, name) and not callable(value) and name != "commit_listeners"}
+            if value != getattr(usual, name) and not callable(value) and name not in LISTENERS}
 
 
 def check_checkpoint(sink: Sink, session: SparkSession) -> None:

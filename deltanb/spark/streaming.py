@@ -7,12 +7,13 @@ What it does not know: how batches get into the table (``stream_sink``, and the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
 from deltanb.display import Displayable, above
-from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.errors import DeltaError, InvalidArgument, add_note
 from deltanb.spark.refusals import reason, told_in
 from deltanb.spark.stream_sink import Sink, check_checkpoint
 
@@ -102,6 +103,7 @@ class TableStream(Displayable):
         Raises:
             DeltaError: a batch could not be written.
             StreamingQueryException: the stream failed elsewhere.
+            KeyboardInterrupt: of Ctrl-C; its note names the version that the table has by then.
         """
         return self._told(lambda: self.query.awaitTermination(timeout))
 
@@ -126,6 +128,12 @@ class TableStream(Displayable):
             if failure is error:
                 raise
             raise failure from None
+        except KeyboardInterrupt as error:
+            log = self._sink.log
+            with suppress(Exception):
+                add_note(error, f"the wait was interrupted, not the stream, which .stop() ends; the table at "
+                                f"{log.path} is at version {log.update().version}")
+            raise
 
     def _failure(self, error: Any) -> Any:
         """The error of this library behind Spark's, where one is: of a batch, or of a stream's source."""

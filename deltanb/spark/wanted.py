@@ -21,6 +21,7 @@ from deltanb.safe_text import redacted
 __all__ = ["Wanted", "is_on_this_machine", "is_remote", "wanted"]
 
 _MASTER, _REMOTE, _PACKAGES = "spark.master", "spark.remote", "spark.jars.packages"
+UI = "spark.ui.enabled"
 _MASTERS = re.compile(r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+")
 _COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+", re.ASCII)
 _PORT = 15002  # of a Connect server whose address names none
@@ -35,6 +36,7 @@ class Wanted:
     master: str | None
     packages: tuple[str, ...]
     config: Mapping[str, str]
+    ui: bool | None = None
 
     def must_be(self, running: Any, *, is_ours: bool) -> None:
         """Hold a session that runs against it, and apply ``config`` to one that was started here.
@@ -60,9 +62,10 @@ class Wanted:
 
     def _must_be_remote(self, running: Any) -> None:
         address = _address_of(running)
-        if self.master is not None or self.packages:
+        if self.master is not None or self.packages or self.ui:
+            asked = f"packages={list(self.packages)}" if self.packages else "ui=True"
             raise _other(f"one of the Connect server at {address}",
-                         f"master={self.master!r}" if self.master else f"packages={list(self.packages)}")
+                         f"master={self.master!r}" if self.master else asked)
         if self.remote is not None and not _is_same(address, self.remote):
             raise _other(f"one of the Connect server at {address}", f"remote={redacted(self.remote)!r}")
 
@@ -78,11 +81,13 @@ class Wanted:
         missing = [one for one in self.packages if one not in has]
         if missing:
             raise _other("one without " + ", ".join(missing), f"packages={list(self.packages)}")
+        if self.ui is not None and self.ui != (running.conf.get(UI, "true") == "true"):
+            raise _other(f"one with{'out' if self.ui else ''} a web UI", f"ui={self.ui}")
 
 
 def wanted(
     remote: str | None, master: str | None, packages: Sequence[str] | str | None,
-    config: Mapping[str, Any] | None,
+    config: Mapping[str, Any] | None, ui: bool | None = None,
 ) -> Wanted:
     """The arguments together with what ``config`` and ``SPARK_REMOTE`` say of the same.
 
@@ -99,6 +104,7 @@ def wanted(
     told = _config(config)
     remote = _once("remote", remote, told.pop(_REMOTE, None))
     master = _once("master", master, told.pop(_MASTER, None))
+    ui = _shown(ui, told.pop(UI, None))
     in_config = told.pop(_PACKAGES, None)
     if packages is not None and in_config is not None:
         raise InvalidArgument(f"packages are given twice, the second time as config={{{_PACKAGES!r}: ...}}; "
@@ -117,11 +123,13 @@ def wanted(
         raise InvalidArgument(
             f"{origin} is a server that runs already, and packages are loaded when one starts; start it with "
             f"--packages {','.join(found)}, or leave packages out")
+    if remote is not None and ui:
+        raise InvalidArgument(f"{origin} is a server, which has a web UI of its own or none; leave ui out")
     if master is not None and _MASTERS.fullmatch(master) is None:
         hint = "; a Connect server is given as remote=" if master.startswith("sc://") else ""
         raise InvalidArgument(f"master={master!r} is none of Spark's: write 'local[2]', 'local[*]', "
                               f"'spark://host:7077', 'yarn' or 'k8s://...'{hint}")
-    return Wanted(remote, master, found, told)
+    return Wanted(remote, master, found, told, ui)
 
 
 def is_remote(session: Any) -> bool:
@@ -155,6 +163,18 @@ def _once(name: str, given: str | None, in_config: str | None) -> str | None:
         raise InvalidArgument(f"{name}={given!r} and config={{'spark.{name}': {in_config!r}}} contradict "
                               "each other; give one of the two")
     return given if given is not None else in_config
+
+
+def _shown(given: bool | None, in_config: str | None) -> bool | None:
+    """Whether there is to be a web UI; None where nobody says."""
+    if given is not None and not isinstance(given, bool):
+        raise InvalidArgument(f"ui is True or False, found {given!r}; leave it out where either will do")
+    if in_config is None:
+        return given
+    if given is not None and in_config != str(given).lower():
+        raise InvalidArgument(f"ui={given} and config={{{UI!r}: {in_config!r}}} contradict each other; give "
+                              "one of the two")
+    return in_config == "true"
 
 
 def _packages(given: Sequence[str] | str | None) -> tuple[str, ...]:

@@ -97,6 +97,12 @@ class Server:
             writer.save(path)
         return {"value": None}
 
+    def sql_locked(self, text: str, lock: str) -> dict[str, Any]:
+        """Run a statement, holding the lock of all writers: see :meth:`append_locked`."""
+        with open(lock, "a") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            return self.sql(text)
+
     def append_locked(self, path: str, lock: str, count: int, who: str) -> dict[str, Any]:
         """Append ``count`` rows, a commit each, holding the lock of all writers while committing.
 

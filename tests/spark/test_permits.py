@@ -15,6 +15,7 @@ pytest.importorskip("pyspark")
 import deltanb as dn
 from deltanb.data.written import Target
 from deltanb.errors import IllegalStateError, StorageError
+from deltanb.log.file_options import FileOptions
 from deltanb.observe.schedule import interleavings
 from deltanb.options import options
 from deltanb.spark.executors import Place, WritePlan, begun, ended, write_files
@@ -92,7 +93,8 @@ def step() -> None:
 def plan_for(table: dn.DeltaTable) -> WritePlan:
     """A write by tasks that begin a file with each batch."""
     snapshot = table.snapshot
-    return begun(Place(table.log.store), Target(0, snapshot.metadata, snapshot.protocol, target_file_size=1))
+    target = Target(0, snapshot.metadata, snapshot.protocol, file_options=FileOptions(1))
+    return begun(Place(table.log.store), target)
 
 
 @pytest.fixture(params=[False, True], ids=["folder", "bucket"])

@@ -160,7 +160,8 @@ def test_a_condition_leaves_files_out(spark, tmp_path):
 def test_a_condition_on_the_change_feed(spark, tmp_path):
     table = dn.create(tmp_path / "t", {"id": [1, 2]}, properties={"delta.enableChangeDataFeed": True})
     table.delete("id = 1")
-    found = read(spark, table.path, readChangeFeed="true", where="_change_type = 'delete'")
+    found = read(spark, table.path, readChangeFeed="true", startingVersion=0,
+                 where="_change_type = 'delete'")
     assert found.select("id").collect() == [(1,)]
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+pytest.importorskip("pyspark.sql.datasource")
+
+import deltanb as dn
 from deltanb.errors import InvalidArgument
+from deltanb.spark.source import DeltaDataSource
 from deltanb.spark.source_options import ReadOptions, WriteOptions
+from deltanb.spark.source_stream import _Read, stream_reader
 
 
 @pytest.mark.parametrize(("options", "said"), [
@@ -15,6 +22,8 @@ from deltanb.spark.source_options import ReadOptions, WriteOptions
     ({"path": "t", "readChangeFeed": "true", "startingVersion": "1", "startingTimestamp": "2024"},
      "contradict"),
     ({"path": "t", "readChangeFeed": "true", "versionAsOf": "1"}, "contradict"),
+    ({"path": "t", "readChangeFeed": "true"}, r'needs a beginning: give .option\("startingVersion", 0\)'),
+    ({"path": "t", "readChangeFeed": "true", "endingVersion": "1"}, "needs a beginning"),
     ({"path": "t", "versionAsOf": "-1"}, "whole number"),
     ({"path": "t", "maxFilesPerTrigger": "1"}, "is one of streams, not of reading"),
     ({"path": "t", "aws_region": "x"}, "no option 'aws_region' of reading"),
@@ -33,7 +42,7 @@ def test_options_of_reading_are_checked(options, said):
     ({"txnAppId": "x"}, False, "belong together"),
     ({"txnAppId": "x", "txnVersion": "one"}, False, "whole number"),
     ({"partitionBy": "[1]"}, False, "names of columns"), ({"partitionBy": "a,"}, False, "names of columns"),
-    ({"targetFileSize": "0"}, False, "a number of bytes"), ({"saveMode": "error"}, True, "for .mode"),
+    ({"targetFileSize": "0"}, False, "target_file_size=0"), ({"saveMode": "error"}, True, "for .mode"),
     ({"saveMode": "maybe"}, False, "one of append"),
     ({"versionAsOf": "1"}, False, "one of reading, not of writing"),
     ({"mergeShema": "true"}, False, "did you mean mergeSchema"),
@@ -48,3 +57,40 @@ def test_options_know_no_case_and_hide_what_reaches_a_bucket():
                             "aws_secret_access_key": "hush"})
     assert (found.start, found.changes, "hush" in repr(found)) == (2, True, False)
     assert WriteOptions.of({"path": "t", "partitionBy": '["a,b", "c"]'}, False).partition_by == ("a,b", "c")
+
+
+@pytest.mark.parametrize(("text", "size"), [
+    ("1g", 1 << 30), ("1G", 1 << 30), ("512k", 512 << 10), ("2 mb", 2 << 20), ("7", 7), ("100b", 100),
+    ("1t", 1 << 40), ("1p", 1 << 50)])
+def test_sizes_are_written_as_spark_writes_them(text: str, size: int, tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    read = _Read({"path": table.path, "maxBytesPerTrigger": text})
+    assert (read.options.max_bytes, read.options.max_files) == (size, None)
+    assert WriteOptions.of({"path": "t", "targetFileSize": text}, False).file_options.target_file_size == size
+
+
+@pytest.mark.parametrize("text", ["1x", "g", "-1", "1.5g", ""])
+def test_what_is_no_size_is_refused(text: str, tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    for make in (lambda: _Read({"path": table.path, "maxBytesPerTrigger": text}),
+                 lambda: WriteOptions.of({"path": "t", "targetFileSize": text}, False)):
+        with pytest.raises(InvalidArgument, match="a number of bytes such as 1073741824 or 1g"):
+            make()
+
+
+def test_a_stream_of_changes_needs_no_start_where_the_feed_is_younger_than_the_table(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [0]})
+    table.set_properties({"delta.enableChangeDataFeed": True})
+    table.append({"id": [1]})
+    options = {"path": table.path, "readChangeFeed": "true"}
+    columns = DeltaDataSource(options).schema()
+    assert columns.names == ["id", "_change_type", "_commit_version", "_commit_timestamp"]
+    reader = stream_reader(options, columns)
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
+    make, given = reader.__reduce__()
+    rows = [row for task in tasks for batch in make(*given).read(task) for row in batch.to_pylist()]
+    assert sorted((row["id"], row["_change_type"], row["_commit_version"]) for row in rows) == [
+        (0, "insert", 2), (1, "insert", 2)]
+    with pytest.raises(InvalidArgument, match="needs a beginning"):
+        DeltaDataSource(options).reader(columns)

@@ -59,6 +59,9 @@ def test_what_config_says_of_them_counts(config: dict[str, str], asked: tuple[An
     (("spark://host:7077", None, None, None), "sc://host"),
     ((None, None, None, ["spark.master"]), "a dict of Spark settings"),
     ((None, None, None, {"spark.x": None}), "spark.x"),
+    ((None, None, None, None, "yes"), "ui is True or False"),
+    ((None, None, None, {"spark.ui.enabled": True}, False), "ui=False and config=.*contradict each other"),
+    (("sc://host", None, None, None, True), "a web UI of its own"),
 ])
 def test_arguments_that_contradict_one_another_are_refused(arguments: Any, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
@@ -157,6 +160,50 @@ def test_a_cluster_is_told_where_the_driver_is_only_if_it_is_this_machine() -> N
     assert beside["spark.driver.host"] == "127.0.0.1"
     assert not {"spark.driver.host", "spark.driver.bindAddress"} & far.keys()
     assert "spark.sql.shuffle.partitions" not in {**beside, **far}
+
+
+@pytest.mark.parametrize(("config", "given", "asked"), [
+    (None, None, None), (None, True, True), (None, False, False), ({"spark.ui.enabled": True}, None, True),
+    ({"spark.ui.enabled": "false"}, None, False), ({"spark.ui.enabled": True}, True, True)])
+def test_a_web_ui_is_shown_where_it_is_asked_for(config: Any, given: Any, asked: bool | None) -> None:
+    found = wanted(None, None, None, config, given)
+    assert (found.ui, found.config) == (asked, {})
+    assert sessions._local(found)["spark.ui.enabled"] == str(bool(asked)).lower()
+
+
+@pytest.mark.parametrize("has", ["true", "false"])
+def test_a_session_that_runs_has_a_web_ui_or_has_none(has: str) -> None:
+    running = local(**{"spark.ui.enabled": has})
+    wanted(None, None, None, None).must_be(running, is_ours=True)
+    wanted(None, None, None, None, has == "true").must_be(running, is_ours=True)
+    with pytest.raises(IllegalStateError, match=r"a web UI, and ui=(True|False) asks for another.*stop\(\)"):
+        wanted(None, None, None, None, has != "true").must_be(running, is_ours=True)
+
+
+WITH_UI = """
+import json, sys, urllib.request
+import deltanb as dn
+session = dn.spark(master="local[1]", ui=True, config={"spark.ui.port": 0})
+assert dn.spark() is session and dn.spark(ui=True) is session
+url = session.sparkContext.uiWebUrl
+with urllib.request.urlopen(f"{url}/api/v1/applications") as answer:
+    assert json.load(answer)[0]["name"] == "deltanb"
+port = int(url.rpartition(":")[2])
+listens = [line.split()[1] for name in ("tcp", "tcp6") for line in open(f"/proc/net/{name}").readlines()[1:]
+           if line.split()[3] == "0A" and int(line.split()[1].rpartition(":")[2], 16) == port]
+assert listens, url
+assert all(one.startswith(("0100007F:", "0000000000000000FFFF00000100007F:")) for one in listens), listens
+session.stop()
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
+def test_a_web_ui_is_open_to_this_machine_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", WITH_UI], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 
 FOREIGN = """

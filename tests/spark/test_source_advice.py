@@ -1,0 +1,74 @@
+"""What a refused write of the data source advises can be written as it is said, and works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark.sql.datasource")
+
+import deltanb as dn
+from deltanb.errors import DeltaError, SchemaMismatch
+from deltanb.schema.ddl import parse_schema
+from deltanb.spark.columns import spark_schema
+from deltanb.spark.source import DeltaDataSource
+
+OPTION = re.compile(r'\.option\("(\w+)", "([^"]*)"\)')
+COLUMNS = {"other type": "id string, p string", "no partition column": "id bigint, x bigint",
+           "new column": "id bigint, p string, x bigint"}
+OPTIONS: dict[str, dict[str, str]] = {
+    "append": {}, "overwrite": {}, "of a condition": {"replaceWhere": "p = 'a'"},
+    "of partitions": {"partitionOverwriteMode": "dynamic"}}
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_schema_is_overwritten_as_the_advice_says(columns: str, options: str, tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]}, "p")
+    schema, given = spark_schema(parse_schema(COLUMNS[columns])), OPTIONS[options]
+    with pytest.raises(SchemaMismatch) as caught:
+        DeltaDataSource({"path": table.path, **given}).writer(schema, options != "append")
+    advice = str(caught.value).rpartition("; ")[2]
+    assert '.mode("overwrite")' in advice and "schema=" not in advice and "partition_by" not in advice
+    for name in given:
+        assert f"without {name}," in advice
+    said = dict(OPTION.findall(advice))
+    if "partitionBy" in said:
+        said["partitionBy"] = said["partitionBy"].replace("[...]", '["x"]')
+    written = DeltaDataSource({"path": table.path, **said}).writer(schema, True)
+    assert written.planned is not None and written.planned.target is not None
+    assert written.planned.target.metadata.schema.names == schema.names
+    written.abort([None])
+
+
+@pytest.mark.parametrize(("given", "match"), [
+    ({"overwriteSchema": "true"}, r'partition column .p. is not among .*\.option\("partitionBy", "\[\]"\)'),
+    ({"overwriteSchema": "true", "replaceWhere": "p = 'a'"},
+     r'\.option\("replaceWhere", …\) and \.option\("overwriteSchema", "true"\) contradict each other'),
+    ({"overwriteSchema": "true", "partitionOverwriteMode": "dynamic"},
+     r'\.option\("partitionOverwriteMode", "dynamic"\) and \.option\("overwriteSchema", "true"\) contradict'),
+    ({"partitionBy": "x"}, r'\.option\("overwriteSchema", "true"\)\.option\("partitionBy", .*x'),
+])
+def test_refusals_are_in_the_words_of_spark_s_writers(
+    given: dict[str, str], match: str, tmp_path: Path
+) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]}, "p")
+    with pytest.raises(DeltaError, match=match):
+        DeltaDataSource({"path": table.path, **given}).writer(
+            spark_schema(parse_schema("id bigint, x bigint")), True)
+
+
+@pytest.mark.parametrize(("given", "without"), [
+    ({"where": "p = 'a'"}, "without where,"),
+    ({"partition_overwrite": "dynamic"}, "without partition_overwrite,"),
+    ({}, "overwrite_schema=True, partition_by=[...]) replaces the table's schema")])
+def test_the_advice_of_an_overwrite_does_not_contradict_it(
+    given: dict[str, str], without: str, tmp_path: Path
+) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]}, "p")
+    with pytest.raises(SchemaMismatch) as caught:
+        table.overwrite({"id": [1], "x": [1]}, **given)
+    assert without in str(caught.value)
+    table.overwrite({"id": [1], "x": [1]}, overwrite_schema=True, partition_by=["x"])
