@@ -20,6 +20,7 @@ from deltanb.catalog.arguments import as_list, as_mapping, as_place
 from deltanb.catalog.delta import DeltaTables
 from deltanb.catalog.history import CatalogHistory, Entry
 from deltanb.catalog.iceberg_table import IcebergTable
+from deltanb.catalog.limits import Limits
 from deltanb.catalog.names import MAX_PAGE, Page, TableName
 from deltanb.catalog.rows import taken
 from deltanb.catalog.snapshot import CatalogSnapshot
@@ -58,14 +59,16 @@ class Catalog(Displayable):
 
     Args:
         url: the database: ``sqlite:///FILE``, or ``postgresql://user@host/database``. PyIceberg's SqlCatalog
-            and Java's JdbcCatalog can share it; they see its Iceberg tables.
+            and Java's JdbcCatalog can share it; they see its Iceberg tables, and what they do to these is in
+            the history here, by "another program".
         warehouse: the folder below which its tables lie: a path, or a URI in a bucket.
         name: of the catalog in the database, which can hold several.
         storage_options: how to get to a warehouse in a bucket, as for :func:`deltanb.open`. The database
             keeps none of them; PyIceberg is given the same ones for rows of Iceberg tables.
+        limits: what one commit may ask for: ``dn.Limits(tables=100, updates=1000, seconds=30)`` unless given.
 
     Raises:
-        InvalidArgument: another kind of URL.
+        InvalidArgument: another kind of URL, or limits of another type.
         StorageError: the database cannot be reached.
         MissingDependency: SQLAlchemy is not installed: ``pip install 'deltanb[catalog]'``.
 
@@ -81,10 +84,11 @@ class Catalog(Displayable):
 
     def __init__(
         self, url: str, warehouse: str | os.PathLike[str], name: str = "default", *,
-        storage_options: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None, limits: Limits | None = None,
     ) -> None:
+        limits = Limits.of(limits)
         store, place = CatalogStore(url, name), Warehouse(warehouse, storage_options)
-        self._set(store, place, IcebergTables(store, place))
+        self._set(store, place, IcebergTables(store, place, limits))
 
     @classmethod
     def over(cls, store: Any, warehouse: Warehouse, iceberg: IcebergTables) -> Catalog:
@@ -100,6 +104,8 @@ class Catalog(Displayable):
         self.warehouse = warehouse
         self.delta = DeltaTables(store, warehouse, self)
         self.iceberg = iceberg
+        self.limits: Limits | None = None if iceberg.is_remote else iceberg.committer.limits
+        """What one commit may ask for; None where the server says."""
         self.attempts: deque[GroupAttempt] = deque(maxlen=MAX_ATTEMPTS)
         """The transactions that tried to commit through this object, those that failed included."""
 
@@ -125,7 +131,8 @@ class Catalog(Displayable):
         background.settle(lambda log: getattr(getattr(log, "commits", None), "catalog", None) is self.store)
 
     def serve(self, host: str = "127.0.0.1", port: int = 0,
-              tokens: Tokens | str | os.PathLike[str] | None = None) -> Server:
+              tokens: Tokens | str | os.PathLike[str] | None = None, *,
+              limits: Limits | None = None) -> Server:
         """Let other programs in over HTTP, as long as the server runs: a block, or until its ``stop()``.
 
         The catalog itself stays usable meanwhile. For a process of its own there is ``deltanb serve``.
@@ -133,11 +140,12 @@ class Catalog(Displayable):
         Args:
             port: 0 takes any that is free; ``.url`` of the server says which.
             tokens: who may do what, or the file that says so; None lets everyone in, on loopback only.
+            limits: what one commit over HTTP may ask for; the catalog's own unless given.
 
         Raises:
             InvalidArgument: the catalog is behind a server already, or no tokens and another host.
             StorageError: the port cannot be had.
-            MissingDependency: the server is not installed: ``pip install 'deltanb[server]'``.
+            MissingDependency: the server is not installed: ``pip install 'deltanb[catalog]'``.
 
         >>> import deltanb as dn
         >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
@@ -150,7 +158,7 @@ class Catalog(Displayable):
         if not isinstance(self.store, CatalogStore):
             raise InvalidArgument(
                 f"catalog {shown(self.name)} is behind a server already: give others the address of that one")
-        return serve(self.store, self.warehouse, host, port, tokens)
+        return serve(self.store, self.warehouse, host, port, tokens, limits or self.limits)
 
     # -- namespaces --------------------------------------------------------------------------------
 
@@ -461,14 +469,13 @@ class Catalog(Displayable):
         row = self._row(name)
         assert row.table_id is not None
         pointer = self.store.pointers_at(seq, [row.table_id]).get(row.table_id)
-        if pointer is None and row.delta is not None:
+        if pointer is None:
             raise TableNotFound(
                 f"there was no table {name} in the catalog after its transaction {seq}: it was made later. "
                 "Begin another transaction or snapshot", path=str(name))
-        if row.delta is None:  # one that another library made has no history here
-            place = pointer or str(row.metadata_location)
-            return Loaded(name, row.table_id, place, self.iceberg.files.read(place))
-        log, version = self.delta.log(row), int(str(pointer))
+        if row.delta is None:
+            return Loaded(name, row.table_id, pointer, self.iceberg.files.read(pointer))
+        log, version = self.delta.log(row), int(pointer)
         snapshot = log.update()
         return log, snapshot if snapshot.version == version else log.snapshot_at(version)
 

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from deltanb.catalog import tables
-from deltanb.catalog.engines import BUSY_SECONDS, engine_of
+from deltanb.catalog.engines import BUSY_SECONDS, engine_of, waiting
+from deltanb.catalog.limits import deadline, unlimited
 from deltanb.catalog.tables import sa
 from deltanb.errors import (
     CommitOutcomeUnknown,
@@ -26,10 +27,12 @@ from deltanb.errors import (
     add_note,
 )
 from deltanb.options import options
+from deltanb.transaction.ids import note_made
 
 __all__ = ["Database", "Undo"]
 
 MAX_ATTEMPTS = 10  # of a transaction that the database ended: ours take locks in one order, others' may not
+MAX_WAIT = 24 * 3600  # seconds: databases count a wait in milliseconds, in 32 bits
 _ROLLED_BACK = {"40001", "40P01"}  # serialisation failure, deadlock: the database says: once more
 _SEQUENCE_LOCK = 0x646E_7365  # an advisory lock of PostgreSQL: the one who commits next
 
@@ -73,7 +76,8 @@ class Database:
 
     def _create(self, connection: sa.Connection) -> None:
         hold_sequence(connection)  # two who open a new database at once
-        tables.create(connection)
+        if tables.create(connection):
+            note_made(self.place)
 
     def __reduce__(self) -> NoReturn:
         raise IllegalStateError(
@@ -172,13 +176,14 @@ class Database:
         return result
 
     def ask(self, landed: Callable[[sa.Connection], T]) -> T:
-        """What ``landed`` reads on a fresh connection, after every transaction that is in its COMMIT.
+        """What ``landed`` reads on a fresh connection, after every transaction that is in its COMMIT,
+        whatever the deadline of a commit.
 
         Raises:
             StorageError: the database cannot be asked.
         """
         self.close()
-        with self._errors("asked"), self._connection() as connection, connection.begin():
+        with unlimited(), self._errors("asked"), self._connection() as connection, connection.begin():
             hold_sequence(connection)
             return landed(connection)
 
@@ -194,7 +199,9 @@ class Database:
         with self.engine.connect() as connection:
             if reads and connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="AUTOCOMMIT")
-            yield connection.execution_options(dn_writes=not reads, dn_syncs=is_durable)
+            connection.execution_options(dn_writes=not reads, dn_syncs=is_durable)
+            with waiting(connection, _patience(), reads):
+                yield connection
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
@@ -204,7 +211,7 @@ class Database:
         """
         if self._pid != os.getpid():
             self._after_fork()
-        if self.engine.dialect.name != "sqlite" or not self._turn.acquire(timeout=BUSY_SECONDS):
+        if self.engine.dialect.name != "sqlite" or not self._turn.acquire(timeout=_patience()):
             yield
             return
         try:
@@ -220,12 +227,21 @@ class Database:
         except sa.exc.DataError as error:
             raise InvalidArgument(f"the catalog at {self.place} cannot hold a value: {error.orig}") from error
         except sa.exc.DBAPIError as error:
-            raise StorageError(
-                f"the catalog at {self.place} cannot be {doing}: {error.orig}", path=self.place) from error
+            why = f"the catalog at {self.place} cannot be {doing}: {error.orig}"
+            ends = deadline()
+            if ends is not None and not ends.left:
+                raise ends.over(why) from error
+            raise StorageError(why, path=self.place) from error
         except sa.exc.TimeoutError as error:
             raise StorageError(
                 f"the catalog at {self.place} cannot be {doing}: no connection was free in time",
                 path=self.place) from error
+
+
+def _patience() -> float:
+    """Seconds for which others that hold what is needed are waited for."""
+    ends = deadline()
+    return BUSY_SECONDS if ends is None else min(ends.left, MAX_WAIT)
 
 
 def hold_sequence(connection: sa.Connection) -> None:

@@ -38,6 +38,7 @@ from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.ids import deciding_id
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -103,10 +104,10 @@ class DeltaTables:
         from deltanb.commands.define.create import create
 
         store = self.warehouse.store_at(
-            self.warehouse.new_location(name, options.new_id()) if location is None
+            self.warehouse.new_location(name, deciding_id(self.catalog.place)) if location is None
             else self.warehouse.table_location(_whole(location), "location"))
         place = store.root
-        table_id = options.new_id()
+        table_id = deciding_id(self.catalog.place)
         settings["properties"] = {
             **(settings.get("properties") or {}), **MANAGED, CATALOG_TABLE_ID: table_id}
         if next(store.list_all(""), None) is not None:
@@ -177,15 +178,17 @@ class DeltaTables:
             TableAlreadyExists: the name, or the location, is taken.
         """
         from deltanb.commands.define.alter_properties import set_properties
+        from deltanb.commands.define.place import hint_of_files
 
         store = self.warehouse.store_at(self.warehouse.table_location(_whole(location), "location"))
         place = store.root
         log = DeltaLog(store, UnregisteredCommits(store))
         if not log.exists:
-            raise TableNotFound(f"there is no Delta table at {place} to be registered", path=place)
+            hint = "; ".join(filter(None, ["there is no Delta table", hint_of_files(store)]))
+            raise TableNotFound(f"{place} cannot be registered: {hint}", path=place)
         try:
             if not supports(log.snapshot.protocol, CATALOG_MANAGED):
-                table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or options.new_id()
+                table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or deciding_id(self.catalog.place)
                 set_properties(log, {**MANAGED, CATALOG_TABLE_ID: table_id})
             snapshot = log.update()
             return self._register(name, snapshot, snapshot.properties.get(CATALOG_TABLE_ID))

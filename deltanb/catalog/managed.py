@@ -37,6 +37,7 @@ from deltanb.errors import (
 from deltanb.log.commits import commit_name
 from deltanb.options import options
 from deltanb.safe_text import get_logger
+from deltanb.store.new_files import names_for
 from deltanb.transaction.committer import FolderCommitter
 
 if TYPE_CHECKING:
@@ -137,8 +138,9 @@ class ManagedCommitter(FolderCommitter):
         Raises:
             StorageError: it cannot be written.
         """
-        file_name = f"{version:020}.{options.new_id()}.json"
-        name, store = staged_name(file_name), self.log.store
+        store = self.log.store
+        name = next(names_for(store, lambda drawn: staged_name(f"{version:020}.{drawn}.json")))
+        file_name = name.rpartition("/")[2]
         try:
             # A put whose answer was lost is sent again, and meets what the first one wrote.
             if not store.put_if_absent(name, body) and (store.is_final or store.read(name) != body):

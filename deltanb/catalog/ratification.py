@@ -183,7 +183,8 @@ _MEMBER = (
     _row.table_name == sa.bindparam("with_name"), _row.dn_table_id == sa.bindparam("with_id"))
 _HELD_ROW = sa.select(_row.metadata_location).where(*_MEMBER).with_for_update(read=True)
 _SWAP = iceberg_tables.update().where(*_MEMBER, _row.metadata_location == sa.bindparam("old")).values(
-    metadata_location=sa.bindparam("new"), previous_metadata_location=_row.metadata_location)
+    metadata_location=sa.bindparam("new"), dn_recorded_location=sa.bindparam("new"),
+    previous_metadata_location=_row.metadata_location)
 
 _state = delta_tables.c
 _LATEST = sa.select(_state.latest_version).where(

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from deltanb.catalog.database import Database, Undo
+from deltanb.catalog.foreign import ForeignMoves
 from deltanb.catalog.history import record, seq_of, text_of
 from deltanb.catalog.ledgers import as_garbage, note, take_back_folder
 from deltanb.catalog.names import Page, TableName, check_size, joined, key_of, parts_of
@@ -26,10 +27,10 @@ from deltanb.catalog.rows import (
     select_rows,
     taken,
 )
-from deltanb.catalog.tables import delta_commits, delta_tables, iceberg_tables, sa
+from deltanb.catalog.tables import delta_commits, delta_tables, iceberg_tables, known_iceberg_tables, sa
 from deltanb.errors import InvalidArgument, TableAlreadyExists, TableNotFound
-from deltanb.options import options
 from deltanb.safe_text import shown
+from deltanb.transaction.ids import deciding_id
 
 __all__ = ["Registry"]
 
@@ -50,10 +51,15 @@ class Registry:
     0
     """
 
-    def __init__(self, database: Database, catalog: str, writer: Database | None = None) -> None:
-        """``writer`` is what its changes go through, where that is more than the database itself."""
-        self._database, self._catalog = database, catalog
+    def __init__(
+        self, database: Database, catalog: str, foreign: ForeignMoves, writer: Database | None = None
+    ) -> None:
+        self._database, self._catalog, self._foreign = database, catalog, foreign
         self._writer = writer or database
+
+    def through(self, writer: Database) -> Registry:
+        """The same tables; changes go through ``writer``, which is more than the database itself."""
+        return Registry(self._database, self._catalog, self._foreign, writer)
 
     def register_iceberg(
         self, name: Any, metadata_location: str, table_id: str | None = None, principal: str | None = None
@@ -64,7 +70,7 @@ class Registry:
             TableAlreadyExists: the name is taken, by a table or a view.
             NamespaceNotFound: its namespace is not there.
         """
-        name, table_id = TableName.of(name), table_id or options.new_id()
+        name, table_id = TableName.of(name), table_id or deciding_id(self._database.place)
         _check_location(metadata_location, 1000)
 
         def work(connection: sa.Connection) -> TableRow:
@@ -87,7 +93,7 @@ class Registry:
             NamespaceNotFound: its namespace is not there.
             DataFileNotFound: the folder was noted as garbage and is being deleted.
         """
-        name, table_id = TableName.of(name), table_id or options.new_id()
+        name, table_id = TableName.of(name), table_id or deciding_id(self._database.place)
         _check_location(location, None)
         if not isinstance(version, int) or isinstance(version, bool) or version < 0:
             raise InvalidArgument(f"a table's version is an integer of at least 0, found {shown(version)}")
@@ -161,7 +167,7 @@ class Registry:
 
     def _add_ids(self, connection: sa.Connection, names: list[TableName]) -> None:
         for name in names:
-            connection.execute(iceberg_tables.update().values(dn_table_id=options.new_id()).where(
+            connection.execute(iceberg_tables.update().values(dn_table_id=deciding_id(self._database.place)).where(
                 *named(self._catalog, name), iceberg_tables.c.dn_table_id.is_(None)))
 
     def page(
@@ -262,7 +268,7 @@ class Registry:
             if purged_from is not None and row.delta is not None:
                 note(connection, [as_garbage(row.delta.location, PURGED, purged_from)])
             connection.execute(iceberg_tables.delete().where(iceberg_tables.c.dn_table_id == row.table_id))
-            for table in (delta_commits, delta_tables):
+            for table in (delta_commits, delta_tables, known_iceberg_tables):
                 connection.execute(table.delete().where(table.c.table_id == row.table_id))
             return row
 
@@ -273,8 +279,9 @@ class Registry:
         before: str | None = None, after: str | None = None,
     ) -> TableRow:
         """What ``work`` does, as one transaction of the catalog's history."""
-        txn_id = options.new_id()
+        txn_id = deciding_id(self._database.place)
         done: list[TableRow] = []
+        self._foreign.take_in()
 
         def both(connection: sa.Connection) -> TableRow:
             done[:] = [work(connection)]

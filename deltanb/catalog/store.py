@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from deltanb.catalog.database import Database, Undo
+from deltanb.catalog.foreign import ForeignMoves
 from deltanb.catalog.history import Entry, entries, newest_seq, pointers_at, record, seq_at, seq_of
 from deltanb.catalog.ledgers import Answer, Answers, Garbage, keep, take_back
 from deltanb.catalog.namespaces import Namespaces
@@ -85,7 +86,8 @@ class CatalogStore:
         self.name = name
         self.database = Database(url, durability)
         self.namespaces = Namespaces(self.database, name)
-        self.tables = Registry(self.database, name)
+        self.foreign = ForeignMoves(self.database, name)
+        self.tables = Registry(self.database, name, self.foreign)
         self.answers = Answers(self.database)
         self.garbage = Garbage(self.database)
 
@@ -127,6 +129,7 @@ class CatalogStore:
             InvalidArgument: a table twice, or none at all.
         """
         members, written = ordered(proposals, assertions), sorted(set(written))
+        self.foreign.take_in()  # it came before: what this moves, it moves on from there
 
         def work(connection: sa.Connection) -> Ratified | Refused | Replayed:
             # The key first: the same request, under way in another connection, ends before this one looks.
@@ -162,6 +165,7 @@ class CatalogStore:
 
     def history(self, after: int = 0, size: int = 1000) -> list[Entry]:
         """Up to ``size`` transactions of the database after a sequence number, oldest first."""
+        self.foreign.take_in(with_drops=True)
         return self.database.read(lambda connection: entries(connection, after, size))
 
     def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
@@ -170,10 +174,15 @@ class CatalogStore:
 
     def overview(self, most: int) -> Overview:
         """At most ``most`` namespaces, tables and transactions, and how many there are."""
+        self.foreign.take_in(with_drops=True)
         return overview(self.database, self.name, most)
 
     def instant(self, time: int | None = None) -> int:
-        """The sequence number of the last transaction, of all or up to a time (epoch ms); 0 without any."""
+        """The sequence number of the last transaction, of all or up to a time (epoch ms); 0 without any.
+
+        What other programs did to Iceberg tables is in the history up to this moment.
+        """
+        self.foreign.take_in(with_drops=True)
         return self.database.read(newest_seq if time is None else lambda connection: seq_at(connection, time))
 
     def pointers_at(self, seq: int, table_ids: Iterable[str]) -> dict[str, str | None]:
@@ -207,8 +216,15 @@ class CatalogStore:
         yield from self.tables.every()
 
     def has_table_at(self, location: str) -> bool:
-        """Whether a Delta table of any catalog in the database lies at a location."""
-        query = sa.select(delta_tables.c.table_id).where(delta_tables.c.location == location)
+        """Whether a table of any catalog in the database lies at a location: a Delta table there, or the
+        metadata file of an Iceberg table there or below."""
+        delta = sa.select(sa.literal(1)).where(delta_tables.c.location == location)
+        path = location.removeprefix("file://")
+        forms = (location,) if "://" in path else (path, f"file:{path}", f"file://{path}")
+        file = iceberg_tables.c.metadata_location
+        iceberg = sa.select(sa.literal(1)).where(sa.or_(file.in_(forms), *(
+            sa.func.substr(file, 1, len(form) + 1) == f"{form}/" for form in forms)))
+        query = sa.union_all(delta, iceberg).limit(1)
         return self.database.read(lambda connection: connection.execute(query).first()) is not None
 
     def stray_tables(self) -> list[str]:

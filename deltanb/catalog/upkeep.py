@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.commits import CatalogCommits, staged_name
 from deltanb.catalog.delta import GRACE, delete_table
+from deltanb.catalog.history import newest_seq
 from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.rows import TableRow
 from deltanb.errors import DeltaError
@@ -188,10 +189,10 @@ def _of_log(
             and row.delta.last_ict != snapshot.timestamp:
         yield finding(kind="behind", is_fault=True, message=(
             f"the catalog keeps the time {row.delta.last_ict}, its log says {snapshot.timestamp}"))
-    seq = store.instant()
+    seq = store.database.read(newest_seq)
     said = store.pointers_at(seq, [row.table_id]).get(row.table_id)
     now = store.tails([row.table_id])[row.table_id].latest
-    if said != str(now) and store.instant() == seq:
+    if said != str(now) and store.database.read(newest_seq) == seq:
         yield finding(kind="behind", is_fault=True, message=(
             f"the catalog's history ends at version {said}, the table is at {now}"))
 

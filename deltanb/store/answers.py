@@ -26,6 +26,17 @@ _LATE = re.compile(r"kind: Timeout|TimedOut|timed out")
 _TRIES = re.compile(r"after (\d+) retries")
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "BucketNotFound")
 _BODY = ("body error", "error decoding response body", "end of file", "connection closed before")
+_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)|invalid peer certificate|CertificateUnknown")
+_UNTRUSTED = {"Expired": "it has expired", "NotValidYet": "it is not valid yet", "Revoked": "it is revoked",
+              "NotValidForName": "it is another host's", "NotValidForNameContext": "it is another host's"}
+"""What rustls says of a certificate; all else comes to nobody vouching for it."""
+_HOST_UNKNOWN = re.compile(r"dns error|failed to lookup address")
+_HOST = re.compile(r"https?://(?:[^/@\s]*@)?(\[[^\]]+\]|[^/:?\s]+)")
+_EXPIRED = re.compile(
+    r"Expired(?:Authentication)?Token|TokenRefreshRequired|RequestExpired|token (?:has )?expired|"
+    r"Signature not valid in the specified time frame", re.IGNORECASE)
+_REGION = re.compile(r"<Region>\s*([\w-]{1,40})\s*</Region>|expecting '([\w-]{1,40})'")
+_ELSEWHERE = re.compile(r"PermanentRedirect|IllegalLocationConstraint|redirect without LOCATION")
 _CLASSES = {"FileNotFoundError": 404, "NotFoundError": 404, "UnauthenticatedError": 401,
             "PermissionDeniedError": 403, "AlreadyExistsError": 409, "PreconditionError": 412}
 _ERRNO = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 409: errno.EEXIST, 412: errno.EEXIST,
@@ -42,6 +53,8 @@ class Answer(NamedTuple):
     text: str
     is_late: bool = False
     """Whether the time ran out first."""
+    cause: str = ""
+    """Why no answer came, as far as the connection says: :func:`_cause_of`."""
 
     @property
     def is_refusal(self) -> bool:
@@ -68,7 +81,21 @@ def answer_of(error: BaseException) -> Answer:
     status, code = _STATUS.search(text), _CODE.search(text)
     found = int(status[1]) if status else _CLASSES.get(type(error).__name__)
     is_late = found is None and _LATE.search(str(error)) is not None
-    return Answer(found, code[1] if code else "", text, is_late)
+    return Answer(found, code[1] if code else "", text, is_late, "" if found else _cause_of(str(error)))
+
+
+def _cause_of(text: str) -> str:
+    """What a connection failed by, as the end of a sentence with the way out; "" where it is not known."""
+    if certificate := _CERTIFICATE.search(text):
+        why = _UNTRUSTED.get(certificate[1] or "", "nobody whom this machine trusts vouches for it")
+        return (f"its certificate is not to be trusted: {why}. Name the file of its authority by the "
+                "variable SSL_CERT_FILE; to try things out, "
+                "storage_options={'allow_invalid_certificates': 'true'} takes any")
+    if _HOST_UNKNOWN.search(text):
+        host = _HOST.search(text)
+        return (f"{f'the host {host[1]}' if host else 'its host'} is unknown: no address of it was found. "
+                "Correct the endpoint, the account or the region, or look at the network's name service")
+    return ""
 
 
 def is_no_bucket(error: BaseException) -> bool:
@@ -96,6 +123,17 @@ def _why(answer: Answer, error: BaseException, place: Location, lacks_secrets: b
         return (f"no credentials for {place.service} were found. Give storage_options={{...}}, or set "
                 f"{_VARIABLES[place.kind]}; a public bucket is read with "
                 f"storage_options={{'skip_signature': 'true'}}{_elsewhere(lacks_secrets)}")
+    if status in (400, 401, 403) and _EXPIRED.search(text):
+        return (f"the token for {place.service} has expired ({told}). Get a new one, and give it in "
+                f"storage_options or the environment{_elsewhere(lacks_secrets)}")
+    if _ELSEWHERE.search(text) or (status in (301, 400) and _REGION.search(text)):
+        region = _REGION.search(text)
+        name = (region[1] or region[2]) if region else ""
+        return (f"the region is wrong: {place.service} keeps {place.bucket!r} in "
+                f"{name or 'another one'}{f' ({told})' if told else ''}. Give it as "
+                f"storage_options={{'aws_region': {name or '…'!r}}}, or set AWS_REGION")
+    if answer.code == "RequestTimeTooSkewed":
+        return (f"{place.service} has another time than this machine ({told}). Set the clock")
     if status in (401, 403):
         return (f"{place.service} denies access ({told}). Check the credentials, and what they may do in "
                 f"{place.bucket!r}; they come from storage_options, or else from "
@@ -119,6 +157,8 @@ def _why(answer: Answer, error: BaseException, place: Location, lacks_secrets: b
     if answer.is_late:
         return (f"{place.service} did not answer in time{_tries(text)}. Try again, or raise 'timeout' in "
                 "storage_options")
+    if answer.cause:
+        return f"{place.service} cannot be reached: {answer.cause}"
     if "error sending request" in text or "builder error" in text:
         return (f"{place.service} cannot be reached, or hung up{_tries(text)}. Check endpoint and network "
                 "(http:// needs storage_options={'allow_http': 'true'})")

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,28 @@ RECORDED = [
 ]
 
 
+RECORDED += [
+    ("s3://lake/t", f"status code: {status}: <Error><Code>{code}</Code><Message>hush</Message></Error>",
+     status, f"the token for S3 has expired ({status} {code}). Get a new one")
+    for status, code in ((400, "ExpiredToken"), (403, "ExpiredToken"), (400, "TokenRefreshRequired"),
+                         (403, "RequestExpired"))
+] + [
+    ("abfss://lake@nyc.dfs.core.windows.net/t", "status code: 403 Forbidden: <Error>"
+     "<Code>AuthenticationFailed</Code><AuthenticationErrorDetail>Signature not valid in the specified time "
+     "frame: hush", 403, "the token for Azure Storage has expired"),
+    ("s3://lake/t", "status code: 400 Bad Request: <Error><Code>AuthorizationHeaderMalformed</Code>"
+     "<Message>the region 'us-east-1' is wrong; expecting 'eu-west-1'</Message><Region>eu-west-1</Region>"
+     "</Error>", 400, "the region is wrong: S3 keeps 'lake' in eu-west-1 (400 AuthorizationHeaderMalformed). "
+     "Give it as storage_options={'aws_region': 'eu-west-1'}"),
+    ("s3://lake/t", "Received redirect without LOCATION, this normally indicates an incorrectly "
+     "configured region", None, "the region is wrong: S3 keeps 'lake' in another one. Give it as"),
+    ("s3://lake/t", "status code: 403 Forbidden: <Error><Code>RequestTimeTooSkewed</Code></Error>", 403,
+     "Set the clock"),
+    ("s3://lake/t", "GET https://s3.example in 2ms - HTTP error: error sending request\nDebug source: kind: "
+     "InvalidData, error: InvalidCertificate(\n    Expired,", None, "not to be trusted: it has expired"),
+]
+
+
 @pytest.mark.parametrize(("uri", "text", "status", "words"), RECORDED)
 def test_recorded_answers_are_told_without_what_was_signed(
     uri: str, text: str, status: int | None, words: str
@@ -470,3 +493,71 @@ def test_paths_of_the_same_bucket_keep_its_access(s3_server: S3Server, bucket: s
     assert store.resolve(f"s3://{name}/lake/t/x") == (store, "x")
     abroad, _ = store.resolve("s3://elsewhere/far")
     assert abroad.access.token == "", "no bucket but its own gets the credentials"  # type: ignore[attr-defined]
+
+
+# -- connections that come to nothing -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def untrusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with a certificate of its own, by its URL."""
+    import ssl
+    import threading
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    pem = tmp_path_factory.mktemp("tls") / "server.pem"
+    pem.write_bytes(self_signed())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+
+    class Silent(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            """A client that does not trust it hangs up."""
+
+    server = Silent(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def self_signed() -> bytes:
+    """A certificate for 127.0.0.1 that nobody vouches for, and its key."""
+    import datetime
+    import ipaddress
+
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "lake")])
+    begins = datetime.datetime(2020, 1, 1)
+    made = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+            .serial_number(1).not_valid_before(begins).not_valid_after(begins.replace(year=2120))
+            .add_extension(x509.SubjectAlternativeName(
+                [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False).sign(key, hashes.SHA256()))
+    return bytes(made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+
+
+HASTY = {"aws_access_key_id": "tester", "aws_secret_access_key": "kept-to-itself", "aws_region": "us-east-1",
+         "max_retries": "0"}
+
+
+@pytest.mark.parametrize("call", ["read", "status", "list_from", "put", "delete", "open_input"])
+def test_a_certificate_that_nobody_vouches_for_is_named(untrusted: str, call: str) -> None:
+    store = ObjectStore("s3://lake/t", {**HASTY, "aws_endpoint_url": untrusted})
+    with pytest.raises(StorageError, match=r"its certificate is not to be trusted.*SSL_CERT_FILE"):
+        getattr(store, call)("a", b"x") if call == "put" else getattr(store, call)("a")
+
+
+@pytest.mark.parametrize("call", ["read", "status", "list_from", "put", "delete", "open_input"])
+def test_a_host_that_is_unknown_is_named(call: str) -> None:
+    store = ObjectStore("s3://lake/t", {
+        **HASTY, "aws_endpoint_url": "http://nowhere.invalid:1", "aws_allow_http": "true"})
+    with pytest.raises(StorageError, match=r"the host nowhere\.invalid is unknown.*endpoint"):
+        getattr(store, call)("a", b"x") if call == "put" else getattr(store, call)("a")

@@ -21,7 +21,7 @@ from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.errors import CommitFailed, CommitOutcomeUnknown, StorageError
-from deltanb.options import options
+from deltanb.transaction.ids import deciding_id
 
 __all__ = ["RemoteIcebergTables"]
 
@@ -43,6 +43,8 @@ class RemoteMember(IcebergMember):
 class RemoteIcebergTables(IcebergTables):
     """The Iceberg tables of a catalog behind a server."""
 
+    is_remote = True
+
     def __init__(self, store: RemoteStore, warehouse: Warehouse) -> None:
         super().__init__(store, warehouse)  # type: ignore[arg-type]
         self._remote = store
@@ -63,7 +65,7 @@ class RemoteIcebergTables(IcebergTables):
             CommitOutcomeUnknown: the server does not say whether it landed.
             BadRequest, TableNotFound, StorageError: nothing was changed.
         """
-        txn_id = f"txn-{options.new_id()}"
+        txn_id = f"txn-{deciding_id(self._remote.place)}"
         proposals = [IcebergChange(None, change.name, list(change.requirements), list(change.updates))
                      for change in changes]
         done = self._landed(txn_id, principal, proposals, summary)

@@ -148,7 +148,7 @@ def _row(row: TableRow) -> Reply:
 def _through(request: Request, reply: Any) -> Registry:
     """The tables' rows, changed in one transaction with the answer to the request."""
     store = request.service.tables.store
-    return Registry(store.database, store.name, writing(request, reply))
+    return store.tables.through(writing(request, reply))
 
 
 def _who(request: Request, body: Json) -> str | None:

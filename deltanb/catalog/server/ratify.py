@@ -15,13 +15,14 @@ from typing import cast
 
 from deltanb.catalog.iceberg.fields import Json, array, record, refuse, uuid_text
 from deltanb.catalog.ledgers import Answer
+from deltanb.catalog.names import TableName
 from deltanb.catalog.ratification import Asserted, Ratified, Refused
 from deltanb.catalog.remote.forms import Ratification, ratification_of, short
 from deltanb.catalog.server.messages import Reply, Request
 from deltanb.catalog.server.refusals import refused
 from deltanb.catalog.store import Replayed
-from deltanb.catalog.warehouse.commit import MAX_RETRIES, Change, Committed, Committer, Prepared
-from deltanb.errors import CommitFailed, CommitTimedOut, DeltaError, IdempotencyKeyReused
+from deltanb.catalog.warehouse.commit import Change, Committed, Committer, Prepared, moved_again
+from deltanb.errors import CommitFailed, DeltaError, IdempotencyKeyReused
 from deltanb.options import options
 
 __all__ = ["outcome", "ratify"]
@@ -44,17 +45,28 @@ def ratify(request: Request) -> Reply:
     if asked.changes and (found := committer.store.outcome(asked.txn_id)):
         return _ratified(found.seq, ())
     try:
-        verdict = _landed(request, asked, committer)
+        return _landed(request, asked, committer)
     except DeltaError:
         # Of the same request, come twice: the other one was first, and left nothing to require.
         found = committer.store.outcome(asked.txn_id) if asked.changes else None
         if found is None:
             raise
         return _ratified(found.seq, ())
-    if isinstance(verdict, Refused):
-        return refused(409, "CommitFailedException", "tables are not where they were expected; nothing was "
-                       "changed", latest=dict(verdict.latest))
-    return verdict
+
+
+def _elsewhere(verdict: Refused, names: Sequence[TableName]) -> Reply:
+    """The answer to a request whose tables are not where it expects them."""
+    return refused(
+        409, "CommitFailedException", f"others changed {', '.join(map(str, names))} meanwhile; nothing was "
+        "changed", latest=dict(verdict.latest))
+
+
+def _lost(asked: Ratification, prepared: Prepared, verdict: Refused) -> list[TableName]:
+    """The names of the tables that a verdict is about."""
+    ids = {each.table_id: each.name for each in asked.commits}
+    ids |= {each.table_id: each.name for each in asked.assertions}
+    ids |= {str(member.after.table_id): member.change.name for member in prepared.members}
+    return [ids[table_id] for table_id in verdict.latest if table_id in ids]
 
 
 def _check(asked: Ratification, committer: Committer) -> None:
@@ -71,44 +83,42 @@ def _changes(asked: Ratification) -> list[Change]:
     return [Change(each.name, each.requirements, each.updates, at) for at, each in asked.changes]
 
 
-def _landed(request: Request, asked: Ratification, committer: Committer) -> Reply | Refused:
+def _landed(request: Request, asked: Ratification, committer: Committer) -> Reply:
     """Who lost with Iceberg tables alone begins again; a Delta table's next version is its client's to make.
     """
     principal = request.principal.name or asked.principal
     answer = _attempt(request, asked.attempt, RATIFYING)
-    deadline = options.timer() + int(committer.limits.seconds * 1e9)
-    prepared = Prepared(())
+    prepared, why = Prepared(()), ""
     others = {each.table_id for each in asked.commits} | {each.table_id for each in asked.assertions}
-    for _ in range(1 + MAX_RETRIES):
-        if asked.changes:
-            prepared = committer.prepare(_changes(asked), prepared)
-        elsewhere = _replaced(asked, prepared)
-        if elsewhere:
-            committer.discard(prepared.written)
-            return Refused(dict.fromkeys(elsewhere))
-        if options.timer() > deadline:
-            committer.discard(prepared.written)
-            raise CommitTimedOut(
-                f"the commit took longer than {committer.limits.seconds:g} seconds; nothing was changed, try "
-                "again", seconds=committer.limits.seconds)
-        verdict = committer.land(
-            prepared, asked.txn_id, principal, lambda done: answer, asked.summary, asked.commits,
-            [*asked.assertions, *_unchanged(asked, prepared)])
-        if isinstance(verdict, Committed):
-            return _ratified(verdict.seq, [str(table.metadata_location) for table in verdict.tables])
-        if isinstance(verdict, Replayed):
-            return _again(request, asked, verdict)
-        if not asked.changes or others & set(verdict.latest):
-            break
-    committer.discard(prepared.written)
-    assert isinstance(verdict, Refused)
-    return verdict
+    with committer.limits.began() as deadline:
+        while True:
+            if asked.changes:
+                prepared = committer.prepare(_changes(asked), prepared)
+            elsewhere = _replaced(asked, prepared)
+            if elsewhere:
+                committer.discard(prepared.written)
+                return _elsewhere(Refused(dict.fromkeys(elsewhere)), list(elsewhere.values()))
+            if not deadline.left:
+                committer.discard(prepared.written)
+                raise deadline.over(why)
+            verdict = committer.land(
+                prepared, asked.txn_id, principal, lambda done: answer, asked.summary, asked.commits,
+                [*asked.assertions, *_unchanged(asked, prepared)])
+            if isinstance(verdict, Committed):
+                return _ratified(verdict.seq, [str(table.metadata_location) for table in verdict.tables])
+            if isinstance(verdict, Replayed):
+                return _again(request, asked, verdict)
+            if not asked.changes or others & set(verdict.latest):
+                committer.discard(prepared.written)
+                return _elsewhere(verdict, _lost(asked, prepared, verdict))
+            why = moved_again(_lost(asked, prepared, verdict))
 
 
-def _replaced(asked: Ratification, prepared: Prepared) -> list[str]:
-    """Ids under whose names another table is by now."""
-    return [change.table_id for (_, change), member in zip(asked.changes, prepared.members, strict=True)
-            if change.table_id not in (None, member.after.table_id)]  # type: ignore[misc]
+def _replaced(asked: Ratification, prepared: Prepared) -> dict[str, TableName]:
+    """Tables, by the ids under whose names another table is by now."""
+    return {change.table_id: change.name  # type: ignore[misc]
+            for (_, change), member in zip(asked.changes, prepared.members, strict=True)
+            if change.table_id not in (None, member.after.table_id)}
 
 
 def _unchanged(asked: Ratification, prepared: Prepared) -> Sequence[Asserted]:

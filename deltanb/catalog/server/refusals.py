@@ -92,7 +92,9 @@ def refused(status: int, name: str, message: str, **more: object) -> Reply:
 def _message(error: Exception) -> str:
     """The sentence; for what is there or not, the one that clients of Iceberg look for."""
     if isinstance(error, errors.TableNotFound):
-        return f"Table does not exist: {', '.join(map(str, getattr(error, 'names', [error.path])))}"
+        names = ", ".join(map(str, getattr(error, "names", [error.path])))
+        why = getattr(error, "why", "")
+        return f"Table does not exist: {names}{f' ({why})' if why else ''}"
     if isinstance(error, errors.TableAlreadyExists):
         return f"Table already exists: {error.path}"
     if isinstance(error, errors.NamespaceNotFound):

@@ -88,7 +88,13 @@ class Service:
         return True
 
     def respond(self, endpoint: Endpoint, request: Request) -> Reply:
-        """The reply to a request, whatever happens."""
+        """The reply to a request, whatever happens; one that changes something has a commit's time."""
+        if not endpoint.changes:
+            return self._responded(endpoint, request)
+        with self.tables.committer.limits.began():
+            return self._responded(endpoint, request)
+
+    def _responded(self, endpoint: Endpoint, request: Request) -> Reply:
         try:
             self.require_prefix(request.params.get("prefix"))
             request = self._keyed(endpoint, request)

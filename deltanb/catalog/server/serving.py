@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from deltanb.catalog.limits import Limits
 from deltanb.catalog.server.app import application
 from deltanb.catalog.server.service import Service, Settings
+from deltanb.catalog.server.slow_headers import bounded
 from deltanb.catalog.server.tokens import Tokens
 from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.warehouse.commit import Limits
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.display import Displayable
@@ -94,6 +95,8 @@ def serve(
         warehouse: the folder below which all tables lie.
         port: 0 takes any that is free; ``.url`` says which.
         tokens: who may do what, or the file that says so; None lets everyone in, on loopback only.
+        limits: what one commit may ask for; see :class:`~deltanb.catalog.limits.Limits`.
+        settings: how large a request may be, how long its answer is kept, and more.
 
     Raises:
         InvalidArgument: no tokens and another host than loopback; or an argument is malformed.
@@ -120,6 +123,7 @@ def service_of(
             f"without tokens a server listens on loopback only, and {shown(host)} is not; give a token file")
     if tokens is not None and not isinstance(tokens, Tokens):
         tokens = Tokens.read(tokens)
+    limits = Limits.of(limits)
     place = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
     opened = CatalogStore(store) if isinstance(store, str) else store
     if isinstance(opened, Displayable):
@@ -140,6 +144,7 @@ def run(service: Service, host: str, port: int, ready: Callable[[str], object]) 
 def _uvicorn(service: Service, started: Callable[[], object]) -> uvicorn.Server:
     try:
         import uvicorn
+        from uvicorn.protocols.http.auto import AutoHTTPProtocol
     except ImportError:
         raise MissingDependency(
             "serving a catalog needs uvicorn, which is not installed: pip install 'deltanb[catalog]'",
@@ -153,7 +158,7 @@ def _uvicorn(service: Service, started: Callable[[], object]) -> uvicorn.Server:
 
     return Telling(uvicorn.Config(
         application(service), log_config=None, access_log=False, server_header=False, lifespan="on",
-        loop="asyncio", ws="none", timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        loop="asyncio", http=bounded(AutoHTTPProtocol), ws="none", timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=service.settings.stop_seconds))
 
 

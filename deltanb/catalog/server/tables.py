@@ -132,7 +132,7 @@ def rename_table(request: Request) -> Reply:
 def _through(request: Request, reply: Reply) -> Registry:
     """The tables' rows, changed in one transaction with the answer to the request."""
     store = request.service.tables.store
-    return Registry(store.database, store.name, writing(request, lambda _: reply))
+    return store.tables.through(writing(request, lambda _: reply))
 
 
 def report_metrics(request: Request) -> Reply:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from deltanb.catalog.limits import Limits
 from deltanb.catalog.server import serve
 from deltanb.catalog.server.app import application
 from deltanb.catalog.server.service import Service, Settings
 from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.warehouse.commit import Limits
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.errors import CommitOutcomeUnknown, StorageError
 from tests.catalog.iceberg_tables import (

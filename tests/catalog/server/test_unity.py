@@ -351,7 +351,12 @@ def test_a_staging_table_becomes_a_table(client: Client, catalog: dn.Catalog) ->
     assert found["metadata"]["table-uuid"] == staged["table-id"] and found["latest-table-version"] == 0
     assert not catalog.store.garbage.due(10**15)
     assert catalog.table("ns.new").append({"id": [1]}) == 1
-    assert error(client.post(TABLES, json=body)) == (400, "InvalidParameterValueException")
+    for again in (body, {**body, "name": "other"}):
+        assert error(client.post(TABLES, json=again)) == (409, "AlreadyExistsException")
+    catalog.rename_table("ns.new", "ns.old")
+    assert error(client.post(TABLES, json=body)) == (409, "AlreadyExistsException")
+    assert catalog.list_tables("ns") == ["ns.old", "ns.orders"]
+    catalog.rename_table("ns.old", "ns.new")
     assert error(client.post(TABLES.replace("tables", "staging-tables"), json={"name": "new"})) == (
         409, "AlreadyExistsException")
 

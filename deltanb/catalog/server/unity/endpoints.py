@@ -32,7 +32,7 @@ from deltanb.catalog.server.unity.forms import (
 from deltanb.catalog.server.unity.refusals import NotDelta, in_its_words
 from deltanb.catalog.server.unity.updates import Update, update_of, updated
 from deltanb.catalog.store import Tail
-from deltanb.catalog.tables import garbage, sa
+from deltanb.catalog.tables import delta_tables, garbage, sa
 from deltanb.errors import (
     InvalidArgument,
     MaxCommitRetriesExceeded,
@@ -45,6 +45,7 @@ from deltanb.safe_text import get_logger, shown
 from deltanb.schema.protocol import CATALOG_TABLE_ID
 from deltanb.store.open import store_for
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.ids import deciding_id
 
 __all__ = ["ENDPOINTS"]
 
@@ -93,7 +94,7 @@ def staging_table(request: Request) -> Reply:
         raise NamespaceNotFound(f"there is no schema {'.'.join(space)}", namespace=".".join(space))
     if tables.store.tables.find_many([name]):
         raise TableAlreadyExists(f"there is a table {name} already", path=str(name))
-    table_id = options.new_id()
+    table_id = deciding_id(tables.store.place)
     location = tables.warehouse.new_location(name, table_id)
     tables.store.garbage.record(
         [store_for(location).root], _staged_by(request, table_id), options.clock() + GRACE)
@@ -115,6 +116,14 @@ def _staging_places(request: Request, table_id: str) -> list[str]:
         garbage.c.reason == _staged_by(request, table_id), sa.not_(garbage.c.swept))
     return request.service.tables.store.database.read(
         lambda connection: list(connection.execute(query).scalars()))
+
+
+def _is_made(request: Request, table_id: str, place: str) -> bool:
+    """Whether there is a table that a staging table of this id and place has become."""
+    query = sa.select(delta_tables.c.table_id).where(
+        delta_tables.c.table_id == table_id, delta_tables.c.location == place)
+    return request.service.tables.store.database.read(
+        lambda connection: connection.execute(query).first() is not None)
 
 
 @in_its_words
@@ -144,13 +153,21 @@ def create_table(request: Request) -> Reply:
 
 
 def _staging_place(request: Request, body: Json) -> str:
-    """The folder of the sender's staging table that a request means."""
+    """The folder of the sender's staging table that a request means.
+
+    Raises:
+        TableAlreadyExists: it is a table by now.
+        InvalidArgument: there is none.
+    """
     location = request.service.tables.warehouse.table_location(body["location"], "location")
     table_id = body["properties"].get(CATALOG_TABLE_ID)
     if table_id is None:
         raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is missing; it is the staging table's id")
     place = store_for(location).root
     if place not in _staging_places(request, table_id):
+        if _is_made(request, table_id, place):
+            raise TableAlreadyExists(
+                f"the staging table {shown(table_id)} is a table already", path=location)
         raise InvalidArgument(f"location: there is no staging table {shown(table_id)} of yours at it")
     return place
 

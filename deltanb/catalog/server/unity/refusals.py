@@ -49,6 +49,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.UnsupportedProtocol, 400, "InvalidParameterValueException"),
     (errors.DataFileNotFound, 400, "InvalidParameterValueException"),
     (errors.CommitOutcomeUnknown, 500, "CommitStateUnknownException"),
+    (errors.CommitTimedOut, 503, "InternalServerErrorException"),
     (errors.MaxCommitRetriesExceeded, 503, "InternalServerErrorException"),
     (errors.StorageError, 503, "InternalServerErrorException"),
 )

@@ -35,7 +35,7 @@ from deltanb.catalog.store import CatalogStore, Commit, Tail
 from deltanb.catalog.tables import delta_tables
 from deltanb.errors import InvalidArgument, TableNotFound
 from deltanb.log.commits import commit_name
-from deltanb.options import options
+from deltanb.options import random_id
 from deltanb.schema.protocol import CATALOG_TABLE_ID
 from deltanb.store.base import LogStore
 from deltanb.store.open import store_for
@@ -255,7 +255,7 @@ def _rewrite(store: CatalogStore, row: TableRow, update: Update) -> None:
     if "set-table-comment" in update.actions:
         metadata["description"] = update.actions["set-table-comment"]["comment"]
     _swap(store, row, replace(
-        row.delta, metadata=json.dumps(metadata), etag=f"{version}.{time}.{options.new_id()[:8]}"))
+        row.delta, metadata=json.dumps(metadata), etag=f"{version}.{time}.{random_id()[:8]}"))
 
 
 def _swap(store: CatalogStore, row: TableRow, after: Any) -> None:

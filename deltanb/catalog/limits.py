@@ -1,0 +1,143 @@
+"""What one commit to a catalog may ask for, and the time that it may take.
+
+What lives here: :class:`Limits`, the one declaration of them, and :class:`Deadline`, the time that is left of
+a commit that has begun. Whoever waits on its behalf asks for :func:`deadline`.
+What it does not know: commits, databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from deltanb.errors import CommitTimedOut, InvalidArgument
+from deltanb.options import options
+from deltanb.safe_text import shown
+
+__all__ = ["Deadline", "Limits", "deadline", "unlimited"]
+
+_SECOND = 1_000_000_000  # in the unit of the timer
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one commit to a catalog may ask for.
+
+    Raises:
+        InvalidArgument: a number of tables or updates below 1, or a time below 0.
+
+    >>> Limits(tables=500), Limits().seconds
+    (Limits(tables=500, updates=1000, seconds=30), 30)
+    """
+
+    tables: int = 100
+    """Tables that are read or written in it."""
+    updates: int = 1000
+    """Updates of each Iceberg table in it."""
+    seconds: float = 30
+    """From its start to the moment it has landed, waiting for a database that others have locked included."""
+
+    def __post_init__(self) -> None:
+        for name, what, is_fine in (("tables", "a whole number of tables above 0", _is_count(self.tables)),
+                                    ("updates", "a whole number of updates above 0", _is_count(self.updates)),
+                                    ("seconds", "a time of 0 or more", _is_time(self.seconds))):
+            if not is_fine:
+                raise InvalidArgument(f"Limits: {name} is {what}, found {shown(getattr(self, name))}")
+
+    @classmethod
+    def of(cls, limits: Limits | None) -> Limits:
+        """Those that were given, or the usual ones.
+
+        Raises:
+            InvalidArgument: something else was given.
+        """
+        if limits is None:
+            return cls()
+        if not isinstance(limits, cls):
+            raise InvalidArgument(f"limits={shown(limits)} are no limits; give deltanb.Limits(seconds=60)")
+        return limits
+
+    def require(self, tables: int, updates: int) -> None:
+        """Refuse a transaction of more tables, or with more updates of one Iceberg table.
+
+        Raises:
+            InvalidArgument: which of the two it is, and how to allow it.
+        """
+        for name, found, most in (("tables", tables, self.tables), ("updates", updates, self.updates)):
+            if found > most:
+                raise InvalidArgument(
+                    f"a transaction may have {most} {name}{' of a table' if name == 'updates' else ''}, and "
+                    f"this one has {found}; commit it in parts, or allow more: "
+                    f"deltanb.Catalog(..., limits=deltanb.Limits({name}={found}))")
+
+    @contextmanager
+    def began(self) -> Iterator[Deadline]:
+        """A commit that begins now: what waits for the database within the block waits no longer than that.
+
+        One within another one has no more time than that one has left.
+        """
+        around, mine = _current.get(), Deadline(options.timer() + int(self.seconds * _SECOND), self.seconds)
+        mine = mine if around is None or mine.at < around.at else around
+        token = _current.set(mine)
+        try:
+            yield mine
+        finally:
+            _current.reset(token)
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a commit has to have landed."""
+
+    at: int
+    """Nanoseconds of the timer."""
+    seconds: float
+    """That it had in all."""
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, 0 where it is over."""
+        return max(0.0, (self.at - options.timer()) / _SECOND)
+
+    def require(self, why: str = "") -> None:
+        """Go on only if there is time left; ``why`` says what took it.
+
+        Raises:
+            CommitTimedOut: there is none.
+        """
+        if not self.left:
+            raise self.over(why)
+
+    def over(self, why: str = "") -> CommitTimedOut:
+        """The error of a commit that has no time left."""
+        return CommitTimedOut(
+            f"Transaction failed: it took longer than {self.seconds:g} seconds{f': {why}' if why else ''}; "
+            "nothing was changed, try again", seconds=self.seconds)
+
+
+_current: ContextVar[Deadline | None] = ContextVar("deltanb_deadline", default=None)
+
+
+def deadline() -> Deadline | None:
+    """That of the commit on whose behalf this is run; None where there is none."""
+    return _current.get()
+
+
+@contextmanager
+def unlimited() -> Iterator[None]:
+    """For what has to be known however long a commit took: what became of it."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def _is_count(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < float("inf")
