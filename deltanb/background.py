@@ -12,6 +12,7 @@ Commits go first: the work waits for them where it calls :func:`deltanb.preceden
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -30,6 +31,14 @@ logger = get_logger(__name__)
 
 AT_EXIT_SECONDS = 10.0
 """How long work that waits at the interpreter's end is still begun: a process that hangs is killed."""
+
+FORK_SECONDS = 5.0
+"""How long a fork waits for imports of other threads: one that forks in the middle of its own import may hold
+them up itself."""
+POLL = 0.001
+"""Seconds between two looks."""
+_pause = time.sleep
+_IMPORTS = "<frozen importlib._bootstrap>"
 
 Work = Callable[[], object]
 
@@ -186,5 +195,24 @@ def flush(timeout: float | None = None) -> bool:
     return _line.flush(timeout)
 
 
+def _is_importing(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _let_imports_end() -> None:
+    """Wait until no thread of this library imports a module: in a forked process nobody would end that, and
+    whoever needs the module there would wait for ever."""
+    until = time.monotonic() + FORK_SECONDS
+    others = [thread for thread in threading.enumerate()
+              if thread.name.startswith("deltanb") and thread is not threading.current_thread()]
+    while any(map(_is_importing, others)) and time.monotonic() < until:
+        _pause(POLL)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_line.clear)
+    os.register_at_fork(before=_let_imports_end, after_in_child=_line.clear)

@@ -23,6 +23,7 @@
     │   ├── UnsupportedPredicate          valid SQL outside the subset that runs in the process
     │   └── BadRequest                    a request to a catalog is malformed: which field
     ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
+    │   └── MaxCommitRetriesExceeded      the commit lost more races than the options allow
     ├── InvalidTransaction                (also AssertionError) actions no transaction may hold
     │   ├── DuplicateActions              one file added or removed twice
     │   ├── MetadataAbsent                a first commit without metadata
@@ -41,7 +42,6 @@
     ├── IncompatibleSchemaChange          changes that the columns of a later version cannot show
     ├── CheckpointMismatch                a stream's checkpoint does not go with the table
     ├── StreamSourceChanged               what a stream reads was changed in a way it cannot follow
-    ├── MaxCommitRetriesExceeded
     ├── CommitOutcomeUnknown              the store cannot say whether the commit landed
     ├── TransactionAbandoned              another table of the same transaction failed
     ├── StorageError                      (also OSError) a file cannot be read or written, so nothing is
@@ -88,7 +88,7 @@ import warnings
 from typing import Any, ClassVar
 
 from deltanb.completion import offered
-from deltanb.safe_text import LINE_BREAK, safe, shown, with_cut
+from deltanb.safe_text import LINE_BREAK, redacted, safe, shown, with_cut, with_short_lines
 
 NOTES = "__notes__"
 HAS_NOTES = hasattr(BaseException, "add_note")  # Python 3.11; before it tracebacks show messages alone
@@ -99,8 +99,8 @@ class DeltaError(Exception):
 
     Every keyword given to the constructor becomes an attribute: ``InvalidTable(..., file=f).file``.
     The message is made safe to show: a name in it cannot move the cursor, a path tells no credentials, and
-    a predicate is cut at 300 characters. The attributes are as given, for programs that open what they
-    name.
+    a predicate is cut at 300 characters, a line at 4000. The attributes are as given, for programs that open
+    what they name; but ``path`` tells no credentials either.
 
     >>> str(TableNotFound("no table at s3://key:secret@lake/\\x1b[2J"))
     'no table at s3://***@lake/\\\\x1b[2J'
@@ -112,11 +112,11 @@ class DeltaError(Exception):
     def __init__(self, message: str, **data: Any) -> None:
         for name in ("predicate", "expression"):
             message = with_cut(message, data.get(name))
-        self.message = safe(message)
+        self.message = with_short_lines(safe(message))
         super().__init__(self.message)
         if "differences" in data:  # lines of text, too
             data["differences"] = [safe(line) for line in data["differences"]]
-        self.data = data
+        self.data = {**data, "path": redacted(str(path))} if "://" in str(path := data.get("path")) else data
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -262,6 +262,13 @@ class IllegalStateError(DeltaError, RuntimeError):
     """A call at a moment when it makes no sense."""
 
 
+class MaxCommitRetriesExceeded(IllegalStateError):
+    """The commit lost more races than the configured attempts allow."""
+
+    kind = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
+    sql_state = "40000"
+
+
 class InvalidTransaction(DeltaError, AssertionError):
     """The transaction holds something that may not be committed; nothing was written."""
 
@@ -371,13 +378,6 @@ class Expired(Unauthorized):
 
 class Forbidden(DeltaError):
     """A server of a catalog was asked for what the token's owner may not do."""
-
-
-class MaxCommitRetriesExceeded(DeltaError):
-    """The commit lost more races than the configured attempts allow."""
-
-    kind = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
-    sql_state = "40000"
 
 
 class CommitOutcomeUnknown(DeltaError):

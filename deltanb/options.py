@@ -36,6 +36,9 @@ from deltanb.safe_text import safe
 MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not patience
 TARGET_FILE_SIZE = 128 * 1024 * 1024  # bytes; a scan task's worth, as Spark's split size
 REPORT_VARIABLE = "DELTANB_REPORT"  # the folder of reports, where the option does not say
+LISTENERS = {"commit_listeners": "the statistics of a commit",
+             "hook_failure_listeners": "the failure of a post-commit hook"}
+"""Options that are lists of functions -> what each function is called with."""
 _SECOND = timedelta(seconds=1)
 TEACHING_EPOCH_MS = 1_767_258_000_000  # 2026-01-01T09:00:00Z, where lessons begin
 
@@ -44,7 +47,12 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _uuid() -> str:
+def random_id() -> str:
+    """A UUID (version 4) that no seed and no fork gives once more.
+
+    >>> random_id() == random_id()
+    False
+    """
     # As str(uuid4()), which makes a number of the bytes in between: a commit draws up to three.
     random = bytearray(os.urandom(16))
     random[6] = random[6] & 0x0F | 0x40
@@ -53,14 +61,18 @@ def _uuid() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+_OURS = (_now, random_id, time.perf_counter_ns)
+
+
 @dataclass
 class Options:
     """The settings; read them through :data:`options`, change them with :func:`set_options`."""
 
     clock: Callable[[], int] = _now
     """The time in epoch milliseconds."""
-    new_id: Callable[[], str] = _uuid
-    """A fresh UUID as text: table ids, transaction ids, file names."""
+    new_id: Callable[[], str] = random_id
+    """A fresh UUID as text: table ids, transaction ids, file names. Where it may have been drawn before, as
+    from a seed on a table that another run has written to, a random one takes its place."""
     timer: Callable[[], int] = time.perf_counter_ns
     """A stopwatch in nanoseconds, for durations; what it begins with does not matter."""
     durability: Literal["sync", "none"] = "sync"
@@ -91,6 +103,9 @@ class Options:
     commit_listeners: Sequence[Callable[[Any], object]] = ()
     """Told of each commit, failed ones included, with its
     :class:`~deltanb.transaction.commit_stats.CommitStats`."""
+    hook_failure_listeners: Sequence[Callable[[Any], object]] = ()
+    """Told of each post-commit hook that fails, those of this library included, with its
+    :class:`~deltanb.transaction.hook_failures.HookFailure`."""
     report: str | os.PathLike[str] | Literal[False] | None = None
     """The folder in which each failed commit leaves a page: the conflict, and the commits around it. ``None``
     asks the environment variable ``DELTANB_REPORT``; False leaves none."""
@@ -132,14 +147,55 @@ class Options:
         for name in ("clock", "new_id", "timer"):
             if not callable(getattr(self, name)):
                 raise InvalidArgument(f"option {name} must be callable")
+        self.clock = checked("option clock", self.clock, "an integer", int)
+        self.timer = checked("option timer", self.timer, "a number", int, float)
+        self.new_id = checked("option new_id", self.new_id, "a text", str)
         if self.backoff is not None and not callable(self.backoff):
             raise InvalidArgument(f"option backoff={self.backoff!r} must be callable or None")
         for name in ("metrics", "commit_info", "partition_column_check", "schema_type_check"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"option {name}={getattr(self, name)!r} must be True or False")
         _check_folder(self.report)
-        self.commit_listeners = _listeners(self.commit_listeners)
+        for name, event in LISTENERS.items():
+            setattr(self, name, _listeners(name, event, getattr(self, name)))
         self.default_table_properties = _properties(self.default_table_properties)
+
+
+class _Checked:
+    """A function of somebody's whose answers are checked; all else of it is as it is."""
+
+    def __init__(self, name: str, function: Callable[[], Any], what: str, kinds: tuple[type, ...]) -> None:
+        self._name, self._function, self._what, self._kinds = name, function, what, kinds
+
+    def __call__(self) -> Any:
+        answer = self._function()
+        if isinstance(answer, self._kinds) and not isinstance(answer, bool):
+            return answer
+        raise InvalidArgument(
+            f"{self._name} must return {self._what}, and has returned {safe(repr(answer)):.80}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:  # a clock that is moved, say
+            setattr(self._function, name, value)
+
+
+def checked(name: str, function: Callable[[], Any], what: str, *kinds: type) -> Callable[[], Any]:
+    """A function without arguments that gives what it has to, or an error that names it.
+
+    >>> checked("option timer", lambda: None, "a number", int, float)()
+    Traceback (most recent call last):
+        ...
+    deltanb.errors.InvalidArgument: option timer must return a number, and has returned None
+    """
+    is_ours = function in _OURS or isinstance(function, _Checked | StepClock | SeededIds)
+    return function if is_ours else _Checked(name, function, what, kinds)
 
 
 def _check_folder(given: Any) -> None:
@@ -152,11 +208,10 @@ def _check_folder(given: Any) -> None:
         f"the environment variable {REPORT_VARIABLE}")
 
 
-def _listeners(given: Any) -> tuple[Callable[[Any], object], ...]:
+def _listeners(name: str, event: str, given: Any) -> tuple[Callable[[Any], object], ...]:
     if not isinstance(given, list | tuple) or not all(map(callable, given)):
         raise InvalidArgument(
-            f"option commit_listeners={given!r:.80} must be a list of functions of one argument, the "
-            "statistics of a commit")
+            f"option {name}={given!r:.80} must be a list of functions of one argument, {event}")
     return tuple(given)
 
 
@@ -235,6 +290,16 @@ def set_options(**changes: Any) -> Any:
         before = {name: getattr(_process, name) for name in values}
         vars(_process).update(values)
     return Changed(values, own, before)
+
+
+def own_settings() -> dict[str, Any]:
+    """The settings of the running context that are not those of the process: of the blocks it is in.
+
+    >>> with set_options(max_rows=3):
+    ...     own_settings()
+    {'max_rows': 3}
+    """
+    return dict(_own.get())
 
 
 def report_folder() -> str | None:

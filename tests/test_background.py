@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -169,6 +171,34 @@ def test_a_forked_process_begins_with_an_empty_line() -> None:
     _, status = os.waitpid(child, 0)
     gate.opened.set()
     assert os.waitstatus_to_exitcode(status) == 0 and dn.flush(MINUTE)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_fork_waits_until_the_background_has_imported_what_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the import would never end in the forked process, and whoever needs the module would hang."""
+    begun, may_end = threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "events_of_import", (begun, may_end), raising=False)
+    (tmp_path / "imported_slowly.py").write_text(
+        "import sys\nbegun, may_end = sys.events_of_import\nbegun.set()\nassert may_end.wait(60)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def work() -> None:
+        importlib.import_module("imported_slowly")
+
+    looks: list[float] = []
+    monkeypatch.setattr(background, "_pause", lambda seconds: (looks.append(seconds), may_end.set()))
+    background.soon("import", "work", work)
+    assert begun.wait(MINUTE)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # one that hangs ends
+        done: list[bool] = []
+        background.soon("again", "work", lambda: (work(), done.append(True)))
+        os._exit(0 if background.flush(MINUTE) and done else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert looks and dn.flush(MINUTE)
 
 
 def run(script: str, *arguments: Path) -> subprocess.CompletedProcess[str]:

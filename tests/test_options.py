@@ -164,3 +164,19 @@ def test_undoing_a_plain_call_is_for_the_process() -> None:
         changed.undo()
         assert options.clock is before
         assert in_a_thread(lambda: options.clock) is before
+
+
+@pytest.mark.parametrize("name", ["clock", "timer", "new_id"])
+@pytest.mark.parametrize("answer", [None, True, b"1", object()])
+def test_a_function_that_gives_what_no_setting_can_be_is_named_before_anything_is_written(
+    name: str, answer: Any, tmp_path: Any
+) -> None:
+    table = dn.create(tmp_path / "t", {"n": [1]})
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    said = pytest.raises(InvalidArgument, match=f"option {name} must return")
+    with set_options(**{name: lambda: answer}), said:
+        table.append({"n": [2]})
+    if name == "clock":
+        with pytest.raises(InvalidArgument, match="clock must return an integer"):
+            table.log.start_transaction(clock=lambda: answer)
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before

@@ -25,6 +25,7 @@ from deltanb.actions import (
 from deltanb.damage import reading
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound, TableReplaced, UnsupportedProtocol
+from deltanb.log.checkpoint.interval import interval, may_be_due
 from deltanb.log.commits import commit_name
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
@@ -290,6 +291,29 @@ class Snapshot(Displayable):
             return self._state.tally.num_files
         known, _ = self._state.files.known
         return self._read(lambda files: files.candidates().num_files) if known is None else known
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """How many versions lie between two checkpoints: ``delta.checkpointInterval``, and where the table
+        does not set that, a number that follows its size (:mod:`deltanb.log.checkpoint.interval`).
+
+        >>> import deltanb as dn
+        >>> table = dn.create("often", {"id": [1]})
+        >>> table.snapshot.checkpoint_interval
+        50
+        >>> _ = table.set_properties({"delta.checkpointInterval": 10})
+        >>> table.snapshot.checkpoint_interval
+        10
+        """
+        return interval(self.metadata.configuration, self.about_num_files, self.version)
+
+    def needs_checkpoint(self, version: int) -> bool:
+        """Whether a version, this one or one shortly before, is to have a checkpoint.
+
+        The files are counted only where a table of some size would have one, and then no column of an older
+        checkpoint is read: what the newest commits removed is counted, too.
+        """
+        return may_be_due(self.metadata.configuration, version) and version % self.checkpoint_interval == 0
 
     @property
     def size_in_bytes(self) -> int:

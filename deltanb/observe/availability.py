@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.data.deletion_vectors import relative_path
+from deltanb.data.deletion_vectors import vector_path
 from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound
 from deltanb.log.checkpoint.names import complete_checkpoints
@@ -262,7 +262,7 @@ class _Present:
     def missing(self, path: str, vector: Any) -> tuple[str, ...]:
         """What of a file is gone: itself, its deletion vector, both, or nothing."""
         gone = [] if path in self.names and "%" not in path else self._if_gone(path)
-        if vector is not None and vector.storage_type != "i":
+        if vector is not None:
             gone = [*gone, *self._vector(vector.storage_type, vector.path_or_inline_dv)]
         return tuple(gone)
 
@@ -287,7 +287,8 @@ class _Present:
 
     def _vector(self, storage: str, text: str) -> list[str]:
         try:
-            return self._if_gone(relative_path(text) if storage == "u" else text, storage == "p")
+            named = vector_path(storage, text)
+            return [] if named is None else self._if_gone(*named)
         except DeltaError:
             return []  # damaged, which reading it will say
 

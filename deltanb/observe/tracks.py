@@ -23,6 +23,7 @@ from deltanb.log.lines import DAMAGED, decode_sizes, explain
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
+    from deltanb.transaction.hook_failures import HookFailure
     from deltanb.transaction.journal import Attempt
     from deltanb.transaction.runs import Run
 
@@ -81,7 +82,7 @@ class Track:
     with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes;
     ``is_counted`` is False where nobody knows them any more. ``predicate`` is its condition as SQL, or what
     an attempt of this process read; empty where there is none. ``run`` is the run of :func:`deltanb.retry`
-    that it was part of, as far as this process knows.
+    that it was part of, as far as this process knows, and ``hook_failures`` the hooks that failed after it.
     """
 
     version: int
@@ -101,6 +102,7 @@ class Track:
     is_counted: bool = True
     predicate: str = ""
     run: Run | None = None
+    hook_failures: tuple[HookFailure, ...] = ()
     user: str | None = None
     """Who wrote it, where ``writer`` is the lane of a stream."""
 
@@ -289,7 +291,8 @@ def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]
         if track is not None and track.txn_id in (None, attempt.txn_id):
             read = attempt.read_version if attempt.read_version >= 0 else None
             found[version] = replace(track, lost=lost, read_version=read,
-                                     predicate=track.predicate or _read_by(attempt), run=attempt.run)
+                                     predicate=track.predicate or _read_by(attempt), run=attempt.run,
+                                     hook_failures=attempt.hook_failures)
     return sorted([*found.values(), *failed], key=lambda track: (track.version, track.is_committed))
 
 

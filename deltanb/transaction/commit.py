@@ -118,6 +118,12 @@ class Run:
     silent: int = 0
     """Puts that the store neither answered nor shows."""
 
+    def may_be(self, winner: Winner) -> bool:
+        """Whether a commit that was found is this one. Two who make one table may have drawn their ids from
+        one seed: there the store's word counts for more."""
+        is_sure = self.is_final and not self.may_have_landed and self.current.read_version < 0
+        return not is_sure and self.current.is_mine(winner)
+
     @property
     def committed(self) -> Committed:
         """The last step, where the commit is there."""
@@ -174,7 +180,7 @@ def _attempts(
                 raise _unknown(run, reply, found) from _cause(reply, found)
             yield from _pause(run.attempt + run.silent, backoff)
             continue
-        if run.current.is_mine(winner):
+        if run.may_be(winner):
             yield Recognised(run.version, run.attempt)
             return
         run.may_have_landed, run.has_failed, run.silent = False, False, 0
@@ -227,7 +233,7 @@ def rebase_steps(
             raise found
         # What cannot be read may be free: the put tells.
         winner = None if isinstance(found, OSError) else Winner.of(run.version, found)
-        if winner is not None and run.current.is_mine(winner):
+        if winner is not None and run.may_be(winner):
             return True
     yield Rebased(first, run.version, run.attempt, elapsed)
     return False

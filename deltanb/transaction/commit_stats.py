@@ -18,6 +18,7 @@ A listener is a function of one argument. It is told after each commit, failed o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +34,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.errors import InvalidArgument
-from deltanb.options import options
 from deltanb.safe_text import get_logger, redacted
-from deltanb.transaction.hooks import needs_checkpoint
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -130,7 +129,7 @@ def stats_of(
     if current is None:
         return None
     try:
-        attempted = snapshot is not None and done is not None and needs_checkpoint(done.version, snapshot)
+        attempted = snapshot is not None and done is not None and snapshot.needs_checkpoint(done.version)
     except InvalidArgument:  # an interval that cannot be read, of which the hook has told; the commit is done
         attempted = False
     tally = None if snapshot is None else snapshot.tally
@@ -164,7 +163,7 @@ def stats_of(
         txn_duration_ms=_milliseconds(ended - laps.begun),
         commit_duration_ms=_milliseconds(ended - laps.prepared),
         fs_write_duration_ms=_milliseconds(laps.writing),
-        error=None if error is None else str(getattr(error, "kind", None) or type(error).__name__),
+        error=None if error is None else error_code(error),
         protocol=current.protocol if snapshot is None else snapshot.protocol,
         info=current.commit_info, new_metadata=next(iter(by_kind.get(Metadata, ())), None),
     )
@@ -178,10 +177,19 @@ def _milliseconds(nanoseconds: int) -> float:
     return nanoseconds / NANOSECONDS_IN_A_MILLISECOND
 
 
-def tell_listeners(stats: CommitStats) -> None:
-    """Tell the listeners of the options; one that raises is logged, and changes nothing else."""
-    for listener in options.commit_listeners:
+def error_code(error: BaseException) -> str:
+    """The stable code of an error of this library, and of any other the name of its class.
+
+    >>> error_code(InvalidArgument("no")), error_code(KeyError("a"))
+    ('INVALID_ARGUMENT', 'KeyError')
+    """
+    return str(getattr(error, "kind", None) or type(error).__name__)
+
+
+def tell_listeners(listeners: Iterable[Callable[[Any], object]], event: object) -> None:
+    """Tell listeners of an event; one that raises is logged, and changes nothing else."""
+    for listener in listeners:
         try:
-            listener(stats)
+            listener(event)
         except Exception:
             logger.exception("A commit listener failed: %r", listener)

@@ -68,6 +68,15 @@ class DeltaLog(LogReader, Displayable):
         return self._makes_committer(self, snapshot, begins)
 
     @property
+    def place_of_ids(self) -> str | None:
+        """Where no two transactions may have one id: the table, or the catalog that keeps all ids. None where
+        two who make the table at once may both take its first version for theirs."""
+        catalog = getattr(self.commits, "catalog", None)
+        if catalog is not None:
+            return str(catalog.place)
+        return identity_of(self.store) if getattr(self.store, "is_final", False) else None
+
+    @property
     def reader(self) -> OptimisticTransaction | None:
         """Who remembers what is read between statements, where several of them are one transaction."""
         return None

@@ -1,7 +1,7 @@
 """What follows a commit: checkpoint, checksum, symlink manifest, and hooks of the user's.
 
 What lives here: the hooks and the rule that none of them can undo a commit. A hook that fails is
-logged and handed to its own handler; the commit stands.
+logged, is an event for listeners and the journal, and is handed to its own handler; the commit stands.
 What it does not know: the commit algorithm.
 """
 
@@ -15,18 +15,22 @@ from deltanb import background
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log import checksum
-from deltanb.log.checkpoint import interval as intervals
 from deltanb.options import options
 from deltanb.safe_text import get_logger, without_credentials
 from deltanb.schema import properties
 from deltanb.store.paths import Inside, place_of
+from deltanb.transaction import hook_failures
 from deltanb.transaction.steps import Committed
 
 if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.committer import Committer
 
 logger = get_logger("deltanb.transaction")
+
+FOLLOWING = "Read the Table After the Commit"
+"""What must go well before any hook runs; named as one where it fails."""
 
 MANIFEST_FOLDER = "_symlink_format_manifest"
 
@@ -108,9 +112,9 @@ class CheckpointHook(_Builtin):
 
     def run(self, committed: Committed, snapshot: Snapshot) -> None:
         """Write it when the version asks for it."""
-        if needs_checkpoint(committed.version, snapshot) and _is_published(committed, snapshot):
+        if snapshot.needs_checkpoint(committed.version) and _is_published(committed, snapshot):
             clean = properties.get(snapshot.metadata.configuration, "delta.enableExpiredLogCleanup")
-            _write_checkpoint(self, committed.version, snapshot, clean)
+            _write_checkpoint(self, committed, snapshot, clean)
 
 
 class LargeCommitHook(_Builtin):
@@ -120,13 +124,13 @@ class LargeCommitHook(_Builtin):
 
     def run(self, committed: Committed, snapshot: Snapshot) -> None:
         """Write it."""
-        if not needs_checkpoint(committed.version, snapshot) and _is_published(committed, snapshot):
-            _write_checkpoint(self, committed.version, snapshot, False)
+        if not snapshot.needs_checkpoint(committed.version) and _is_published(committed, snapshot):
+            _write_checkpoint(self, committed, snapshot, False)
 
 
-def _write_checkpoint(hook: PostCommitHook, version: int, snapshot: Snapshot, clean: bool) -> None:
+def _write_checkpoint(hook: PostCommitHook, committed: Committed, snapshot: Snapshot, clean: bool) -> None:
     """Write a checkpoint, and clean the log up after it where that is wanted: now, or in the background."""
-    log = snapshot.log
+    log, version = snapshot.log, committed.version
     if options.checkpoints == "inline":
         log.checkpoint(version)
         if clean:
@@ -141,25 +145,13 @@ def _write_checkpoint(hook: PostCommitHook, version: int, snapshot: Snapshot, cl
         except TableNotFound as error:
             logger.info("No checkpoint for commit %d: %s", version, error)
         except Exception as error:
-            _failed(hook, error, version)
+            _failed(hook, error, committed, snapshot.log)
 
     background.soon(log, f"The checkpoint of version {version} of {log.path}", work, rank=version)
 
 
 def _is_published(committed: Committed, snapshot: Snapshot) -> bool:
     return snapshot.log.commits.published(committed.version) == committed.version
-
-
-def needs_checkpoint(version: int, snapshot: Snapshot) -> bool:
-    """Whether a version is one to checkpoint: above 0, a multiple of the interval.
-
-    The files are counted only where a table of some size would have one, and then no column of an older
-    checkpoint is read: what the newest commits removed is counted, too.
-    """
-    configuration = snapshot.metadata.configuration
-    if version <= 0 or not (intervals.is_set(configuration) or version % intervals.LEAST == 0):
-        return False
-    return version % intervals.interval(configuration, snapshot.about_num_files, version) == 0
 
 
 class SymlinkManifestHook(_Builtin):
@@ -261,14 +253,23 @@ def builtin_hooks(committed: Committed, snapshot: Snapshot) -> list[PostCommitHo
 
 
 def run_hooks(hooks: Sequence[PostCommitHook], committed: Committed, snapshot: Snapshot) -> None:
-    """Run hooks in order; each failure is logged and handed to the hook itself."""
+    """Run hooks in order; each failure is logged, an event, and handed to the hook itself."""
     for hook in hooks:
         try:
             hook.run(committed, snapshot)
         except Exception as error:
-            _failed(hook, error, committed.version)
+            _failed(hook, error, committed, snapshot.log)
 
 
-def _failed(hook: PostCommitHook, error: Exception, version: int) -> None:
-    logger.exception("Error when executing post-commit hook %s for commit %d", hook.name, version)
-    hook.handle_error(error, version)
+def cannot_run(log: LogReader, committed: Committed, error: Exception) -> None:
+    """Say everywhere that no hook runs, since the table cannot be read after its commit."""
+    logger.warning("Version %d is committed; its hooks do not run, as the table cannot be read after it: %s",
+                   committed.version, error)
+    hook_failures.tell(log, committed, FOLLOWING, error)
+
+
+def _failed(hook: PostCommitHook, error: Exception, committed: Committed, log: LogReader) -> None:
+    """Say everywhere that a hook has failed, and hand it its error."""
+    logger.exception("Error when executing post-commit hook %s for commit %d", hook.name, committed.version)
+    hook_failures.tell(log, committed, hook.name, error)
+    hook.handle_error(error, committed.version)

@@ -23,12 +23,14 @@ from weakref import WeakKeyDictionary
 
 from deltanb.transaction.commit_stats import CommitStats
 from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.ids import note_made
 from deltanb.transaction.reads import Scan
 from deltanb.transaction.runs import Run, running
 from deltanb.transaction.steps import Lost
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
+    from deltanb.transaction.hook_failures import HookFailure
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MAX_ATTEMPTS = 10_000  # transactions a table's journal keeps: some MB, and more than any picture shows
@@ -59,7 +61,7 @@ class Attempt:
     transaction where it failed; it can be held against other rules later. ``stats`` has its numbers, without
     actions that are long. ``run`` is the run of :func:`deltanb.retry` that it was part of, if it was part of
     one. Beyond :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``;
-    ``is_whole`` is False then.
+    ``is_whole`` is False then. ``hook_failures`` are the hooks that failed after it committed.
     """
 
     txn_id: str
@@ -82,6 +84,7 @@ class Attempt:
     is_whole: bool = True
     stats: CommitStats | None = None
     run: Run | None = None
+    hook_failures: tuple[HookFailure, ...] = ()
 
     @property
     def tries(self) -> int:
@@ -128,6 +131,8 @@ class Journal(deque[Attempt]):
         last = lost[-1].version if lost else txn.read_version + 1
         if txn.committed is not None:
             last = txn.committed.version
+            if last == 0:
+                note_made(txn.log.place_of_ids)
         elif txn.conflict is not None:
             last = txn.conflict.version
         global _last_version
@@ -152,11 +157,28 @@ class Journal(deque[Attempt]):
     def complete(self, stats: CommitStats) -> None:
         """Keep the numbers of an attempt that is recorded already, since it committed."""
         with self._lock:
-            for place in range(len(self) - 1, -1, -1):
-                if self[place].txn_id == stats.txn_id:
-                    light = stats if stats.weight < TEXT_OF_A_FILE else stats.lightened()
-                    object.__setattr__(self[place], "stats", light)  # before anybody was told of it
-                    return
+            place = self._place_of(stats.txn_id)
+            if place is not None:
+                light = stats if stats.weight < TEXT_OF_A_FILE else stats.lightened()
+                object.__setattr__(self[place], "stats", light)  # before anybody was told of it
+
+    def hook_failed(self, failure: HookFailure) -> None:
+        """Keep a hook's failure beside the attempt that it followed."""
+        with self._lock:
+            place = self._place_of(failure.txn_id)
+            if place is not None:
+                attempt = self[place]
+                self[place] = replace(attempt, hook_failures=(*attempt.hook_failures, failure))
+
+    def hook_failures(self, txn_id: str) -> tuple[HookFailure, ...]:
+        """The hooks that failed after a transaction's commit."""
+        with self._lock:
+            place = self._place_of(txn_id)
+            return () if place is None else self[place].hook_failures
+
+    def _place_of(self, txn_id: str | None) -> int | None:
+        """Where the attempt of a transaction is, the newest first."""
+        return next((place for place in range(len(self) - 1, -1, -1) if self[place].txn_id == txn_id), None)
 
     def _keep(self, attempt: Attempt) -> None:
         """Append it; where the attempts hold too much, the oldest are lightened until they do not."""

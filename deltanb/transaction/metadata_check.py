@@ -18,7 +18,6 @@ from deltanb.schema import properties
 from deltanb.schema.columns import mentioned
 from deltanb.schema.paths import find, parse_path
 from deltanb.schema.types import (
-    NO_INTERVALS,
     PHYSICAL_NAME,
     TYPES,
     ArrayType,
@@ -87,12 +86,9 @@ def verify_new_metadata(metadata: Metadata, table: str, before: Metadata | None 
 
 def _known_types(schema: StructType, table: str) -> None:
     for path, data_type in unknown_types(schema):
-        interval = str(data_type).startswith(("interval", "calendarinterval"))
-        why = NO_INTERVALS if interval else (
-            f"Delta has no such type; there are {', '.join(sorted(TYPES))}, decimal(p,s), array, map "
-            "and struct")
         raise InvalidSchema(
-            f"table {table}: column {path} has the type {data_type}. {why}", column=path)
+            f"table {table}: column {path} has the type {data_type}. Delta has no such type; there are "
+            f"{', '.join(sorted(TYPES))}, decimal(p,s), array, map and struct", column=path)
 
 
 def _expressions_of_properties(
@@ -156,8 +152,8 @@ def verify_feed_kept(new: Metadata, old: Metadata, table: str) -> None:
     what = f"column {changed[0]} is renamed or dropped" if changed else "column mapping begins"
     raise InvalidTransaction(
         f"table {table}: {what} in a commit with data files, which is not possible while "
-        "delta.enableChangeDataFeed is true. Change the columns first (rename_column, drop_columns), then "
-        "write; or leave the feed off", column=changed[0] if changed else None)
+        "delta.enableChangeDataFeed is true. Change the columns in a commit of their own (rename_column, "
+        "drop_columns), then write; or leave the feed off", column=changed[0] if changed else None)
 
 
 def _names(schema: StructType) -> Iterator[tuple[tuple[str, ...], str]]:

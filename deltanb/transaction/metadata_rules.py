@@ -19,6 +19,7 @@ from deltanb.schema import protocol as features
 from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType, parse_type
 from deltanb.transaction.conflicts import FieldChange
 from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.operations import PRESERVED
 from deltanb.transaction.steps import Winner
 
 MODE = "delta.columnMapping.mode"
@@ -27,7 +28,7 @@ COLUMN_MAPPING_KEYS = frozenset({
     "delta.columnMapping.id", "delta.columnMapping.physicalName", "delta.columnMapping.nested.ids",
     "parquet.field.id", "parquet.field.nested.ids",
 })
-NOT_PRESERVED = {"delta.rowTracking.preserved": "false"}
+NOT_PRESERVED = {PRESERVED: "false"}
 
 
 def changes(current: CurrentTransaction, winner: Winner) -> tuple[FieldChange, ...]:
@@ -107,6 +108,7 @@ _ALLOWED: dict[str, Callable[[_Change], bool]] = {
     "delta.rowTracking.materializedRowIdColumnName": _row_tracking_on,
     "delta.rowTracking.materializedRowCommitVersionColumnName": _row_tracking_on,
     MODE: _begins_mapping,
+    "delta.columnMapping.hasDroppedOrRenamed": lambda c: True,
     "delta.columnMapping.maxColumnId": lambda c: True,
     "delta.enableDeletionVectors": lambda c: c.supports("deletionVectors") and c.is_true,
     "delta.checkpointPolicy": lambda c: c.supports("v2Checkpoint") and c.after == "v2",

@@ -37,8 +37,13 @@ OFFSETS = "offsetsDigest"
 DROP_FEATURE = "DROP FEATURE"
 BACKFILL = "ROW TRACKING BACKFILL"
 UNBACKFILL = "ROW TRACKING UNBACKFILL"
-RECOMMITS_FILES = frozenset({BACKFILL, UNBACKFILL, "COMPUTE STATS", "RESTORE", "CLONE", DROP_FEATURE})
-"""Operations that add files with the deletion vectors they have already; none of them makes a new one."""
+TRANSACTION = "TRANSACTION"
+"""A commit of several statements, each of which has been checked as the operation that it is."""
+PRESERVED = "delta.rowTracking.preserved"
+"""The tag of a commit that says whether all rows kept their ids."""
+RECOMMITS_FILES = frozenset({
+    BACKFILL, UNBACKFILL, "COMPUTE STATS", "RESTORE", "CLONE", DROP_FEATURE, TRANSACTION})
+"""Operations that may add files with the deletion vectors they have already."""
 
 
 @dataclass(frozen=True, repr=False)

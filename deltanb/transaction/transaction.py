@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.sql.predicates import Predicate
     from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.hook_failures import HookFailure
 
 
 class OptimisticTransaction(TransactionalWrite, Displayable):
@@ -75,8 +76,6 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None,
     ) -> None:
         super().__init__(log, snapshot, clock)
-        self.txn_id: str = options.new_id()
-        """Written into the commit; by it the transaction knows its own commit again."""
         self.start_time: int = self.clock()
         """When it began, epoch milliseconds."""
         self.conflict: Conflict | None = None
@@ -285,15 +284,14 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         ``WriteSerializable`` an operation that changes data is committed, as in Delta Spark.
         """
         self._laps.prepared = options.timer()
+        self._claim_id()
         current = self.prepare(actions, operation)
         if not current.actions and current.isolation in (SERIALIZABLE, SNAPSHOT_ISOLATION):
             return None
         self._current = current
         return self._run(self._steps(current, check=True))
 
-    def commit_large(
-        self, actions: Iterable[Action], operation: Operation | str | None = None
-    ) -> int:
+    def commit_large(self, actions: Iterable[Action], operation: Operation | str | None = None) -> int:
         """Commit in one attempt, without conflict checks, and write a checkpoint.
 
         For operations that replace the table's state as a whole (RESTORE, CLONE, CONVERT).
@@ -332,6 +330,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self, actions: Iterable[Action], operation: Operation | str | None, check: bool
     ) -> Generator[Step, Any, Committed]:
         self._laps.prepared = options.timer()
+        self._claim_id()
         self._current = self.prepare(actions, operation, checked=check)
         return self._steps(self._current, check)
 
@@ -372,6 +371,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             commit_info=describe(chosen, f"deltanb/{__version__}", options.user_name,
                                  options.user_metadata, options.metrics),
             checked=checked, records_commit_info=options.commit_info, is_managed=self.log.commits.is_managed,
+            gives_row_ids=self.gives_row_ids,
         )
 
     def _steps(
@@ -423,12 +423,17 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             self._stats = stats_of(self, self._laps)
         return self._stats
 
+    @property
+    def hook_failures(self) -> tuple[HookFailure, ...]:
+        """The hooks that failed after its commit; :func:`deltanb.flush` waits for those still at work."""
+        return journal_of(self.log).hook_failures(self.txn_id)
+
     def _report(self, snapshot: Snapshot | None = None) -> None:
         """Tell journal and listeners how the commit ended; ``snapshot`` is the table after it."""
         self._stats = stats_of(self, self._laps, snapshot)
         if self._stats is not None:
             journal_of(self.log).complete(self._stats)
-            tell_listeners(self._stats)
+            tell_listeners(options.commit_listeners, self._stats)
 
     def _note(self, step: Step) -> None:
         self.step = step
@@ -530,10 +535,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             snapshot = self.log.advance(committed.version, committed.actions, self.written, winners)
             every = [*post_commit.builtin_hooks(committed, snapshot), *self._hooks]
         except Exception as error:
-            post_commit.logger.warning(
-                "Version %d is committed; its hooks do not run, as the table cannot be read after it: %s",
-                committed.version, error)
             self._report()
+            post_commit.cannot_run(self.log, committed, error)
             return
         self._laps.following = options.timer() - begun
         self._report(snapshot)
@@ -541,8 +544,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @property
     def prepared(self) -> CurrentTransaction | None:
-        """The transaction as it was prepared for its commit, and once that landed as it was committed:
-        rebased on every winner. None before."""
+        """As prepared for its commit and, once that landed, as committed: rebased on all winners."""
         return self._current
 
     def _must_be_open(self) -> None:

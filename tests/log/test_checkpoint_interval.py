@@ -8,13 +8,13 @@ from itertools import pairwise
 import pytest
 
 from deltanb.actions import AddFile
-from deltanb.log.checkpoint.interval import BY_FILES, LARGEST, LEAST, interval
+from deltanb.log.checkpoint.interval import BY_FILES, LARGEST, LEAST, PROPERTY, interval
 from deltanb.log.reader import LogReader
 from deltanb.options import set_options
+from deltanb.schema import properties
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.commit_stats import CommitStats
 from deltanb.transaction.delta_log import DeltaLog
-from deltanb.transaction.hooks import needs_checkpoint
 
 MANY = 10_000_000
 """Versions of a table whose commits add a file or two each."""
@@ -57,6 +57,16 @@ def test_a_small_table_has_a_checkpoint_at_version_50_and_listeners_are_told_so(
     assert LogReader(log.store).snapshot.checkpoint_version == 50
 
 
+@pytest.mark.parametrize("configuration", [{}, {"delta.checkpointInterval": "7"}, {"mine": "1"}])
+def test_the_number_that_is_shown_is_the_one_that_decides(configuration: dict[str, str]) -> None:
+    """``properties.get`` has a number only where the table names one, and then it is that of the snapshot."""
+    snapshot = TableBuilder(MemoryStore()).create("id long", properties=configuration).log.update()
+    apart = snapshot.checkpoint_interval
+    assert [version for version in range(2 * apart + 1) if snapshot.needs_checkpoint(version)] == [
+        apart, 2 * apart]
+    assert properties.get(configuration, PROPERTY) == (apart if PROPERTY in configuration else None)
+
+
 def test_an_interval_that_cannot_be_read_fails_no_commit(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[CommitStats] = []
     table = TableBuilder(MemoryStore()).create("id long", properties={"delta.checkpointInterval": "1p00"})
@@ -72,5 +82,5 @@ def test_the_files_of_a_checkpoint_are_counted_without_a_look_at_them() -> None:
     table.log.checkpoint()
     snapshot = LogReader(table.commit(add("g")).store).snapshot
     layer = snapshot.candidates.parts()[0].layer
-    assert needs_checkpoint(50, snapshot) and not needs_checkpoint(20, snapshot)
+    assert snapshot.needs_checkpoint(50) and not snapshot.needs_checkpoint(20)
     assert snapshot.about_num_files == 31 and not layer._columns, "a column of the checkpoint was read"

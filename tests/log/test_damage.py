@@ -3,6 +3,7 @@
 import json
 import struct
 import warnings
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -330,9 +331,39 @@ def test_a_field_that_json_cannot_hold_is_refused_where_the_checkpoint_is_read()
     fields = [*metadata.type, pa.field("odd", pa.binary())]
     odd = pa.array([b"x"] * rows.num_rows, pa.binary())
     wider = pa.StructArray.from_arrays([*metadata.flatten(), odd], fields=fields, mask=metadata.is_null())
+    store.delete(name)
     with store.open_output(name) as sink:
         pq.write_table(rows.set_column(rows.schema.get_field_index("metaData"), "metaData", wider), sink)
     for version in range(4):
         store.delete(commit_name(version))
     with pytest.raises(InvalidTable, match="a metaData row is not valid"):
         dn.open(store)
+
+
+@pytest.mark.parametrize("has_commits", [True, False])
+def test_a_file_row_of_a_checkpoint_without_a_path_is_damage(tmp_path: Any, has_commits: bool) -> None:
+    """The commits stand in for it; where they are gone the file is named, and nothing is made of it."""
+    table = dn.create(tmp_path, {"n": [0]})
+    for n in (1, 2):
+        table.append({"n": [n]})
+    table.log.checkpoint()
+    (name,) = tmp_path.glob("_delta_log/*.checkpoint.parquet")
+    read = pq.read_table(name)
+    rows = read.to_pylist()
+    next(row for row in rows if row["add"])["add"]["path"] = None
+    pq.write_table(pa.Table.from_pylist(rows, schema=read.schema), name)
+    gone = [*tmp_path.glob("_delta_log/*.crc"), *([] if has_commits else tmp_path.glob("_delta_log/*.json"))]
+    for file in gone:
+        if file.name != "00000000000000000002.json":
+            file.unlink()
+    dn.DeltaLog.clear_cache()
+    works = (lambda: dn.open(tmp_path).to_arrow().num_rows, lambda: bool(dn.open(tmp_path).log.checkpoint()),
+             lambda: dn.open(tmp_path).vacuum(0, check=False).num_files)
+    if has_commits:
+        assert [work() for work in works] == [3, True, 0]
+        return
+    before = name.read_bytes()
+    for work in works:
+        with pytest.raises(dn.errors.InvalidTable, match="an add row has no path"):
+            work()
+    assert name.read_bytes() == before

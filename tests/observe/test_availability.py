@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from deltanb.log.commits import commit_name
 from deltanb.observe.availability import Gap, versions
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
+from tests.shared_tables import expectations, names, path_of
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -174,18 +174,9 @@ def test_no_table_and_a_table_without_files() -> None:
     assert list(dn.create(MemoryStore(), "id long").versions()) == [0]
 
 
-TABLES = Path(__file__).resolve().parent.parent.parent.parent / "shared" / "tables"
-
-
-def real_tables() -> list[Any]:
-    found = [path.stem for path in sorted((TABLES / "expected").glob("*.json"))
-             if json.loads(path.read_text())["outcome"] == "rows"]
-    return found or [pytest.param("absent", marks=pytest.mark.skip(f"no {TABLES}"))]
-
-
-@pytest.mark.parametrize("name", real_tables())
+@pytest.mark.shared
+@pytest.mark.parametrize("name", names("rows"))
 def test_the_newest_version_of_a_real_table_can_be_read(name: str) -> None:
-    expected = json.loads((TABLES / "expected" / f"{name}.json").read_text())
-    found = versions(DeltaLog.for_table(str(TABLES / name.split("__")[0] / expected["table"])))
-    assert found.last == expected["version"]
-    assert found.last in found, found.gaps
+    readable = versions(DeltaLog.for_table(str(path_of(name))))
+    assert readable.last == expectations()[name]["version"]
+    assert readable.last in readable, readable.gaps

@@ -159,9 +159,9 @@ def typed(kind: Any) -> Metadata:
 
 @pytest.mark.parametrize(("kind", "path"), [
     ("frob", "x"), ("LONG", "x"), ("int", "x"), ("decimal(39,2)", "x"), ("decimal(3,5)", "x"),
-    ("decimal(0,0)", "x"), ("decimalish", "x"), ("decimal(5,-1)", "x"), ("interval day to second", "x"),
-    ("timestamp_nanos", "x"), ({"type": "array", "elementType": "frob", "containsNull": True}, r"x\.element"),
-    ({"type": "map", "keyType": "string", "valueType": "interval year", "valueContainsNull": True},
+    ("decimal(0,0)", "x"), ("decimalish", "x"), ("decimal(5,-1)", "x"), ("interval month to day", "x"),
+    ("timestamp_picos", "x"), ({"type": "array", "elementType": "frob", "containsNull": True}, r"x\.element"),
+    ({"type": "map", "keyType": "string", "valueType": "interval week", "valueContainsNull": True},
      r"x\.value"),
     ({"type": "map", "keyType": "frob", "valueType": "long", "valueContainsNull": True}, r"x\.key"),
     ({"type": "struct", "fields": [{"name": "y", "type": "frob", "nullable": True, "metadata": {}}]},

@@ -4,6 +4,7 @@ nothing that may be part of the table is deleted."""
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import sys
@@ -637,3 +638,35 @@ def test_a_version_that_was_cleaned_up_meanwhile_is_not_written_again(tmp_path: 
     with pytest.raises(errors.VersionNotFound, match="version 1 was cleaned up"):
         txn.commit([], "WRITE")
     assert not (path / commit_name(1)).exists()
+
+
+@pytest.mark.parametrize("command", ["append", "delete", "optimize"])
+def test_ctrl_c_between_two_lines_leaves_no_file_that_nobody_names(
+    tmp_path: Path, command: str
+) -> None:
+    """Between what a write has done and what the transaction knows of it, at every line."""
+    from deltanb.data import write as in_process
+    from deltanb.transaction.writing import TransactionalWrite
+
+    codes = {in_process.write_files.__code__, TransactionalWrite.write_files.__code__}
+    for place in itertools.count():
+        table = dn.create(tmp_path / f"{place}", {"id": [1, 2, 3]})
+        table.append({"id": [4]})
+        before, lines = sorted(p.name for p in (tmp_path / f"{place}").rglob("*.parquet")), itertools.count()
+
+        def trace(frame: Any, event: str, argument: Any, at: int = place, lines: Any = lines) -> Any:
+            if event == "line" and next(lines) == at:
+                raise KeyboardInterrupt
+            return trace if frame.f_code in codes else None
+
+        sys.settrace(trace)
+        try:
+            COMMANDS[command](table)
+        except KeyboardInterrupt:
+            pass
+        else:
+            break
+        finally:
+            sys.settrace(None)
+        assert sorted(p.name for p in (tmp_path / f"{place}").rglob("*.parquet")) == before
+    assert place > 10

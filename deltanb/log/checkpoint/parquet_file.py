@@ -1,9 +1,9 @@
 """Opening a Parquet file that may be damaged, without giving the interpreter up.
 
-What lives here: :func:`open_parquet`, and :func:`read_footer`, a reader of as much of a footer as says
-how many values each column has in each row group. pyarrow's objects for row groups end the process
-where a footer contradicts itself (a C++ exception that nothing catches). So they are not asked, or only
-after :meth:`Footer.is_sound`.
+What lives here: :func:`open_parquet`, whose file has no views of Arrow's, and :func:`read_footer`, a reader
+of as much of a footer as says how many values each column has in each row group. pyarrow's objects for row
+groups end the process where a footer contradicts itself (a C++ exception that nothing catches). So they are
+not asked, or only after :meth:`Footer.is_sound`.
 What it does not know: what is in the columns, which file it is, what a damaged one means for its table.
 
 parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData, Statistics, in Thrift's compact
@@ -21,11 +21,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as t
 
 from deltanb.memory import pool
 from deltanb.precedence import give_way
 
-__all__ = ["Chunk", "Footer", "open_parquet", "read_footer"]
+__all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "open_parquet", "raw_footer", "read_footer"]
 
 FIRST_READ = 1 << 16
 """Bytes read from the end: nearly every footer is smaller, and a store is asked once."""
@@ -191,8 +192,9 @@ class SafeFile(pq.ParquetFile):
 
     @property
     def footer_bytes(self) -> bytes:
-        """The footer as it stands in the file, without its length and the magic number."""
-        return self._raw or _raw_footer(self._handle)
+        """The footer as it stands in the file, without its length and the magic number; where Arrow's schema
+        is not looked at, without this, too."""
+        return self._raw or raw_footer(self._handle)
 
     def read_at(self, length: int, start: int) -> bytes:
         """Bytes of the file as they are."""
@@ -224,17 +226,54 @@ def open_parquet(source: Any, **options: Any) -> SafeFile:
     Raises:
         Exception: of many kinds; it is not a Parquet file.
     """
-    raw, asked = None, dict(options)
+    raw, known = None, dict(options)
     if not isinstance(source, pa.OSFile | pa.BufferReader):  # its end is asked for once, not twice
-        raw = _raw_footer(source)
-        end = struct.pack("<I4s", len(raw), _MAGIC)
-        options["metadata"] = pq.ParquetFile(pa.BufferReader(raw + end)).metadata
-    file = SafeFile(source, **options)
-    file._handle, file._raw, file._options = source, raw, asked
+        raw = raw_footer(source)
+        known["metadata"] = _metadata_of(raw)
+    file = SafeFile(source, **known)
+    said = file.schema_arrow if ARROW_SCHEMA in (file.metadata.metadata or ()) else ()
+    if any(_has_views(field.type) for field in said):
+        raw = _of_parquet_alone(raw or raw_footer(source))
+        file = SafeFile(source, **{**options, "metadata": _metadata_of(raw)})
+    file._handle, file._raw, file._options = source, raw, options
     return file
 
 
-def _raw_footer(source: Any) -> bytes:
+def _metadata_of(footer: bytes) -> pq.FileMetaData:
+    return pq.ParquetFile(pa.BufferReader(footer + struct.pack("<I4s", len(footer), _MAGIC))).metadata
+
+
+ARROW_SCHEMA = b"ARROW:schema"
+"""The key under which Arrow's writers note the types that columns had; what is in them Parquet's own say."""
+
+
+def _has_views(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is a view of texts, bytes or lists, or has one inside: most of Arrow's functions
+    take none."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_views(kind.storage_type)
+    if t.is_dictionary(kind):
+        return _has_views(kind.value_type)
+    return (t.is_string_view(kind) or t.is_binary_view(kind) or t.is_list_view(kind)
+            or t.is_large_list_view(kind)
+            or any(_has_views(kind.field(place).type) for place in range(kind.num_fields)))
+
+
+def _of_parquet_alone(footer: bytes) -> bytes:
+    """A footer in which Arrow finds no schema of its own, and takes the columns for what Parquet says.
+
+    What a footer notes under keys stands behind all its columns.
+    """
+    begin, _, end = footer.rpartition(ARROW_SCHEMA)
+    return begin + b"-" * len(ARROW_SCHEMA) + end
+
+
+def raw_footer(source: Any) -> bytes:
+    """The footer of a file, without its length and the magic number.
+
+    Raises:
+        ValueError: it has none.
+    """
     size = source.size()
     tail: bytes = source.read_at(min(size, FIRST_READ), max(0, size - FIRST_READ))
     if len(tail) < _TAIL or tail[-4:] != _MAGIC:

@@ -488,6 +488,8 @@ class ParquetPart(Part):
                     table[column] = absent(column, kind_of, num_rows, kind == "add")
             elif column.split(".")[0] in wanted and "stats_parsed" not in table:
                 table["stats_parsed"] = chunked([child(row, "stats_parsed") for row in rows])
+        if "path" in table and table["path"].null_count:
+            self.refuse(f"{'an' if kind == 'add' else 'a'} {kind} row has no path")
         return pa.table(table)
 
     def _stored(

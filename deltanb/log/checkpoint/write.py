@@ -54,7 +54,7 @@ from deltanb.log.file_set import FileSet
 from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
 from deltanb.log.replay import FILES_SCHEMA
 from deltanb.memory import pool
-from deltanb.options import options
+from deltanb.options import options, random_id
 from deltanb.precedence import give_way
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
@@ -308,7 +308,7 @@ def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckp
     top = [*sidecars, *state.actions, CheckpointMetadata(state.version, tags)]
     text = "".join(action.to_json() + "\n" for action in top).encode()
     state.before_each()
-    name = v2_name(state.version, options.new_id())
+    name = v2_name(state.version, random_id())
     store.put(name, text)
     if kept is not None and not kept.are_there():
         store.delete(name)
@@ -345,7 +345,7 @@ def _write_sidecars(store: LogStore, state: _State) -> list[Sidecar]:
 
 
 def _write_sidecar(store: LogStore, state: _State, pieces: Iterator[pa.Table]) -> Sidecar:
-    name = f"{SIDECAR_FOLDER}{options.new_id()}.parquet"
+    name = f"{SIDECAR_FOLDER}{random_id()}.parquet"
     size = _put(store, name, _encoded(_types(state.file_schema()), pieces, state), state)
     return Sidecar(sidecar_path(name), size, options.clock())
 
