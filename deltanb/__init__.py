@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from deltanb import testing as testing
     from deltanb.background import flush as flush
     from deltanb.catalog.catalog import Catalog as Catalog
+    from deltanb.catalog.limits import Limits as Limits
     from deltanb.catalog.remote.catalog import connect as connect
     from deltanb.entry import convert as convert
     from deltanb.entry import create as create
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.commit_stats import CommitStats as CommitStats
     from deltanb.transaction.conflicts import Conflict as Conflict
     from deltanb.transaction.delta_log import DeltaLog as DeltaLog
+    from deltanb.transaction.hook_failures import HookFailure as HookFailure
     from deltanb.transaction.journal import (
         last_commit_version_in_session as last_commit_version_in_session,
     )
@@ -54,6 +56,8 @@ _NAMES = {
     "DeltaError": "deltanb.errors",
     "DeltaLog": "deltanb.transaction.delta_log",
     "DeltaTable": "deltanb.table",
+    "HookFailure": "deltanb.transaction.hook_failures",
+    "Limits": "deltanb.catalog.limits",
     "Operation": "deltanb.transaction.operations",
     "OptimisticTransaction": "deltanb.transaction.transaction",
     "Snapshot": "deltanb.log.snapshot",

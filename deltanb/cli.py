@@ -104,6 +104,8 @@ def _add_timeline(commands: Any) -> None:
 
 
 def _add_serve(commands: Any) -> None:
+    from deltanb.catalog.limits import Limits
+
     serve = commands.add_parser(
         "serve", help="serve a catalog of tables over HTTP (Iceberg REST)",
         description="Serve a catalog over HTTP until SIGINT or SIGTERM. Prints the URL it serves on; every "
@@ -116,12 +118,10 @@ def _add_serve(commands: Any) -> None:
     access = serve.add_mutually_exclusive_group(required=True)
     access.add_argument("--token-file", metavar="FILE", help="who may do what (JSON)")
     access.add_argument("--no-auth", action="store_true", help="let everyone in; on loopback only")
-    serve.add_argument("--max-tables", type=_positive, default=100, metavar="N",
-                       help="tables of one commit (default %(default)s)")
-    serve.add_argument("--max-updates", type=_positive, default=1000, metavar="N",
-                       help="updates of a table in one commit (default %(default)s)")
-    serve.add_argument("--max-seconds", type=_positive, default=30, metavar="N",
-                       help="that a commit may take (default %(default)s)")
+    for name, what in (("tables", "tables of one commit"), ("updates", "updates of a table in one commit"),
+                       ("seconds", "that a commit may take")):
+        serve.add_argument(f"--max-{name}", type=_positive, default=getattr(Limits, name), metavar="N",
+                           help=f"{what} (default %(default)s)")
     serve.set_defaults(run=_serve)
 
 
@@ -154,9 +154,9 @@ def _port(text: str) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
+    from deltanb.catalog.limits import Limits
     from deltanb.catalog.server.logs import log_to
     from deltanb.catalog.server.serving import run, service_of
-    from deltanb.catalog.warehouse.commit import Limits
 
     limits = Limits(arguments.max_tables, arguments.max_updates, arguments.max_seconds)
     service = service_of(

@@ -27,6 +27,7 @@ ABOVE = {
     "CommitStepper": "deltanb.observe.stepper",
     "DeltaDataSource": "deltanb.spark.source",
     "GroupStepper": "deltanb.observe.group_stepper",
+    "IcebergTable": "deltanb.catalog.iceberg_table",
     "lock_events": "deltanb.observe.lock_events",
     "LockedTables": "deltanb.locked_table",
     "replay": "deltanb.observe.what_if",

@@ -42,6 +42,9 @@ def create(
     *,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    max_records_per_file: int | None = None,
+    compression: str | None = None,
+    allow_files: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DeltaTable:
     """Create a table and return it.
@@ -59,12 +62,16 @@ def create(
         mode: where a table is already: ``"error"`` raises, ``"ignore"`` returns that one as it is,
             ``"overwrite"`` replaces its rows, schema and properties (and keeps its history).
         user_metadata: a text kept in the commit.
-        target_file_size: bytes at which a data file is ended.
+        target_file_size, max_records_per_file, compression: of the data files, as in :meth:`DeltaTable.append
+            <deltanb.table.DeltaTable.append>`.
+        allow_files: make the table in a folder that has files already. They become no part of it, and its
+            VACUUM deletes them; :func:`deltanb.convert` makes a table of them.
         storage_options: how to get to a bucket, as in :meth:`DeltaTable.for_path
             <deltanb.table.DeltaTable.for_path>`.
 
     Raises:
         TableAlreadyExists: there is a table.
+        InvalidArgument: no table is there and others have files, but for hidden ones (``_SUCCESS``, ``.x``).
         InvalidSchema, InvalidArgument: columns or properties that no table may have.
         UnsupportedProtocol: a feature that this library cannot write.
 
@@ -74,11 +81,14 @@ def create(
     (0, 2)
     """
     from deltanb.commands.define.create import create
+    from deltanb.log.file_options import FileOptions
 
     return DeltaTable(create(
         store_for(path, storage_options) if storage_options else path,
         data_or_schema, partition_by, properties, name, description, mode,
-        user_metadata=user_metadata, target_file_size=target_file_size))
+        user_metadata=user_metadata,
+        file_options=FileOptions(target_file_size, max_records_per_file, compression),
+        allow_files=allow_files))
 
 
 def convert(

@@ -176,8 +176,8 @@ class ReadableTable(Displayable):
         return explain(self.snapshot, self._condition(where))
 
     def to_dataset(self, where: Where | None = None) -> ds.Dataset:
-        """The version as a dataset of pyarrow's, which opens no file before it is scanned, and then only
-        those that may hold rows of its filter.
+        """The version as a dataset of pyarrow's, which reads no rows before it is scanned, and then only
+        of files that may hold rows of its filter.
 
         Args:
             where: as in :meth:`to_arrow`; the dataset then has these rows alone.

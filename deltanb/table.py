@@ -10,12 +10,10 @@ import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
 from operator import index
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
-from deltanb.errors import IllegalStateError, InvalidArgument, TableNotFound
-from deltanb.log.commits import LOG_FOLDER
+from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.safe_text import last_part
 from deltanb.schema.types import StructType
 from deltanb.spellings import Aliases
@@ -97,7 +95,9 @@ class DeltaTable(StreamedTable, Aliases):
         if version is not None and timestamp is None:
             return cls(log)._at(version, None)  # it can be read where a newer version is damaged
         if not log.exists:
-            raise _no_table(log.path)
+            from deltanb.commands.define.place import no_table
+
+            raise no_table(log.store)
         if version is not None and timestamp is not None:
             raise InvalidArgument("give version or timestamp, not both")
         if version is None and timestamp is None:
@@ -270,7 +270,6 @@ class DeltaTable(StreamedTable, Aliases):
             keys: columns that identify a row, to tell changed rows from removed and added ones.
             max_rows: rows that are read at most, of both versions together.
             columns: those to show of each row, in this order; rows are compared in all.
-
         Details and errors: :func:`deltanb.commands.read.diff.diff`.
         """
         from deltanb.commands.read.diff import diff
@@ -283,6 +282,7 @@ class DeltaTable(StreamedTable, Aliases):
     def append(
         self, data: Any, *, merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
+        max_records_per_file: int | None = None, compression: str | None = None,
     ) -> CommandResult:
         """Add rows; the result has the version, or None where nothing had to be committed.
 
@@ -293,20 +293,22 @@ class DeltaTable(StreamedTable, Aliases):
             merge_schema: add columns that the data has and the table does not.
             txn: (application id, version): skip the write if the table has that version already.
             user_metadata: a text kept in the commit.
-            target_file_size: bytes at which a data file ends.
-
+            target_file_size, max_records_per_file, compression: bytes at which a data file ends, rows that it
+                has at most, and its codec (``"zstd"``).
         Details and errors: :func:`deltanb.commands.rows.write.append`.
         """
         from deltanb.commands.rows.write import append
         return append(
             self._writable("append"), data, merge_schema=merge_schema, txn=txn,
-            user_metadata=user_metadata, target_file_size=target_file_size)
+            user_metadata=user_metadata, target_file_size=target_file_size,
+            max_records_per_file=max_records_per_file, compression=compression)
 
     def overwrite(
         self, data: Any, *, where: Where | None = None, partition_overwrite: str = "static",
         overwrite_schema: bool = False, partition_by: Sequence[str] | None = None,
         merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
+        max_records_per_file: int | None = None, compression: str | None = None,
     ) -> CommandResult:
         """Replace all rows, those of a condition, or those of some partitions.
 
@@ -315,8 +317,7 @@ class DeltaTable(StreamedTable, Aliases):
             partition_overwrite: ``"dynamic"`` replaces just the partitions that the data has rows for.
             overwrite_schema: give the table the schema of the data.
             partition_by: with ``overwrite_schema``, the new partition columns.
-            data, merge_schema, txn, user_metadata, target_file_size: as in :meth:`append`.
-
+            data, merge_schema, txn and what follows them: as in :meth:`append`.
         Details and errors: :func:`deltanb.commands.rows.write.overwrite`.
         """
         from deltanb.commands.rows.write import overwrite
@@ -324,7 +325,8 @@ class DeltaTable(StreamedTable, Aliases):
             self._writable("overwrite"), data, where=self._condition(where),
             partition_overwrite=partition_overwrite, overwrite_schema=overwrite_schema,
             partition_by=partition_by, merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
-            target_file_size=target_file_size)
+            target_file_size=target_file_size, max_records_per_file=max_records_per_file,
+            compression=compression)
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -342,7 +344,6 @@ class DeltaTable(StreamedTable, Aliases):
             full: order files again that have been clustered before.
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
             user_metadata: a text kept in the commit.
-
         Details and errors: :func:`deltanb.commands.upkeep.optimize.optimize`.
         """
         from deltanb.commands.upkeep.optimize import optimize
@@ -370,7 +371,6 @@ class DeltaTable(StreamedTable, Aliases):
             lite: take removed files from the log instead of listing the folder.
             dry_run: only say what would be deleted.
             check: refuse a retention shorter than the table's.
-
         Details and errors: :func:`deltanb.commands.upkeep.vacuum.vacuum`.
         """
         from deltanb.commands.upkeep.vacuum import vacuum
@@ -387,7 +387,6 @@ class DeltaTable(StreamedTable, Aliases):
             moment: a version, an ISO 8601 text or a datetime.
             ignore_missing_files: leave out files that are gone, and their rows with them.
             user_metadata: a text kept in the commit.
-
         Details and errors: :func:`deltanb.commands.upkeep.restore.restore`.
         """
         from deltanb.commands.upkeep.restore import restore
@@ -397,7 +396,7 @@ class DeltaTable(StreamedTable, Aliases):
 
     def clone(
         self, path: str | os.PathLike[str] | LogStore, version: int | None = None, *,
-        mode: str = "error", user_metadata: str | None = None,
+        mode: str = "error", user_metadata: str | None = None, allow_files: bool = False,
     ) -> DeltaTable:
         """A new table over this one's files; nothing is copied.
 
@@ -406,13 +405,14 @@ class DeltaTable(StreamedTable, Aliases):
             version: the version to clone; the newest unless given.
             mode: where a table is already: ``"error"`` or ``"overwrite"``.
             user_metadata: a text kept in the commit.
-
+            allow_files: as of :func:`deltanb.create`.
         Details and errors: :func:`deltanb.commands.define.clone.clone`.
         """
         from deltanb.commands.define.clone import clone
 
         source = self if version is None else self.as_of(version)
-        return DeltaTable(clone(source.snapshot, path, mode=mode, user_metadata=user_metadata))
+        return DeltaTable(clone(
+            source.snapshot, path, mode=mode, user_metadata=user_metadata, allow_files=allow_files))
 
     @classmethod
     def convert(
@@ -446,7 +446,6 @@ class DeltaTable(StreamedTable, Aliases):
             where: a condition in SQL, or as :meth:`to_arrow` takes it.
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
             user_metadata: a text kept in the commit.
-
         Details and errors: :func:`deltanb.commands.rows.delete.delete`.
         """
         from deltanb.commands.rows.delete import delete
@@ -462,7 +461,6 @@ class DeltaTable(StreamedTable, Aliases):
         Args:
             assignments: new values by column, as SQL or Python values; ``a.b`` is a field of a struct.
             where, engine, user_metadata: as in :meth:`delete`.
-
         Details and errors: :func:`deltanb.commands.rows.update.update`.
         """
         from deltanb.commands.rows.update import update
@@ -478,7 +476,6 @@ class DeltaTable(StreamedTable, Aliases):
             source: rows as in :meth:`append`, or another table.
             on: SQL that is TRUE for a row of the table and a row of the source that match.
             target_alias, source_alias: the names of the two in SQL.
-
         Details and errors: :func:`deltanb.commands.merge.merge.merge`.
         """
         from deltanb.commands.merge.merge import merge
@@ -516,6 +513,11 @@ class DeltaTable(StreamedTable, Aliases):
         """Drop columns; as :func:`deltanb.commands.define.alter_columns.drop_columns`."""
         from deltanb.commands.define.alter_columns import drop_columns
         return drop_columns(self._writable("drop_columns"), names, if_exists)
+
+    def replace_columns(self, columns: Any) -> CommandResult:
+        """Say all columns anew; as :func:`deltanb.commands.define.replace_columns.replace_columns`."""
+        from deltanb.commands.define.replace_columns import replace_columns
+        return replace_columns(self._writable("replace_columns"), columns)
 
     def change_column(
         self, name: str | Sequence[str], *, type: Any = None, comment: str | None = None,
@@ -587,13 +589,3 @@ class DeltaTable(StreamedTable, Aliases):
                                 f"which can be read only; write to the table itself: {by}({at!r})")
 
 
-def _no_table(path: str) -> TableNotFound:
-    """The error of a path without a table, which names the table around it if there is one."""
-    way_out = "create one with deltanb.create(path, data)"
-    folders = Path(path).parents if path.startswith(os.sep) else ()
-    around = next((folder for folder in folders if (folder / LOG_FOLDER).is_dir()), None)
-    if around is not None:
-        way_out = f"it lies inside the table at {around}, which can be opened"
-    elif os.path.isfile(path):
-        way_out = "it is a file, and a table is a folder"
-    return TableNotFound(f"there is no Delta table at {path}; {way_out}", path=path)
