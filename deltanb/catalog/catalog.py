@@ -225,7 +225,8 @@ class Catalog(Displayable):
             partition_by: column names; an Iceberg table is partitioned by their values.
             properties, description, user_metadata: as :func:`deltanb.create` takes them; an Iceberg table has
                 properties alone, of which ``format-version`` is 1 to 3.
-            location: a folder below the warehouse; one named after the table by default.
+            location: a folder below the warehouse; one named after the table by default. It is the table's
+                own: it is empty, reached by no link, and neither lies in another table's nor has one in it.
 
         Raises:
             TableAlreadyExists: the name or the location is taken; nothing is left of the attempt.

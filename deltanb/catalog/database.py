@@ -35,6 +35,7 @@ MAX_ATTEMPTS = 10  # of a transaction that the database ended: ours take locks i
 MAX_WAIT = 24 * 3600  # seconds: databases count a wait in milliseconds, in 32 bits
 _ROLLED_BACK = {"40001", "40P01"}  # serialisation failure, deadlock: the database says: once more
 _SEQUENCE_LOCK = 0x646E_7365  # an advisory lock of PostgreSQL: the one who commits next
+_PLACES_LOCK = 0x646E_706C  # and the one who takes a folder next
 
 T = TypeVar("T")
 
@@ -251,6 +252,12 @@ def hold_sequence(connection: sa.Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SEQUENCE_LOCK)))
+
+
+def hold_places(connection: sa.Connection) -> None:
+    """Be the one who takes a folder for a table next, as :func:`hold_sequence`."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_PLACES_LOCK)))
 
 
 def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> sa.exc.DBAPIError | None:

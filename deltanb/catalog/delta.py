@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 from deltanb.catalog.commits import CatalogCommits, UnregisteredCommits
 from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.names import TableName
+from deltanb.catalog.ownership import NEW_TABLE, FolderNote, key_of
 from deltanb.catalog.rows import TableRow
+from deltanb.catalog.warehouse.contents import delete_folder, first_file, table_around
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.errors import (
     CommitOutcomeUnknown,
@@ -34,7 +36,6 @@ from deltanb.errors import (
     TableNotFound,
     add_note,
 )
-from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
 from deltanb.transaction.delta_log import DeltaLog
@@ -44,16 +45,13 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.base import LogStore
 
-__all__ = ["DeltaTables", "delete_table"]
+__all__ = ["DeltaTables"]
 
 MAX_LOGS = 64
 """Logs kept open for tables that are asked for again and again."""
 
 MAX_DROPS = 10
 """Tries to drop a table that others commit to meanwhile."""
-
-NEW_TABLE = "a table that is being created"
-"""Why a folder is recorded as garbage until its table is registered."""
 
 GRACE = 86_400_000
 """Milliseconds for which what may be unfinished is left alone: no command takes a day."""
@@ -106,15 +104,15 @@ class DeltaTables:
         store = self.warehouse.store_at(
             self.warehouse.new_location(name, deciding_id(self.catalog.place)) if location is None
             else self.warehouse.table_location(_whole(location), "location"))
-        place = store.root
-        table_id = deciding_id(self.catalog.place)
+        place, table_id = store.root, deciding_id(self.catalog.place)
         settings["properties"] = {
             **(settings.get("properties") or {}), **MANAGED, CATALOG_TABLE_ID: table_id}
         if next(store.list_all(""), None) is not None:
             raise TableAlreadyExists(
                 f"{place} is not empty, so no table can be made there; catalog.register_table({str(name)!r}, "
                 "location) takes over one that is there", path=place)
-        self.catalog.garbage.record([place], NEW_TABLE, options.clock() + GRACE)
+        self._refuse_around(store)
+        self.catalog.tables.note_folder(place, FolderNote(NEW_TABLE, table_id), options.clock() + GRACE)
         is_ours = location is None  # a folder of this name is nobody else's
         try:
             log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, **settings)
@@ -124,6 +122,15 @@ class DeltaTables:
             if isinstance(error, DeltaError) or not self._is_registered(table_id, name, error):
                 self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown))
             raise
+
+    def _refuse_around(self, store: LogStore) -> None:
+        """A folder in that of a table, though no catalog has it, is not another one's."""
+        name = self.warehouse.name_of(store.root, "location")
+        around = table_around(self.warehouse.store, name)
+        if around is not None:
+            raise TableAlreadyExists(
+                f"{store.root} lies in the folder of another table, {around or self.warehouse.uri}; give a "
+                "location of its own", path=store.root)
 
     def _is_registered(self, table_id: str, name: TableName, interrupt: BaseException) -> bool:
         """Whether a table was made after all, or may have been: what was interrupted says so."""
@@ -140,9 +147,12 @@ class DeltaTables:
         """Delete what was written of a table that is none; what stays is left to a sweep."""
         with suppress(OSError, DeltaError):
             if deletes:
-                delete_table(store)
-            if next(store.list_all(""), None) is None:
-                self.catalog.garbage.forget([place])
+                self.warehouse.table_location(place, "location")  # no link leads elsewhere by now
+                others = delete_folder(store)
+            else:
+                others = []
+            if first_file(store, "", others) is None:
+                self.catalog.garbage.forget([key_of(place)])
 
     def drop(self, name: TableName, purge: bool) -> None:
         """Take a table out of the catalog; see :meth:`Catalog.drop_table`."""
@@ -175,7 +185,8 @@ class DeltaTables:
 
         Raises:
             TableNotFound: there is no table at the location.
-            TableAlreadyExists: the name, or the location, is taken.
+            TableAlreadyExists: the name is taken, or the location is another table's, or lies in one's or
+                around it; nothing was changed.
         """
         from deltanb.commands.define.alter_properties import set_properties
         from deltanb.commands.define.place import hint_of_files
@@ -186,6 +197,8 @@ class DeltaTables:
         if not log.exists:
             hint = "; ".join(filter(None, ["there is no Delta table", hint_of_files(store)]))
             raise TableNotFound(f"{place} cannot be registered: {hint}", path=place)
+        self._refuse_around(store)
+        self.catalog.tables.require_free(place, log.snapshot.properties.get(CATALOG_TABLE_ID))
         try:
             if not supports(log.snapshot.protocol, CATALOG_MANAGED):
                 table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or deciding_id(self.catalog.place)
@@ -204,13 +217,6 @@ class DeltaTables:
             name, snapshot.log.path, snapshot.version, table_id, options.user_name, ict=snapshot.timestamp,
             etag=f"{snapshot.version}.{snapshot.timestamp}",
             protocol=_json(snapshot.protocol.to_value()), metadata=_json(snapshot.metadata.to_value()))
-
-
-def delete_table(store: LogStore) -> None:
-    """Delete all files of a folder, those of the log first, so that no reader finds half a table."""
-    for file in sorted(store.list_all(""), key=lambda file: not file.name.startswith(f"{LOG_FOLDER}/")):
-        with suppress(OSError):
-            store.delete(file.name)
 
 
 def _whole(location: str) -> str:

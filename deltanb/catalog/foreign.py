@@ -20,6 +20,7 @@ from typing import Any
 from deltanb import parallel
 from deltanb.catalog.database import Database, hold_sequence
 from deltanb.catalog.history import Event, newest_seq, newest_time, pointers_at, record_events
+from deltanb.catalog.ownership import folder_of_file, record_place
 from deltanb.catalog.rows import is_table, note_known
 from deltanb.catalog.tables import iceberg_tables, is_unrecorded, known_iceberg_tables, sa
 from deltanb.errors import DeltaError
@@ -108,6 +109,7 @@ class ForeignMoves:
             if connection.execute(_as_seen(self._catalog, row).values(
                     dn_table_id=table_id, dn_recorded_location=row.metadata_location)).rowcount:
                 note_known(connection, self._catalog, table_id)
+                record_place(connection, folder_of_file(row.metadata_location), table_id)
                 mine[table_id] = moved[row]
         gone = [table_id for table_id in dropped
                 if connection.execute(_FORGET, {"gone": table_id}).rowcount]

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from deltanb.catalog.history import Change, text_of
 from deltanb.catalog.names import TableName, joined
+from deltanb.catalog.ownership import take
 from deltanb.catalog.rows import insert_iceberg, named
 from deltanb.catalog.tables import delta_commits, delta_tables, garbage, iceberg_tables, sa
 from deltanb.errors import DataFileNotFound, InvalidArgument, TableAlreadyExists
@@ -46,12 +47,17 @@ class DeltaCommit:
 
 @dataclass(frozen=True)
 class IcebergSwap:
-    """An Iceberg table's metadata file becomes ``after`` if it is ``before``; None: the table is new."""
+    """An Iceberg table's metadata file becomes ``after`` if it is ``before``; None: the table is new.
+
+    ``places`` are folders that are its own from then on, which it may have noted by the id ``uuid``.
+    """
 
     table_id: str
     name: TableName
     before: str | None
     after: str
+    places: tuple[str, ...] = ()
+    uuid: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,8 @@ def moved(
         elif isinstance(member, DeltaCommit):
             changes[member.table_id] = (str(member.version - 1), str(member.version))
         elif isinstance(member, IcebergSwap):
+            for place in member.places:
+                take(connection, place, member.table_id, [member.uuid] if member.uuid else [])
             changes[member.table_id] = (text_of(member.before), member.after)
     return changes, refused
 

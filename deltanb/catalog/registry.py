@@ -7,15 +7,30 @@ What it does not know: what is in a table's log or metadata file. Versions and l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from deltanb.catalog.database import Database, Undo
 from deltanb.catalog.foreign import ForeignMoves
 from deltanb.catalog.history import record, seq_of, text_of
-from deltanb.catalog.ledgers import as_garbage, note, take_back_folder
-from deltanb.catalog.names import Page, TableName, check_size, joined, key_of, parts_of
+from deltanb.catalog.ledgers import as_garbage, note
+from deltanb.catalog.names import Page, TableName, check_size, joined, parts_of
+from deltanb.catalog.names import key_of as key_of_page
 from deltanb.catalog.namespaces import hold_namespace, require_namespace
+from deltanb.catalog.ownership import (
+    EVERYONE,
+    PURGED,
+    FolderNote,
+    folder_note,
+    folder_of_file,
+    key_of,
+    note_folder,
+    others_at,
+    places_of,
+    require_free,
+    take,
+)
 from deltanb.catalog.rows import (
     DeltaState,
     TableRow,
@@ -27,17 +42,39 @@ from deltanb.catalog.rows import (
     select_rows,
     taken,
 )
-from deltanb.catalog.tables import delta_commits, delta_tables, iceberg_tables, known_iceberg_tables, sa
-from deltanb.errors import InvalidArgument, TableAlreadyExists, TableNotFound
+from deltanb.catalog.tables import (
+    delta_commits,
+    delta_tables,
+    iceberg_tables,
+    known_iceberg_tables,
+    places,
+    sa,
+)
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    InvalidArgument,
+    StorageError,
+    TableAlreadyExists,
+    TableNotFound,
+)
 from deltanb.safe_text import shown
 from deltanb.transaction.ids import deciding_id
 
-__all__ = ["Registry"]
-
-PURGED = "a table that was purged"
-"""Why its folder is recorded as garbage."""
+__all__ = ["Registry", "Standing"]
 
 ADDED_IDS = 3  # tries to load a table whose row another catalog changes meanwhile
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whose a folder is."""
+
+    other: str | None
+    """The folder of another table that is this one, lies in it or around it."""
+    mine: tuple[str, ...]
+    """The folders that the table which asks has, those that it had before too."""
+    noted: FolderNote | None
+    """What the folder is noted as garbage for."""
 
 
 class Registry:
@@ -75,6 +112,7 @@ class Registry:
 
         def work(connection: sa.Connection) -> TableRow:
             insert_iceberg(connection, self._catalog, name, table_id, metadata_location)
+            take(connection, folder_of_file(metadata_location), table_id)
             return TableRow(name, table_id, "iceberg", metadata_location)
 
         return self._recorded(work, "register", principal, table_id, None, metadata_location)
@@ -86,10 +124,11 @@ class Registry:
     ) -> TableRow:
         """Make a row for a Delta table whose log has all versions up to ``version`` in its folder.
 
-        A folder that was noted as garbage is none from then on.
+        A folder that was noted as garbage for this table is none from then on.
 
         Raises:
-            TableAlreadyExists: the name is taken, or a table of this location is registered.
+            TableAlreadyExists: the name is taken, or the location is another table's, or lies in one's or
+                around it.
             NamespaceNotFound: its namespace is not there.
             DataFileNotFound: the folder was noted as garbage and is being deleted.
         """
@@ -109,10 +148,51 @@ class Registry:
                 raise TableAlreadyExists(
                     f"a table at {location} is registered already, by another name",
                     path=location) from None
-            take_back_folder(connection, location)
+            take(connection, location, table_id)
             return TableRow(name, table_id, "delta", delta=state)
 
         return self._recorded(work, "register", principal, table_id, None, str(version))
+
+    def standing(self, location: str, table_ids: Iterable[str | None] = ()) -> Standing:
+        """Whose a folder is for a table that has, or will have, one of the ids.
+
+        Raises:
+            StorageError: the database cannot be asked.
+        """
+        ids = [table_id for table_id in table_ids if table_id is not None]
+
+        def work(connection: sa.Connection) -> Standing:
+            mine = [place for table_id in ids for place in places_of(connection, table_id)]
+            return Standing(next(others_at(connection, location, ids), None), tuple(mine),
+                            folder_note(connection, location))
+
+        return self._database.write(work, lambda connection: work(connection), is_durable=False)
+
+    def require_free(self, location: str, table_id: str | None = None) -> None:
+        """Refuse a folder that is another table's than the one with an id.
+
+        Raises:
+            TableAlreadyExists: it is, or it lies in another's or around it.
+            StorageError: the database cannot be asked.
+        """
+        def work(connection: sa.Connection) -> bool:
+            require_free(connection, location, [table_id])
+            return True
+
+        self._database.write(work, work, is_durable=False)
+
+    def note_folder(self, location: str, what: FolderNote, not_before: int) -> None:
+        """Note a folder in which a table is about to be made; from ``not_before`` (epoch ms) on it may be
+        deleted.
+
+        Raises:
+            TableAlreadyExists: it is another table's, or lies in one's or around it.
+            StorageError: it is not known to be noted; make nothing.
+        """
+        try:
+            self._database.write(lambda connection: note_folder(connection, location, what, not_before))
+        except CommitOutcomeUnknown as error:  # a note too many does no harm
+            raise StorageError(str(error)) from error
 
     def is_registered(self, table_id: str) -> bool:
         """Whether there is a table with an id, once a registration that is under way has ended.
@@ -178,7 +258,7 @@ class Registry:
         Raises:
             NamespaceNotFound: it is not there.
         """
-        space, after, size = joined(parts_of(namespace)), key_of(token), check_size(size)
+        space, after, size = joined(parts_of(namespace)), key_of_page(token), check_size(size)
         columns = iceberg_tables.c
         query = select_rows().where(
             columns.catalog_name == self._catalog, columns.table_namespace == space, is_table(format),
@@ -241,7 +321,7 @@ class Registry:
 
     def drop(
         self, name: Any, principal: str | None = None, published: bool = False,
-        purged_from: int | None = None,
+        purged_from: int | None = None, purged_by: str | None = None,
     ) -> TableRow | None:
         """Take a table out of the catalog; its files stay. Returns what it was.
 
@@ -249,6 +329,7 @@ class Registry:
             published: only if all versions that are ratified are in its folder; None is returned where one
                 is not.
             purged_from: from this time (epoch ms) on the files of a Delta table are garbage.
+            purged_by: whose token said so.
 
         Raises:
             TableNotFound: no table of that name.
@@ -266,9 +347,10 @@ class Registry:
             if published and row.delta is not None and row.delta.latest != row.delta.published:
                 raise Undo(None)
             if purged_from is not None and row.delta is not None:
-                note(connection, [as_garbage(row.delta.location, PURGED, purged_from)])
+                what = FolderNote(PURGED, row.table_id, purged_by or EVERYONE)
+                note(connection, [as_garbage(key_of(row.delta.location), what.reason, purged_from)])
             connection.execute(iceberg_tables.delete().where(iceberg_tables.c.dn_table_id == row.table_id))
-            for table in (delta_commits, delta_tables, known_iceberg_tables):
+            for table in (delta_commits, delta_tables, known_iceberg_tables, places):
                 connection.execute(table.delete().where(table.c.table_id == row.table_id))
             return row
 

@@ -127,6 +127,7 @@ class CatalogStore:
             DataFileNotFound: a file of ``written`` was claimed to be deleted; nothing was written.
             IdempotencyKeyReused: the key came with another body.
             InvalidArgument: a table twice, or none at all.
+            TableAlreadyExists: a folder that an Iceberg table would take is another table's.
         """
         members, written = ordered(proposals, assertions), sorted(set(written))
         self.foreign.take_in()  # it came before: what this moves, it moves on from there
@@ -214,18 +215,6 @@ class CatalogStore:
     def every_table(self) -> Iterator[TableRow]:
         """All tables of the catalog, page by page, by namespace and name."""
         yield from self.tables.every()
-
-    def has_table_at(self, location: str) -> bool:
-        """Whether a table of any catalog in the database lies at a location: a Delta table there, or the
-        metadata file of an Iceberg table there or below."""
-        delta = sa.select(sa.literal(1)).where(delta_tables.c.location == location)
-        path = location.removeprefix("file://")
-        forms = (location,) if "://" in path else (path, f"file:{path}", f"file://{path}")
-        file = iceberg_tables.c.metadata_location
-        iceberg = sa.select(sa.literal(1)).where(sa.or_(file.in_(forms), *(
-            sa.func.substr(file, 1, len(form) + 1) == f"{form}/" for form in forms)))
-        query = sa.union_all(delta, iceberg).limit(1)
-        return self.database.read(lambda connection: connection.execute(query).first()) is not None
 
     def stray_tables(self) -> list[str]:
         """Ids under which the database has versions or commits of Delta tables that no catalog in it has."""

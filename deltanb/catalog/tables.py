@@ -109,6 +109,12 @@ idempotency = sa.Table(
     sa.Column("expires", sa.BigInteger, nullable=False),
 )
 
+places = sa.Table(  # every folder that is a table's, or was and has its files still, under one spelling
+    "dn_places", metadata,
+    sa.Column("place", sa.Text, primary_key=True),
+    sa.Column("table_id", sa.String(36), primary_key=True, index=True),
+)
+
 garbage = sa.Table(
     "dn_garbage", metadata,
     sa.Column("path", sa.Text, primary_key=True),

@@ -34,18 +34,19 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from deltanb.catalog.commits import CatalogCommits, staged_name
-from deltanb.catalog.delta import GRACE, delete_table
+from deltanb.catalog.commits import CatalogCommits, UnregisteredCommits, staged_name
+from deltanb.catalog.delta import GRACE
 from deltanb.catalog.history import newest_seq
 from deltanb.catalog.managed import ManagedCommitter
+from deltanb.catalog.ownership import FolderNote, key_of, opened
 from deltanb.catalog.rows import TableRow
-from deltanb.errors import DeltaError
+from deltanb.catalog.warehouse.contents import delete_folder
+from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits
 from deltanb.log.history import commit_times
 from deltanb.options import options
 from deltanb.safe_text import get_logger
-from deltanb.schema.protocol import CATALOG_MANAGED, supports
-from deltanb.store.open import store_for
+from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, supports
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _iceberg(row: TableRow) -> Iterator[Finding]:
     """The metadata file is there and is one."""
     folder, _, name = str(row.metadata_location).rpartition("/")
     try:
-        found = json.loads(store_for(folder).read(name))
+        found = json.loads(opened(folder).read(name))
         if not isinstance(found, dict) or ("table-uuid" not in found and found.get("format-version") != 1):
             yield Finding("missing", str(row.name), f"{row.metadata_location} is no table's metadata", True)
     except (OSError, ValueError) as error:
@@ -126,7 +127,7 @@ def _iceberg(row: TableRow) -> Iterator[Finding]:
 
 def _delta(store: CatalogStore, row: TableRow) -> Iterator[Finding]:
     assert row.delta is not None and row.table_id is not None
-    name, folder = str(row.name), store_for(row.delta.location)
+    name, folder = str(row.name), opened(row.delta.location)
     tail = store.tails([row.table_id])[row.table_id]
     commits = CatalogCommits(folder, store, row.table_id)
     commits.take(tail)
@@ -176,7 +177,7 @@ def _of_log(
 ) -> Iterator[Finding]:
     """The log, read through the catalog, beside what the catalog keeps of it."""
     assert row.delta is not None and row.table_id is not None
-    snapshot = DeltaLog(store_for(row.delta.location), commits).snapshot_at(tail.latest)
+    snapshot = DeltaLog(opened(row.delta.location), commits).snapshot_at(tail.latest)
     times = commit_times(snapshot.log, int(snapshot.properties.get(_ENABLED_AT, 0)), tail.latest)
     for (one, before), (two, after) in pairwise(sorted(times.items())):
         if after <= before:
@@ -244,9 +245,10 @@ def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
         except (DeltaError, OSError) as error:
             left.append(f"{row.name}: {error}")
     store.forget_claims(partial(_is_over, latest))
-    for path in store.garbage.claim([path for path, _ in store.garbage.due(now)], now):
+    due = dict(store.garbage.due(now))
+    for path in store.garbage.claim(due, now):
         try:
-            deleted += _delete_garbage(store, path)
+            deleted += _delete_garbage(store, path, due[path])
             store.garbage.forget([path])
         except (DeltaError, OSError) as error:
             left.append(f"{path}: {error}")
@@ -256,7 +258,7 @@ def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
 def _publish(store: CatalogStore, row: TableRow) -> int | None:
     """The version up to which a table was published now; None where there was nothing to publish."""
     assert row.delta is not None and row.table_id is not None
-    folder = store_for(row.delta.location)
+    folder = opened(row.delta.location)
     commits = CatalogCommits(folder, store, row.table_id)
     tail = commits.look()
     if not tail.commits:
@@ -275,7 +277,7 @@ def _is_over(latest: Mapping[str, int], path: str) -> bool:
 def _sweep_staged(store: CatalogStore, row: TableRow, before: int) -> tuple[list[str], int]:
     """Delete staged files that are older than a time and no commit's; also the table's latest version."""
     assert row.delta is not None and row.table_id is not None
-    folder = store_for(row.delta.location)
+    folder = opened(row.delta.location)
     tail = store.tails([row.table_id])[row.table_id]
     old = [(status.name, version) for status, version in _stray(folder, tail)
            if status.modification_time < before]
@@ -287,16 +289,27 @@ def _sweep_staged(store: CatalogStore, row: TableRow, before: int) -> tuple[list
     return [f"{folder.root}/{name}" for name in gone], tail.latest
 
 
-def _delete_garbage(store: CatalogStore, path: str) -> Iterable[str]:
-    """Delete a file, or the folder of a table that was never registered."""
-    if store.has_table_at(path):
-        return []  # it was registered after all
+def _delete_garbage(store: CatalogStore, path: str, reason: str) -> Iterable[str]:
+    """Delete a file, or the folder of a table that was never registered, or was purged."""
     folder, _, name = path.rpartition("/")
-    parent = store_for(folder)
-    if parent.status(name) is not None:
+    parent, noted = opened(folder), FolderNote.of(reason)
+    if noted is None and parent.status(name) is not None:
         parent.delete(name)
-    else:
-        delete_table(store_for(path))
+        return [path]
+    if store.tables.standing(path, [noted.table_id if noted else None]).other is not None:
+        return []  # it is a table's after all
+    its_id = _table_id(opened(path))
+    if noted is not None and its_id not in (None, noted.table_id):
+        return []  # a table that no catalog has, made there meanwhile
+    if key_of(path) != path:
+        raise InvalidArgument(f"a link leads from there to {key_of(path)} by now")
+    delete_folder(opened(path))
     return [path]
+
+
+def _table_id(folder: LogStore) -> str | None:
+    """The id that a catalog gave to the table in a folder; "" if it is no catalog's, None without any."""
+    log = DeltaLog(folder, UnregisteredCommits(folder))
+    return log.snapshot.properties.get(CATALOG_TABLE_ID, "") if log.exists else None
 
 

@@ -27,7 +27,7 @@ from deltanb.safe_text import without_credentials
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
-__all__ = ["Inside", "Place", "can_be_named", "is_same_table", "place_of"]
+__all__ = ["Inside", "Place", "address_of", "can_be_named", "is_same_table", "place_of"]
 
 # A slash must follow: "a:b.parquet" is a file name. Two letters at least, for the sake of "C:/".
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]+):(?P<slashes>/+)")
@@ -87,6 +87,15 @@ def place_of(store: LogStore, path: str, *, is_encoded: bool = True) -> Place:
     else:  # on the table's own file system
         found = root.at(text if text.startswith("/") else f"{root.path}/{text}")
     return Place(store, found.below(root), str(found))
+
+
+def address_of(text: str) -> str:
+    """The one spelling of an absolute path or URI that nothing is decoded of: on this machine a path.
+
+    >>> address_of("file:///lake/a%20b/"), address_of("file://localhost/lake//t/../u"), address_of("s3a://b/t")
+    ('/lake/a%20b', '/lake/u', 's3://b/t')
+    """
+    return str(_parsed(text).plain)
 
 
 def is_same_table(one: LogStore, other: LogStore) -> bool:

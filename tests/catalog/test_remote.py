@@ -20,6 +20,7 @@ import httpx
 
 import deltanb as dn
 from deltanb import errors
+from deltanb.catalog.ownership import NEW_TABLE, FolderNote
 from deltanb.catalog.remote.connection import Connection
 from deltanb.catalog.server import Server, serve
 from deltanb.catalog.server.tokens import Tokens
@@ -443,21 +444,27 @@ def test_history_tells_of_what_may_be_read(connect: Connect) -> None:
 def test_folders_of_tables_cannot_be_made_garbage(connect: Connect, behind: CatalogStore) -> None:
     delta_place = behind.tables.load("hr.t").delta.location  # type: ignore[union-attr]
     iceberg_place = str(behind.tables.load("hr.e").metadata_location).rpartition("/metadata/")[0]
-    shopper, nobody = (connect(token).store.garbage for token in "sn")
+    shopper, nobody = (connect(token).store for token in "sn")
+
+    def note(store: Any, place: str) -> None:
+        store.tables.note_folder(place, FolderNote(NEW_TABLE, "new"), 0)
+
     for place in (delta_place, iceberg_place, f"{delta_place}/part", delta_place.rpartition("/")[0],
                   f"file://{delta_place}", iceberg_place.removeprefix("file://"), f"{iceberg_place}/data"):
         with refused(errors.InvalidArgument):
-            shopper.record([place], "", 0)
+            note(shopper, place)
     for place in ("/etc", "file:///etc", f"{delta_place}/../../..", "lake"):
         with refused(errors.BadRequest):
-            shopper.record([place], "", 0)
+            note(shopper, place)
     with refused():
-        nobody.record([f"{delta_place}x"], "", 0)
+        note(nobody, f"{delta_place}x")
     assert not behind.garbage.due(10**15)
-    shopper.record([f"{delta_place}x"], "", 0)
+    note(shopper, f"{delta_place}x")
     behind.garbage.record(["lake/metadata"], "metadata of a commit", 0)
     assert len(behind.garbage.due(10**15)) == 2
-    shopper.forget([f"{delta_place}x"])
+    connect("r").store.garbage.forget([f"{delta_place}x"])
+    assert len(behind.garbage.due(10**15)) == 2  # somebody else's
+    shopper.garbage.forget([f"{delta_place}x"])
     assert behind.garbage.due(10**15) == [("lake/metadata", "metadata of a commit")]
 
 

@@ -275,7 +275,12 @@ def test_who_waits_too_long_is_told_so(url: str, store: CatalogStore, tables: Ta
     import psycopg
 
     tables.delta("a")
-    sa.event.listen(store.database.engine, "connect", lambda raw, _: raw.execute("SET lock_timeout = '1ms'"))
+
+    @sa.event.listens_for(store.database.engine, "connect")
+    def hurry(raw: Any, _: object) -> None:
+        raw.execute("SET lock_timeout = '1ms'")
+        raw.commit()
+
     store.close()
     with psycopg.connect(url) as stranger:
         stranger.execute("SELECT 1 FROM iceberg_tables FOR UPDATE")

@@ -105,36 +105,30 @@ def test_a_linked_folder_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
-@pytest.mark.parametrize("call", ["open", "write", "fsync", "replace"])
+@pytest.mark.parametrize("call", ["__init__", "write", "close"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_vector_that_is_not_committed_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, after: bool, error: BaseException
 ) -> None:
     table = dn.create(tmp_path / "t", {"id": [1, 2, 3]}, properties=VECTORS)
     before = tree(tmp_path / "t")
-    real, opened = getattr(os, call), os.open
-    handles: set[int] = set()
+    real, strikes = getattr(_SyncedFile, call), [1]
 
-    def note(path: Any, *args: Any) -> int:
-        handle = opened(path, *args)
-        if ".deletion_vector" in str(path):
-            handles.add(handle)
-        return handle
-
-    def struck(what: Any, *args: Any) -> Any:
-        if what not in handles and ".deletion_vector" not in str(what):
-            return real(what, *args)
+    def struck(file: _SyncedFile, *args: Any) -> Any:
+        path = args[0] if call == "__init__" else file._path
+        if "deletion_vector" not in str(path) or not strikes:
+            return real(file, *args)
+        strikes.clear()
         if after:
-            real(what, *args)
+            real(file, *args)
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "open", note)
-        patch.setattr(os, call, struck)
-        with pytest.raises(type(error) if isinstance(error, KeyboardInterrupt) else StorageError):
+        patch.setattr(_SyncedFile, call, struck)
+        with dn.set_options(durability="sync"), pytest.raises(
+                type(error) if isinstance(error, KeyboardInterrupt) else StorageError):
             table.delete("id = 2")
-    assert handles or call == "open"
-    assert tree(tmp_path / "t") == before
+    assert not strikes and tree(tmp_path / "t") == before
     table.delete("id = 2")
     assert table.to_arrow()["id"].to_pylist() == [1, 3]
 

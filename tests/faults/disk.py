@@ -261,8 +261,9 @@ class Disk:
 
 def _full(path: Any, dir_fd: int | None = None) -> str | None:
     """A path from the root; None for what is no path but an open file."""
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, str | bytes | os.PathLike):
         return None
+    path = os.fsdecode(path)
     if dir_fd is not None:
         return os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), path)
     return os.path.abspath(path)

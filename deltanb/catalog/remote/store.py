@@ -21,6 +21,7 @@ from deltanb.catalog.history import Entry
 from deltanb.catalog.iceberg.fields import array, base64_text, flag, plain, record, text, texts
 from deltanb.catalog.names import MAX_PAGE, Page, TableName, check_size, joined, key_of, parts_of
 from deltanb.catalog.overview import Overview
+from deltanb.catalog.ownership import FolderNote
 from deltanb.catalog.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
 from deltanb.catalog.remote.connection import TIMEOUT, Connection, Refusal, new_key
 from deltanb.catalog.remote.forms import (
@@ -351,6 +352,16 @@ class RemoteRegistry:
         row: TableRow = found["row"]
         return row
 
+    def require_free(self, location: str, table_id: str | None = None) -> None:
+        """Refuse a folder that is another table's than the one with an id."""
+        self._connection.ask(
+            f"{OWN}/places/free", {"location": location, "table-id": table_id}, _nothing)
+
+    def note_folder(self, location: str, what: FolderNote, not_before: int) -> None:
+        """Note a folder in which a table is about to be made; how long it is left alone, the server says."""
+        self._connection.ask(
+            f"{OWN}/places/record", {"locations": [location], "table-id": what.table_id}, _nothing)
+
     def is_registered(self, table_id: str) -> bool:
         """Whether there is a table with an id; a registration that was interrupted can make it no more."""
         key = self._registering.get(table_id)
@@ -381,11 +392,6 @@ class RemoteGarbage:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-
-    def record(self, paths: Iterable[str], reason: str, not_before: int) -> None:
-        """Note folders that are about to be written; what for, and how long they are left alone, the server
-        says."""
-        self._connection.ask(f"{OWN}/places/record", {"locations": sorted(set(paths))}, _nothing)
 
     def forget(self, paths: Iterable[str], reasons: Iterable[str] | None = None) -> None:
         """Take out folders that are a table's, or deleted."""

@@ -58,5 +58,6 @@ MORE_ENDPOINTS = (
     _own("/names", own.names, "The names of tables by their ids"),
     _own("/overview", own.overview, "The catalog at a glance"),
     _own("/places/record", own.record_places, "Note folders of tables that are being made"),
+    _own("/places/free", own.free, "Refuse a folder that is another table's"),
     _own("/places/forget", own.forget_places, "Take such folders out again"),
 )

@@ -8,11 +8,12 @@ What it does not know: ratification (``ratify``), how tables are stored, and HTT
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from deltanb.catalog.delta import GRACE, NEW_TABLE
+from deltanb.catalog.delta import GRACE
 from deltanb.catalog.history import Entry
 from deltanb.catalog.iceberg.fields import (
     Json,
@@ -28,7 +29,8 @@ from deltanb.catalog.iceberg.fields import (
 from deltanb.catalog.names import TableName
 from deltanb.catalog.namespaces import every_namespace
 from deltanb.catalog.overview import Overview
-from deltanb.catalog.registry import PURGED, Registry
+from deltanb.catalog.ownership import EVERYONE, NEW_TABLE, FolderNote, forget
+from deltanb.catalog.registry import Registry
 from deltanb.catalog.remote.forms import (
     VERSION,
     entry_value,
@@ -42,14 +44,16 @@ from deltanb.catalog.rows import TableRow
 from deltanb.catalog.server.keyed import writing
 from deltanb.catalog.server.messages import Reply, Request, namespace_field
 from deltanb.catalog.server.ratify import give_up
+from deltanb.catalog.server.unity.commits import managed_table
 from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.tables import delta_tables, iceberg_tables, sa
-from deltanb.errors import Forbidden, InvalidArgument, TableNotFound
+from deltanb.catalog.tables import sa
+from deltanb.catalog.warehouse.contents import table_around
+from deltanb.errors import Forbidden, TableNotFound
 from deltanb.options import options
 
-__all__ = ["config", "content", "drop", "forget_places", "history", "instant", "is_registered", "load",
-           "names", "overview", "page", "pointers", "published", "record_places", "register", "rename",
-           "tails"]
+__all__ = ["config", "content", "drop", "forget_places", "free", "history", "instant", "is_registered",
+           "load", "names", "overview", "page", "pointers", "published", "record_places", "register",
+           "rename", "tails"]
 
 MAX_NAMES = 1000  # tables of one question
 MAX_ENTRIES = 1000  # transactions of one page of history
@@ -70,7 +74,8 @@ _REGISTER = record(
 _REGISTERED = record({"table-id": short}, {"keys": array(uuid_text)})
 _RENAME = record({"source": table_name, "destination": table_name})
 _DROP = record({"table": table_name}, {"principal": short, "published": flag, "purge": flag})
-_PLACES = record({"locations": array(text)})
+_PLACES = record({"locations": array(text)}, {"table-id": short})
+_FREE = record({"location": text}, {"table-id": short})
 
 
 def config(request: Request) -> Reply:
@@ -102,14 +107,32 @@ def page(request: Request) -> Reply:
 
 
 def register(request: Request) -> Reply:
-    """Make a row for a Delta table that lies in the warehouse; its folder is no garbage any more."""
+    """Make a row for a Delta table that lies in the warehouse; its folder is no garbage any more.
+
+    What counts is its log, which is read here.
+    """
     body = request.body(_REGISTER)
     request.allow("write", body["table"].namespace)
-    location = request.service.tables.warehouse.table_location(body["location"], "location")
+    tables = request.service.tables
+    location = tables.warehouse.table_location(body["location"], "location")
+    noted = tables.store.tables.standing(location).noted
+    if noted is not None and request.principal.name not in (None, noted.who):
+        raise Forbidden(f"{location} was noted by {noted.who}, not by {request.principal.name}")
+    store = tables.warehouse.store_at(location)
+    _require_vacant_around(request, location)
+    found = managed_table(store, body["version"], body.get("table-id"))
     return _row(_through(request, _row).register_delta(
-        body["table"], location, body["version"], body.get("table-id"), _who(request, body),
-        ict=body.get("ict"), etag=body.get("etag"), protocol=body.get("protocol"),
-        metadata=body.get("metadata")))
+        body["table"], store.root, found.version, body.get("table-id"), _who(request, body),
+        ict=found.timestamp, etag=f"{found.version}.{found.timestamp}",
+        protocol=json.dumps(found.protocol.to_value()), metadata=json.dumps(found.metadata.to_value())))
+
+
+def _require_vacant_around(request: Request, location: str) -> None:
+    """Refuse a place in the folder of a table, though no catalog has that."""
+    warehouse = request.service.tables.warehouse
+    around = table_around(warehouse.store, warehouse.name_of(location, "location"))
+    if around is not None:
+        refuse("location", f"lies in the folder of another table, {around or warehouse.uri}")
 
 
 def is_registered(request: Request) -> Reply:
@@ -137,7 +160,7 @@ def drop(request: Request) -> Reply:
     request.allow("write", body["table"].namespace)
     row = _through(request, _row).drop(
         body["table"], _who(request, body), body.get("published", False),
-        options.clock() if body.get("purge", False) else None)
+        options.clock() if body.get("purge", False) else None, request.principal.name)
     return Reply(value={"row": None}) if row is None else Reply(value={"row": row_value(row)})
 
 
@@ -281,51 +304,48 @@ def _seen(entry: Entry, seen: Mapping[str, str]) -> Entry:
 
 
 def record_places(request: Request) -> Reply:
-    """Note folders in which tables are about to be made: what is left of one that is not is swept."""
-    places = _places(request)
-    for place in places:
-        if _is_used(request, place):
-            raise InvalidArgument(f"{place} cannot be a new table's: another table lies there, in it or "
-                                  "around it")
-    request.service.tables.store.garbage.record(places, NEW_TABLE, options.clock() + GRACE)
+    """Note folders in which tables are about to be made: what is left of one that is not is swept.
+
+    Nothing may lie in them, or it would be swept, too.
+    """
+    body, places = _places(request)
+    tables = request.service.tables
+    what = FolderNote(NEW_TABLE, body.get("table-id"), request.principal.name or EVERYONE)
+    for at, place in enumerate(places):
+        tables.warehouse.vacant_location(place, f"locations[{at}]")
+        tables.store.tables.note_folder(place, what, options.clock() + GRACE)
     return Reply(value={})
 
 
 def forget_places(request: Request) -> Reply:
-    """Take out folders of new tables that are registered, or deleted."""
-    request.service.tables.store.garbage.forget(_places(request), (NEW_TABLE, PURGED))
+    """Take out folders, which the sender has noted, of new tables that are registered, or deleted."""
+    _, places = _places(request)
+    who = request.principal.name or EVERYONE
+    request.service.tables.store.database.write(
+        lambda connection: forget(connection, places, who), lambda connection: 0)
     return Reply(value={})
 
 
-def _places(request: Request) -> list[str]:
-    """Folders in the warehouse, from someone who may write somewhere."""
+def free(request: Request) -> Reply:
+    """Refuse a folder that is another table's than the one with an id."""
+    _require_writer(request)
+    body = request.body(_FREE)
+    tables = request.service.tables
+    location = tables.warehouse.table_location(body["location"], "location")
+    tables.store.tables.require_free(location, body.get("table-id"))
+    return Reply(value={})
+
+
+def _require_writer(request: Request) -> None:
     if not request.principal.may_write_somewhere:
         raise Forbidden(f"{request.principal.name} may not write in any namespace")
-    places: list[str] = request.body(_PLACES)["locations"]
+
+
+def _places(request: Request) -> tuple[Json, list[str]]:
+    """Folders in the warehouse, from someone who may write somewhere."""
+    _require_writer(request)
+    body = request.body(_PLACES)
+    places: list[str] = body["locations"]
     _few(places, "locations")
-    return [request.service.tables.warehouse.table_location(place, f"locations[{at}]")
-            for at, place in enumerate(places)]
-
-
-def _is_used(request: Request, place: str) -> bool:
-    """Whether a table of whatever catalog of the database lies at a place, below it or around it.
-
-    Places are compared as text, in the two forms that a folder of the warehouse has: a path and a URI.
-    """
-    tables = request.service.tables
-    name = tables.warehouse.name_of(place, "location")
-    parts = name.split("/")
-    above = ["/".join(parts[:size]) for size in range(1, len(parts) + 1)]
-    roots = {tables.warehouse.uri, tables.warehouse.store.root.rstrip("/")}
-    conditions: list[sa.ColumnElement[bool]] = []
-    for root in roots:
-        mine, location, file = f"{root}/{name}/", delta_tables.c.location, iceberg_tables.c.metadata_location
-        conditions += [location.in_([f"{root}/{each}" for each in above])]
-        conditions += [sa.func.substr(column, 1, len(mine)) == mine for column in (location, file)]
-        for each in above:
-            folder = f"{root}/{each}/metadata/"
-            conditions.append(sa.func.substr(file, 1, len(folder)) == folder)
-    query = sa.select(sa.literal(1)).select_from(iceberg_tables.outerjoin(
-        delta_tables, delta_tables.c.table_id == iceberg_tables.c.dn_table_id)).where(
-        sa.or_(*conditions)).limit(1)
-    return tables.store.database.read(lambda connection: connection.execute(query).first()) is not None
+    return body, [request.service.tables.warehouse.table_location(place, f"locations[{at}]")
+                  for at, place in enumerate(places)]

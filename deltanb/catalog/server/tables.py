@@ -78,11 +78,9 @@ def _first(done: Committed) -> Reply:
 
 
 def register_table(request: Request) -> Reply:
-    """Make a table of a metadata file that is there, of a table that the sender may read."""
+    """Make a table of a metadata file that is there and that no other table's folder has."""
     request.allow("write", request.namespace)
     body = request.body(_REGISTER)
-    owners = request.service.tables.names_at(body["metadata-location"])
-    request.allow("read", *(name.namespace for name in owners))
     made = request.service.tables.register(
         (request.namespace, body["name"]), body["metadata-location"], body.get("overwrite", False),
         request.principal.name, kept(request, _first))

@@ -11,7 +11,7 @@ makes them a table's. So whatever ends the process, a sweep knows which files ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -35,6 +35,7 @@ from deltanb.errors import (
     TableNotFound,
 )
 from deltanb.options import options
+from deltanb.safe_text import shown
 from deltanb.transaction.ids import deciding_id
 
 __all__ = ["Change", "Committed", "Committer", "IcebergTable", "Prepared", "moved_again", "not_iceberg"]
@@ -75,13 +76,16 @@ class Member:
     before: TableRow | None
     after: IcebergTable
     file: MetadataFile | None
+    places: tuple[str, ...] = ()
+    """Folders that are its own from then on."""
 
     @property
     def step(self) -> IcebergSwap | Asserted | None:
         """What the catalog is asked; None where nothing is required and nothing changes."""
         if self.file is not None:
             pointer = None if self.before is None else self.before.metadata_location
-            return IcebergSwap(str(self.after.table_id), self.change.name, pointer, self.file.location)
+            return IcebergSwap(str(self.after.table_id), self.change.name, pointer, self.file.location,
+                               self.places, self.after.metadata.get("table-uuid"))
         if self.change.requirements:
             return Asserted(str(self.after.table_id), self.change.name, str(self.after.metadata_location))
         return None
@@ -215,7 +219,7 @@ class Committer:
             self._check(changes, rows, bases)
             members = tuple(
                 held[change.name] if _stands(held.get(change.name), rows.get(change.name))
-                else self._member(change, rows.get(change.name), bases.get(change.name))
+                else self._member(change, rows.get(change.name), bases.get(change.name), files)
                 for change in changes)
             new = [member.file for member in members if member.file and member.file.location not in files]
             self.record(file.location for file in new)
@@ -255,23 +259,60 @@ class Committer:
         if failed:
             raise _failed(failed)
 
-    def _member(self, change: Change, row: TableRow | None, base: Json | None) -> Member:
+    def _member(
+        self, change: Change, row: TableRow | None, base: Json | None, written: Collection[str]
+    ) -> Member:
         location = None if row is None else row.metadata_location
         updates = change.path("updates")
         try:
             with reading("the metadata file", _location(row)):
                 after = engine.apply(
-                    change.updates, base, options.clock(), where=updates, previous_file=location)
+                    [*self._default_location(change, base), *change.updates], base, options.clock(),
+                    where=updates, previous_file=location)
         except CommitFailed as error:
             raise CommitFailed(f"Transaction failed for table {change.name}: {error}",
                                failed_requirements=[]) from error
         table_id = deciding_id(self.store.place) if row is None else row.table_id
         if after is base:
             return Member(change, row, IcebergTable(change.name, table_id, location, after), None)
+        places: tuple[str, ...] = ()
         if base is None or after["location"] != base["location"]:
-            after = {**after, "location": self.files.warehouse.table_location(after["location"], updates)}
+            place = self.own_place(after["location"], updates, row, after.get("table-uuid"), written)
+            after, places = {**after, "location": place}, (place,)
         file = self.files.new(after, location)
-        return Member(change, row, IcebergTable(change.name, table_id, file.location, after), file)
+        return Member(change, row, IcebergTable(change.name, table_id, file.location, after), file, places)
+
+    def _default_location(self, change: Change, base: Json | None) -> list[Json]:
+        """An update that gives a new table its place, where none of the change does."""
+        given = {update.get("action"): update for update in change.updates}
+        if base is not None or "set-location" in given:
+            return []
+        uuid = given.get("assign-uuid", {}).get("uuid")
+        drawn = uuid if isinstance(uuid, str) else deciding_id(self.store.place)
+        return [{"action": "set-location",
+                 "location": self.files.warehouse.new_location(change.name, drawn)}]
+
+    def own_place(
+        self, location: str, field: str, row: TableRow | None, uuid: str | None = None,
+        written: Collection[str] = (),
+    ) -> str:
+        """A location that a table may have as its own from now on, without slashes at its end.
+
+        Nothing lies in it that is not the table's, and no other table's folder is it, lies in it or around
+        it. What was staged in it under the table's ``uuid``, and what this commit has ``written``, is its.
+
+        Raises:
+            BadRequest: it may not.
+        """
+        warehouse = self.files.warehouse
+        location = warehouse.table_location(location, field)
+        standing = self.store.tables.standing(location, [None if row is None else row.table_id, uuid])
+        if standing.other is not None:
+            refuse(field, f"is the folder of another table, lies in one's or around it: {shown(location)}")
+        if standing.noted is not None:  # looked at when it was staged; its files are there by now
+            return location
+        names = {warehouse.name_of(file, field) for file in written}
+        return warehouse.vacant_location(location, field, standing.mine, names)
 
     def land(
         self, prepared: Prepared, txn_id: str, principal: str | None = None, answer: AnswerFor | None = None,

@@ -108,6 +108,10 @@ class MetadataFiles:
             data = self.warehouse.store.read(self._name(location))
         except FileNotFoundError as error:
             raise MetadataFileNotFound(f"there is no metadata file {location}", file=location) from error
+        except StorageError as error:
+            if self.is_there(location):
+                raise
+            raise InvalidTable(f"{location} is no metadata file, but a folder", file=location) from error
         metadata = _parsed(location, data)
         self._keep(location, metadata, len(data))
         return metadata

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from deltanb.catalog.iceberg.fields import refuse
 from deltanb.catalog.names import TableName
+from deltanb.catalog.warehouse.contents import first_file, table_around
 from deltanb.errors import InvalidArgument
 from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
 from deltanb.store.guard import guarded
 from deltanb.store.open import beside, store_for
-from deltanb.store.paths import place_of
+from deltanb.store.paths import address_of, place_of
 
 __all__ = ["Warehouse"]
 
@@ -89,24 +91,52 @@ class Warehouse:
         return name
 
     def store_at(self, location: str) -> LogStore:
-        """The store of a place below the warehouse, in a bucket with the warehouse's access."""
-        return store_for(beside(self.store, location))
+        """The store of a place below the warehouse, in a bucket with the warehouse's access.
+
+        Nothing in the location is decoded, as in :meth:`name_of`.
+        """
+        return store_for(beside(self.store, address_of(location)))
 
     def table_location(self, location: str, field: str) -> str:
         """A location that a table may have, without slashes at its end.
 
         Raises:
-            BadRequest: see :meth:`name_of`; a link leads out of the warehouse; or it is too long.
+            BadRequest: see :meth:`name_of`; there is a link on its way, or an encoded dot or slash; or it is
+                too long.
         """
         location = location.rstrip("/")
         if len(location) > MAX_LOCATION:
             refuse(field, f"has more than {MAX_LOCATION} characters")
-        self._refuse_link_out(self.name_of(location, field), location, field)
+        name = self.name_of(location, field)
+        if any(part in (".", "..") or "/" in part for part in map(unquote, name.split("/"))):
+            refuse(field, f"has dots or slashes as percent signs, which others decode: {shown(location)}")
+        self._refuse_links(name, location, field)
         return location
 
-    def _refuse_link_out(self, name: str, location: str, field: str) -> None:
-        """A link is followed by whoever writes below it, so it may not lead elsewhere."""
+    def _refuse_links(self, name: str, location: str, field: str) -> None:
+        """A link is followed by whoever writes or deletes below it: it would be another place's name."""
         root, place = self.store.local_path(""), self.store.local_path(name)
-        if root is not None and place is not None and not os.path.realpath(place).startswith(
-                os.path.realpath(root).rstrip("/") + "/"):
-            refuse(field, f"leads out of the warehouse by a link: {shown(location)}")
+        if root is not None and place is not None and (
+                os.path.realpath(place) != os.path.join(os.path.realpath(root), name)):
+            refuse(field, f"goes by a link, give the place that it leads to: {shown(location)}")
+
+    def vacant_location(
+        self, location: str, field: str, spared: Iterable[str] = (), but: Collection[str] = ()
+    ) -> str:
+        """A location that is nobody's: no file lies below it, and no table around it.
+
+        ``spared`` are folders whose files may lie there, ``but`` names of files that may.
+
+        Raises:
+            BadRequest: see :meth:`table_location`; there is a file, or the folder is in a table's.
+        """
+        location = self.table_location(location, field)
+        name = self.name_of(location, field)
+        around = table_around(self.store, name)
+        if around is not None:
+            refuse(field, f"lies in the folder of another table, {around or self.uri}: {shown(location)}")
+        names = [place_of(self.store, place, is_encoded=False).name for place in spared]
+        file = first_file(self.store, name, filter(None, names), but)
+        if file is not None:
+            refuse(field, f"is not empty, and a table's folder is its own: {shown(location)} has {file}")
+        return location

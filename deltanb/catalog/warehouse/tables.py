@@ -15,12 +15,13 @@ from deltanb.catalog.iceberg.fields import Json, refuse
 from deltanb.catalog.iceberg.metadata import new_metadata
 from deltanb.catalog.limits import Limits
 from deltanb.catalog.names import TableName
+from deltanb.catalog.ownership import EVERYONE, STAGED, FolderNote, key_of
 from deltanb.catalog.ratification import IcebergSwap, Ratified, Refused
 from deltanb.catalog.registry import Registry
 from deltanb.catalog.rows import TableRow, taken
 from deltanb.catalog.store import CatalogStore, Replayed
-from deltanb.catalog.tables import delta_tables, iceberg_tables, sa
 from deltanb.catalog.warehouse.commit import (
+    GRACE,
     AnswerFor,
     Change,
     Committed,
@@ -31,11 +32,14 @@ from deltanb.catalog.warehouse.commit import (
     moved_again,
     not_iceberg,
 )
+from deltanb.catalog.warehouse.contents import delete_folder, first_file, table_around
 from deltanb.catalog.warehouse.member import IcebergMember
 from deltanb.catalog.warehouse.metadata_files import MetadataFiles
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.errors import InvalidArgument, InvalidTable, NamespaceNotFound
+from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
+from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
 from deltanb.transaction.ids import deciding_id
 
@@ -43,6 +47,7 @@ __all__ = ["IcebergTables"]
 
 FORMAT_VERSION = "format-version"
 NEW_TABLES_VERSION = 2
+_ITS_LOCATION = "metadata-location: its location"
 READ_AGAIN = 3  # times that a table is looked up whose metadata file is gone: another one may follow it
 
 
@@ -90,13 +95,15 @@ class IcebergTables:
         """
         name, uuid = TableName.of(name), deciding_id(self.store.place)
         properties = dict(properties or {})
-        place = self.warehouse.new_location(name, uuid) if location is None else (
-            self.warehouse.table_location(location, "location"))
+        self._require_free(name)
+        place = self.committer.own_place(
+            self.warehouse.new_location(name, uuid) if location is None else location, "location", None)
         metadata = new_metadata(
             schema, place, partition_spec, sort_order, properties, _format_version(properties), uuid,
             options.clock())
-        self._require_free(name)
         if staged:
+            self.store.tables.note_folder(
+                place, FolderNote(STAGED, uuid, principal or EVERYONE), options.clock() + GRACE)
             return IcebergTable(name, None, None, metadata)
         file = self.files.new(metadata, None)
         table = IcebergTable(name, deciding_id(self.store.place), file.location, metadata)
@@ -106,7 +113,7 @@ class IcebergTables:
         except BaseException:
             self.committer.discard([file.location])
             raise
-        return self._land(Member(Change(name), None, table, file), principal, answer, "create")
+        return self._land(Member(Change(name), None, table, file, (place,)), principal, answer, "create")
 
     def _land(
         self, member: Member, principal: str | None, answer: AnswerFor | None, summary: str
@@ -135,13 +142,14 @@ class IcebergTables:
         Raises:
             TableAlreadyExists: the name is taken, and ``overwrite`` is not given or it is a Delta table.
             NamespaceNotFound: its namespace is not there.
-            BadRequest: the file, or the location in it, is outside of the warehouse.
+            BadRequest: the file, or the location in it, is outside of the warehouse, or another table's, or
+                the file does not lie where its table's files are.
             InvalidTable: there is no such file, or it is no table's metadata.
             CommitTimedOut: others changed the table again and again.
         """
         name = TableName.of(name)
         metadata = self.files.read(metadata_location)
-        self.warehouse.table_location(metadata["location"], "metadata-location: its location")
+        place = self._registered_place(metadata_location, metadata)
         if not isinstance(metadata.get("table-uuid"), str | None):
             raise InvalidTable(
                 f"{metadata_location} has a table-uuid that is no text", file=metadata_location)
@@ -153,35 +161,43 @@ class IcebergTables:
                 if row is None:
                     self._require_free(name)
                 table_id = deciding_id(self.store.place) if row is None else str(row.table_id)
+                standing = self.store.tables.standing(place, [table_id])
+                if standing.other is not None:
+                    refuse(_ITS_LOCATION, f"is the folder of another table, lies in one's or around it: "
+                                          f"{shown(place)}")
                 table = IcebergTable(name, table_id, metadata_location, metadata)
-                done = self._registered(row, table, principal, answer)
+                done = self._registered(row, table, place, principal, answer)
                 if not isinstance(done, Refused):
                     return table if isinstance(done, Committed) else done
                 if not overwrite:
                     raise taken(name)
                 deadline.require(moved_again([name]))
 
-    def names_at(self, metadata_location: str) -> list[TableName]:
-        """The tables of the catalog to whose folder a metadata file belongs.
+    def _registered_place(self, file: str, metadata: Json) -> str:
+        """The folder of a table whose metadata file is there: its location, in which the file lies.
 
-        Raises:
-            BadRequest, InvalidTable: as :meth:`register`.
+        A file elsewhere that says so would make anybody's folder a table's, which its purge empties.
         """
-        metadata = self.files.read(metadata_location)
-        place = self.warehouse.name_of(metadata["location"], "metadata-location: its location")
-        row = iceberg_tables.c
-        query = sa.select(row.table_namespace, row.table_name).where(
-            row.catalog_name == self.store.name,
-            row.metadata_location.contains(f"/{place}/", autoescape=True)
-            | (row.metadata_location == metadata_location))
-        found = self.store.database.read(lambda connection: connection.execute(query).tuples().all())
-        return [TableName(tuple(namespace.split(".")), name) for namespace, name in found]
+        place = self.warehouse.table_location(metadata["location"], _ITS_LOCATION)
+        name = self.warehouse.name_of(place, _ITS_LOCATION)
+        folder = self.warehouse.table_location(file.rpartition("/")[0], "metadata-location")
+        if not f"{self.warehouse.name_of(folder, 'metadata-location')}/".startswith(f"{name}/"):
+            refuse("metadata-location", f"{shown(file)} does not lie in the location that it names, "
+                                        f"{shown(place)}: move it there")
+        around = table_around(self.warehouse.store, name)
+        log = first_file(self.warehouse.store, f"{name}/{LOG_FOLDER}")
+        if around is not None or log is not None:
+            refuse(_ITS_LOCATION, "is the folder of a Delta table" if around is None else
+                   f"lies in the folder of another table, {around or self.warehouse.uri}")
+        return place
 
     def _registered(
-        self, row: TableRow | None, table: IcebergTable, principal: str | None, answer: AnswerFor | None
+        self, row: TableRow | None, table: IcebergTable, place: str, principal: str | None,
+        answer: AnswerFor | None,
     ) -> Committed | Replayed | Refused:
         before = None if row is None else row.metadata_location
-        swap = IcebergSwap(str(table.table_id), table.name, before, str(table.metadata_location))
+        swap = IcebergSwap(
+            str(table.table_id), table.name, before, str(table.metadata_location), (place,))
         committed = Committed(deciding_id(self.store.place), None, (table,))
         result = self.store.ratify(
             committed.txn_id, principal, [swap], answer=None if answer is None else answer(committed),
@@ -249,51 +265,37 @@ class IcebergTables:
     def drop(
         self, name: Any, purge: bool = False, principal: str | None = None, registry: Registry | None = None
     ) -> None:
-        """Take a table out of the catalog; with ``purge`` delete every file below its location as well.
+        """Take a table out of the catalog; with ``purge`` delete every file below its location as well, and
+        below those that it had before. Tables that lie there though no catalog has them stay.
 
         Raises:
             TableNotFound: no Iceberg table of that name.
-            InvalidArgument: it is to be purged, and files of another table lie below its location, or its
-                own below another's; nothing was changed.
+            InvalidArgument: it is to be purged, and files of another table lie below its location, its own
+                below another's, or there is a link on the way to it; nothing was changed.
             StorageError: not all files could be deleted; the table is dropped.
         """
         row = self.row(name)
-        place = self._purged_place(row) if purge else None
+        places = self._purged_places(row) if purge else []
         (registry or self.store.tables).drop(row.name, principal)
         self.files.forget(str(row.metadata_location))
-        if place is None:
-            return
-        store = self.warehouse.store
-        for status in list(store.list_all(place)):
-            store.delete(status.name)
+        for place in places:
+            delete_folder(self.warehouse.store_at(place))
 
-    def _purged_place(self, row: TableRow) -> str:
-        """The name of the folder that a purge empties, which no other table may share."""
+    def _purged_places(self, row: TableRow) -> list[str]:
+        """The folders that a purge empties, which no other table may share."""
         location = self._read(row).metadata["location"]
-        place = self.warehouse.name_of(location, "location")
-        for other in self._locations(row):
-            try:
-                theirs = self.warehouse.name_of(other, "location")
-            except InvalidArgument:
-                continue  # outside of the warehouse
-            if f"{theirs}/".startswith(f"{place}/") or place.startswith(f"{theirs}/"):
+        found = {key_of(location): location}
+        for place in self.store.tables.standing(location, [row.table_id]).mine:
+            found.setdefault(place, place)
+        for place in found.values():
+            self.warehouse.table_location(place, "location")
+            around = table_around(self.warehouse.store, self.warehouse.name_of(place, "location"))
+            other = self.store.tables.standing(place, [row.table_id]).other or around
+            if other is not None:
                 raise InvalidArgument(
-                    f"{row.name} cannot be purged: its location {location} and that of another table, "
-                    f"{other}, lie in each other; drop it without purging", path=location)
-        return place
-
-    def _locations(self, row: TableRow) -> list[str]:
-        """Where all other tables of the database are, of whatever catalog; Iceberg's by their file."""
-        columns = iceberg_tables.c
-        mine = columns.dn_table_id.is_distinct_from(row.table_id)
-        iceberg = sa.select(columns.metadata_location).where(mine, columns.metadata_location.is_not(None))
-
-        def read(connection: sa.Connection) -> list[str]:
-            files = connection.execute(iceberg).scalars()
-            delta = connection.execute(sa.select(delta_tables.c.location)).scalars()
-            return [*(file.rpartition("/metadata/")[0] or file for file in files), *delta]
-
-        return self.store.database.read(read)
+                    f"{row.name} cannot be purged: its location {place} and that of another table, "
+                    f"{other}, lie in each other; drop it without purging", path=place)
+        return list(found.values())
 
 
 def _require_iceberg(row: TableRow) -> None:

@@ -154,7 +154,7 @@ def test_lists_come_in_pages_or_as_a_whole(
     monkeypatch.setattr("deltanb.catalog.server.pages.PAGE", 3)
     names = [f"t{at}" for at in range(8)]
     for name in names:
-        service.tables.store.tables.register_iceberg(f"ns.{name}", f"x/{name}")
+        service.tables.store.tables.register_iceberg(f"ns.{name}", f"x/{name}/0")
         client.post("/v1/namespaces", json={"namespace": ["parent", name]})
     whole = client.get(TABLES).json()
     assert [each["name"] for each in whole["identifiers"]] == names and whole["next-page-token"] is None

@@ -400,8 +400,9 @@ def test_tables_are_renamed_and_dropped(client: Client, orders: Table) -> None:
     assert error(client.get(ORDERS)) == (404, "NoSuchTableException")
     assert client.delete(f"{TABLES}/bills").status_code == 204
     assert error(client.delete(f"{TABLES}/bills")) == (404, "NoSuchTableException")
-    due = orders.catalog.store.garbage.due(10**15)
-    assert due == [(str(orders.folder), "a table that was purged")] and orders.folder.exists()
+    ((place, reason),) = orders.catalog.store.garbage.due(10**15)
+    assert place == str(orders.folder) and orders.folder.exists()
+    assert reason == f"a table that was purged {orders.id} of everyone"
 
 
 def test_what_is_no_managed_delta_table_is_said_to_be_none(client: Client, service: Service) -> None:

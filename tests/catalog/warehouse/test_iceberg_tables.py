@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.rows import TableRow
+from deltanb.catalog.names import TableName
+from deltanb.catalog.rows import TableRow, insert_iceberg
 from deltanb.catalog.store import CatalogStore
 from deltanb.catalog.warehouse.commit import Change, Committed, IcebergTable
 from deltanb.catalog.warehouse.tables import IcebergTables
@@ -164,7 +165,8 @@ def test_a_registered_table_is_the_one_whose_file_it_is(lake: IcebergTables, fil
         lake.register("ns.again", str(table.metadata_location))
     lake.register("ns.again", str(table.metadata_location), overwrite=True)
     assert lake.load("ns.again").metadata == table.metadata
-    lake.register("ns.new", str(table.metadata_location), overwrite=True)
+    with pytest.raises(BadRequest, match="the folder of another table"):
+        lake.register("ns.new", str(table.metadata_location), overwrite=True)
     assert files() == before
 
 
@@ -194,6 +196,7 @@ def test_packed_metadata_is_read(lake: IcebergTables) -> None:
     table = made(lake)
     packed = path_of(table.metadata_location).with_name("00007-x.gz.metadata.json")
     packed.write_bytes(gzip.compress(path_of(table.metadata_location).read_bytes()))
+    lake.drop("ns.t")
     lake.register("ns.p", f"file://{packed}")
     assert lake.load("ns.p").metadata == table.metadata
 
@@ -255,16 +258,16 @@ def test_dropping_leaves_the_files_and_purging_does_not(lake: IcebergTables, fil
     assert lake.store.tables.page("ns").items == ()
 
 
-@pytest.mark.parametrize("other", ["{own}", "{own}/inside", "{above}", "delta"])
+@pytest.mark.parametrize("other", ["{own}", "{own}/inside", "{above}"])
 def test_what_shares_its_folder_with_another_table_is_not_purged(
     lake: IcebergTables, files: Files, other: str
 ) -> None:
+    """Another program asks nobody where its tables may lie."""
     own = f"{lake.warehouse.uri}/shared/own"
     made(lake, location=own)
-    if other == "delta":
-        lake.store.tables.register_delta("ns.d", f"{own}/d", 0)
-    else:
-        made(lake, "ns.o", location=other.format(own=own, above=f"{lake.warehouse.uri}/shared"))
+    folder = other.format(own=own, above=f"{lake.warehouse.uri}/shared")
+    lake.store.database.write(lambda connection: insert_iceberg(
+        connection, lake.store.name, TableName.of("ns.o"), "theirs", f"{folder}/metadata/0.metadata.json"))
     made(lake, "ns.beside", location=f"{lake.warehouse.uri}/shared-and-more")
     before = files()
     with pytest.raises(InvalidArgument, match="lie in each other"):

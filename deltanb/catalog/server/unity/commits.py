@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from deltanb.actions import Metadata, Protocol
-from deltanb.catalog.commits import staged_name
+from deltanb.catalog.commits import UnregisteredCommits, staged_name
 from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.managed import commit_info_of, kept_of
 from deltanb.catalog.rows import DeltaState
@@ -22,10 +22,12 @@ from deltanb.catalog.server.unity.forms import bare
 from deltanb.catalog.store import Commit
 from deltanb.damage import reading
 from deltanb.errors import InvalidArgument
+from deltanb.log.snapshot import Snapshot
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID
 from deltanb.store.base import LogStore
+from deltanb.transaction.delta_log import DeltaLog
 
-__all__ = ["Content", "configuration_of", "disagreement", "require_managed", "staged"]
+__all__ = ["Content", "configuration_of", "disagreement", "managed_table", "require_managed", "staged"]
 
 MAX_COMMIT = 512 << 20  # bytes of a staged file: a million files of a table
 ICT = "inCommitTimestamp"
@@ -115,6 +117,23 @@ def require_managed(protocol: Json, metadata: Json, table_id: str | None = None)
     if table_id is not None and properties.get(CATALOG_TABLE_ID) != table_id:
         found_id = properties.get(CATALOG_TABLE_ID)
         raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is {table_id}, found {found_id}")
+
+
+def managed_table(store: LogStore, version: int, table_id: str | None) -> Snapshot:
+    """The newest snapshot of the table in a folder, as its log is there, for a catalog to register it.
+
+    Raises:
+        InvalidArgument: there is no log, its newest version is another one, or no catalog could manage it.
+    """
+    log = DeltaLog(store, UnregisteredCommits(store))
+    if not log.exists:
+        raise InvalidArgument(f"location: there is no Delta table at {store.root}")
+    snapshot = log.snapshot
+    if snapshot.version != version:
+        raise InvalidArgument(
+            f"version: the log at {store.root} is at version {snapshot.version}, and not at {version}")
+    require_managed(snapshot.protocol.to_value(), snapshot.metadata.to_value(), table_id)
+    return snapshot
 
 
 def disagreement(updates: Mapping[str, Json], after: Content) -> None:

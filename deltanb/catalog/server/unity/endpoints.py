@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 import re
 
-from deltanb.catalog.commits import UnregisteredCommits
 from deltanb.catalog.delta import GRACE
 from deltanb.catalog.iceberg.fields import Json, array, choice, plain, record, refuse, text, texts, uuid_text
 from deltanb.catalog.names import TableName, parts_of
+from deltanb.catalog.ownership import EVERYONE, STAGED, FolderNote, key_of, opened
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.server.messages import NoSuchCatalog, Reply, Request, name_field
-from deltanb.catalog.server.unity.commits import Content, configuration_of, disagreement, require_managed
+from deltanb.catalog.server.unity.commits import Content, configuration_of, disagreement, managed_table
 from deltanb.catalog.server.unity.forms import (
     COUNT,
     columns_of,
@@ -43,8 +43,6 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.safe_text import get_logger, shown
 from deltanb.schema.protocol import CATALOG_TABLE_ID
-from deltanb.store.open import store_for
-from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.ids import deciding_id
 
 __all__ = ["ENDPOINTS"]
@@ -96,8 +94,7 @@ def staging_table(request: Request) -> Reply:
         raise TableAlreadyExists(f"there is a table {name} already", path=str(name))
     table_id = deciding_id(tables.store.place)
     location = tables.warehouse.new_location(name, table_id)
-    tables.store.garbage.record(
-        [store_for(location).root], _staged_by(request, table_id), options.clock() + GRACE)
+    tables.store.tables.note_folder(location, _staged_by(request, table_id), options.clock() + GRACE)
     return Reply(value={
         "table-id": table_id, "table-type": "MANAGED", "location": location,
         "storage-credentials": [_credential(location, "READ_WRITE")], "required-protocol": PROTOCOL,
@@ -106,14 +103,14 @@ def staging_table(request: Request) -> Reply:
         "suggested-properties": {}})
 
 
-def _staged_by(request: Request, table_id: str) -> str:
+def _staged_by(request: Request, table_id: str) -> FolderNote:
     """Why the folder of a staging table is noted as garbage."""
-    return f"a staging table {table_id} of {request.principal.name or 'everyone'}"
+    return FolderNote(STAGED, table_id, request.principal.name or EVERYONE)
 
 
 def _staging_places(request: Request, table_id: str) -> list[str]:
     query = sa.select(garbage.c.path).where(
-        garbage.c.reason == _staged_by(request, table_id), sa.not_(garbage.c.swept))
+        garbage.c.reason == _staged_by(request, table_id).reason, sa.not_(garbage.c.swept))
     return request.service.tables.store.database.read(
         lambda connection: list(connection.execute(query).scalars()))
 
@@ -136,12 +133,9 @@ def create_table(request: Request) -> Reply:
     if body["table-type"] != "MANAGED" or "uniform" in body:
         raise InvalidArgument("table-type: tables here are MANAGED, and not converted to Iceberg")
     store, place = request.service.tables.store, _staging_place(request, body)
-    snapshot = DeltaLog(store_for(place), UnregisteredCommits(store_for(place))).snapshot
-    if snapshot.version != 0:
-        raise InvalidArgument(f"location: its log is at version {snapshot.version}, and must be at 0")
-    protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
     table_id = body["properties"][CATALOG_TABLE_ID]
-    require_managed(protocol, metadata, table_id)
+    snapshot = managed_table(opened(place), 0, table_id)
+    protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
     domains = {name: configuration_of(each.configuration)
                for name, each in snapshot.domain_metadata.items()}
     disagreement(_as_updates(body), Content({}, protocol, metadata, domains, {}))
@@ -163,7 +157,7 @@ def _staging_place(request: Request, body: Json) -> str:
     table_id = body["properties"].get(CATALOG_TABLE_ID)
     if table_id is None:
         raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is missing; it is the staging table's id")
-    place = store_for(location).root
+    place = key_of(location)
     if place not in _staging_places(request, table_id):
         if _is_made(request, table_id, place):
             raise TableAlreadyExists(
@@ -210,7 +204,8 @@ def delete_table(request: Request) -> Reply:
     request.allow("write", name.namespace)
     _row(request, name)
     request.service.tables.store.tables.drop(
-        name, request.principal.name, purged_from=options.clock() + GRACE)
+        name, request.principal.name, purged_from=options.clock() + GRACE,
+        purged_by=request.principal.name)
     return Reply(204)
 
 

@@ -1,0 +1,67 @@
+"""What lies at a place of a warehouse, looked at before it is a table's and before anything in it is deleted.
+
+What lives here: :func:`require_vacant` and :func:`delete_folder`. A folder with files in it is somebody's,
+though no catalog has a table there; so is what lies in the folder of a table that nobody has registered.
+What it does not know: tables of a catalog (``ownership``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from itertools import accumulate
+
+from deltanb.log.commits import LOG_FOLDER
+from deltanb.store.base import LogStore
+
+__all__ = ["delete_folder", "first_file", "table_around"]
+
+# A table's folder is what comes before its log, or before the folder of its metadata files.
+_OF_A_TABLE = re.compile(rf"(?:(.*)/)?(?:{LOG_FOLDER}/.+|metadata/[^/]+\.metadata\.json(?:\.gz)?)")
+
+
+def first_file(
+    store: LogStore, name: str, spared: Iterable[str] = (), but: Collection[str] = ()
+) -> str | None:
+    """The name of a file below a folder, outside of the folders that are ``spared`` and none of ``but``."""
+    starts = tuple(f"{folder}/" for folder in spared)
+    for file in store.list_all(name):
+        if not file.name.startswith(starts or "\0") and file.name not in but:
+            return file.name
+    return None
+
+
+def table_around(store: LogStore, name: str) -> str | None:
+    """The folder above a place, up to the store's root (""), that has a table's log or metadata; or None.
+
+    >>> from deltanb.store.local import LocalStore
+    >>> lake = LocalStore("lake")
+    >>> _ = lake.put_if_absent("orders/_delta_log/00000000000000000000.json", b"{}")
+    >>> table_around(lake, "orders/2026/05"), table_around(lake, "orders2")
+    ('orders', None)
+    """
+    above = ["", *accumulate(name.split("/")[:-1], "{}/{}".format)]
+    for folder in above:
+        start = f"{folder}/" if folder else ""
+        if next(iter(store.list_from(f"{start}{LOG_FOLDER}/")), None) is not None or any(
+                _OF_A_TABLE.fullmatch(file.name) for file in store.list_from(f"{start}metadata/")):
+            return folder
+    return None
+
+
+def delete_folder(store: LogStore) -> list[str]:
+    """Delete all files of a table's folder, those of its log first, so that no reader finds half a table.
+
+    Folders in it that have a log or metadata of their own are another table's and stay: they are returned.
+    What cannot be deleted stays, too.
+    """
+    names = [file.name for file in store.list_all("")]
+    found = (_OF_A_TABLE.fullmatch(name) for name in names)
+    others = sorted({match[1] for match in found if match is not None and match[1]})
+    spared = tuple(f"{folder}/" for folder in others)
+    for name in sorted(names, key=lambda name: not name.startswith(f"{LOG_FOLDER}/")):
+        if not name.startswith(spared or "\0"):
+            with suppress(OSError):
+                store.delete(name)
+    return others

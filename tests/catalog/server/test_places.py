@@ -1,0 +1,360 @@
+"""Whose a folder is, asked by every way to take one: who may write ``mine`` gets nothing else deleted.
+
+Each way of each kind of request is tried at each place that is somebody's, in each of its spellings. What the
+way made, where it made anything, is dropped with its files, and all that is due is swept: what others have is
+as it was, to the byte.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the server is an extra: pip install 'deltanb[catalog]'")
+
+import deltanb as dn
+from deltanb.catalog.server.app import application
+from deltanb.catalog.server.endpoints import ENDPOINTS
+from deltanb.catalog.server.more_endpoints import MORE_ENDPOINTS
+from deltanb.catalog.server.service import Service
+from deltanb.catalog.server.tokens import Tokens
+from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.upkeep import sweep
+from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.options import options, set_options
+from deltanb.schema.protocol import CATALOG_TABLE_ID
+from tests.catalog.conftest import url_of
+from tests.catalog.iceberg_tables import SCHEMA
+from tests.catalog.server.ask import Client
+
+TOKENS = Tokens.of({"tokens": [
+    {"name": "me", "token": "m", "permissions": {"mine": "write"}},
+    {"name": "other", "token": "o", "permissions": {"theirs": "write"}}]})
+ME, OTHER = ({"Authorization": f"Bearer {token}"} for token in "mo")
+UNITY = "/delta/v1/catalogs/default/schemas"
+
+
+class World:
+    """A warehouse in which others have tables, files and folders, and a client who may write ``mine``."""
+
+    def __init__(self, client: Client, catalog: dn.Catalog, root: Path) -> None:
+        self.client, self.catalog, self.lake = client, catalog, root / "lake"
+        self.outside = root / "outside"
+        for name in ("mine", "theirs"):
+            catalog.create_namespace(name)
+        catalog.create_table("theirs.delta", {"id": [1]}, location=self.lake / "theirs" / "delta")
+        catalog.create_table("theirs.iceberg", "id bigint", format="iceberg",
+                             location=f"file://{self.lake}/theirs/iceberg")
+        self.moved()
+        for folder in (self.lake / "nobody", self.outside):
+            dn.create(str(folder), {"id": [1]})
+        (self.lake / "plain").mkdir()
+        (self.lake / "plain" / "a.parquet").write_bytes(b"1")
+        (self.lake / "link").symlink_to(self.outside)
+        (self.lake / "link2").symlink_to(self.lake / "theirs")
+        self.staged = [self.staged_delta(), self.staged_iceberg()]
+        own = self.ask("/v1/namespaces/mine/tables", {"name": "own", "schema": SCHEMA})
+        self.own = str(own["metadata-location"])
+
+    def ask(self, path: str, body: Any, headers: Any = ME) -> Any:
+        answer = self.client.post(path, json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def moved(self) -> None:
+        """A table that has files at the place that it had before."""
+        where = [f"file://{self.lake}/theirs/{name}" for name in ("before", "after")]
+        self.catalog.create_table("theirs.moved", "id bigint", format="iceberg", location=where[0])
+        self.ask("/v1/namespaces/theirs/tables/moved", {
+            "requirements": [], "updates": [{"action": "set-location", "location": where[1]}]}, OTHER)
+
+    def staged_delta(self) -> str:
+        found = self.ask(f"{UNITY}/theirs/staging-tables", {"name": "new"}, OTHER)
+        self.staged_id = found["table-id"]
+        return self.filled(found["location"])
+
+    def staged_iceberg(self) -> str:
+        body = {"name": "staged", "schema": SCHEMA, "stage-create": True}
+        found = self.ask("/v1/namespaces/theirs/tables", body, OTHER)
+        return self.filled(found["metadata"]["location"])
+
+    def filled(self, location: str) -> str:
+        """A place where its owner has begun to write."""
+        folder = Path(location.removeprefix("file://"))
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "a.parquet").write_bytes(b"1")
+        return str(folder)
+
+    def places(self) -> Iterator[str]:
+        """Every place that is not to be had, in each spelling."""
+        for folder in (*map(Path, self.staged), *(self.lake / name for name in (
+                "theirs/iceberg", "theirs/before", "theirs/after", "nobody"))):
+            yield from (f"file://{folder}", f"file://{folder}/inside")
+        yield f"file://{self.lake}/plain"
+        yield from self.spelled(self.lake / "theirs" / "delta")
+        yield from map(str, (self.lake / "link", self.lake / "link" / "new", self.lake / "link2" / "delta",
+                             self.lake / "link2" / "new", self.lake, self.lake / "theirs"))
+        yield from self.spelled(self.outside)
+        for encoded in ("%2e%2e/outside", "%2E%2E/outside", "..%2Foutside", "a/%2e%2e/theirs/delta"):
+            yield f"file://{self.lake}/{encoded}"
+
+    def spelled(self, folder: Path) -> Iterator[str]:
+        for each in (folder, folder / "inside"):
+            yield f"file://{each}"
+        yield str(folder)
+        yield f"file:{folder}"
+        yield f"{folder}/"
+        yield f"file://{folder.parent}/x/../{folder.name}"
+
+    def others(self) -> dict[str, bytes]:
+        """All that is not the client's."""
+        mine = Path(self.own.removeprefix("file://")).parent.parent
+        return {str(file): file.read_bytes() for root in (self.lake, self.outside)
+                for file in root.rglob("*") if file.is_file() and mine not in file.parents
+                and not file.is_relative_to(self.lake / "mine")}
+
+
+@pytest.fixture
+def world(store: CatalogStore, tmp_path: Path) -> Iterator[World]:
+    service = Service(IcebergTables(store, tmp_path / "lake"), TOKENS)
+    with Client(application(service)) as client, \
+            dn.Catalog(url_of(store), warehouse=tmp_path / "lake") as catalog:
+        yield World(client, catalog, tmp_path)
+
+
+# -- ways to take a place ---------------------------------------------------------------------------
+
+
+def create(world: World, place: str) -> Any:
+    return world.client.post("/v1/namespaces/mine/tables", headers=ME, json={
+        "name": "t", "schema": SCHEMA, "location": place})
+
+
+def stage(world: World, place: str) -> Any:
+    return world.client.post("/v1/namespaces/mine/tables", headers=ME, json={
+        "name": "t", "schema": SCHEMA, "location": place, "stage-create": True})
+
+
+UPDATES = [{"action": "assign-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"},
+           {"action": "upgrade-format-version", "format-version": 2},
+           {"action": "add-schema", "schema": SCHEMA, "last-column-id": 1},
+           {"action": "set-current-schema", "schema-id": -1},
+           {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+           {"action": "set-default-spec", "spec-id": -1},
+           {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+           {"action": "set-default-sort-order", "sort-order-id": -1}]
+
+
+def commit_new(world: World, place: str) -> Any:
+    updates = [*UPDATES, {"action": "set-location", "location": place}]
+    return world.client.post("/v1/namespaces/mine/tables/t", headers=ME, json={
+        "requirements": [{"type": "assert-create"}], "updates": updates})
+
+
+def set_location(world: World, place: str) -> Any:
+    return world.client.post("/v1/namespaces/mine/tables/own", headers=ME, json={
+        "requirements": [], "updates": [{"action": "set-location", "location": place}]})
+
+
+def commit_many(world: World, place: str) -> Any:
+    return world.client.post("/v1/transactions/commit", headers=ME, json={"table-changes": [{
+        "identifier": {"namespace": ["mine"], "name": "own"}, "requirements": [],
+        "updates": [{"action": "set-location", "location": place}]}]})
+
+
+def ratify(world: World, place: str) -> Any:
+    return world.client.post("/deltanb/v1/ratify", headers=ME, json={
+        "txn-id": "t", "attempt": str(uuid.uuid4()), "assertions": [], "proposals": [{"iceberg": {
+            "table": {"namespace": ["mine"], "name": "own"}, "requirements": [],
+            "updates": [{"action": "set-location", "location": place}]}}]})
+
+
+def register_file(world: World, place: str) -> Any:
+    """By a metadata file of the client's own that names the place."""
+    file = Path(world.own.removeprefix("file://"))
+    crafted = file.with_name("00009-crafted.metadata.json")
+    crafted.write_text(json.dumps({**json.loads(file.read_text()), "location": place}))
+    return world.client.post("/v1/namespaces/mine/register", headers=ME, json={
+        "name": "t", "metadata-location": f"file://{crafted}"})
+
+
+def register_theirs(world: World, place: str) -> Any:
+    """By the newest metadata file that lies there."""
+    folder = Path(place.removeprefix("file:").replace("//", "/")) / "metadata"
+    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    return world.client.post("/v1/namespaces/mine/register", headers=ME, json={
+        "name": "t", "metadata-location": f"file://{files[-1]}" if files else place})
+
+
+def register(world: World, place: str) -> Any:
+    row = world.catalog.store.tables.load("theirs.delta")
+    return world.client.post("/deltanb/v1/tables/register", headers=ME, json={
+        "table": {"namespace": ["mine"], "name": "t"}, "location": place, "version": 0,
+        "table-id": row.table_id})
+
+
+def register_anew(world: World, place: str) -> Any:
+    return world.client.post("/deltanb/v1/tables/register", headers=ME, json={
+        "table": {"namespace": ["mine"], "name": "t"}, "location": place, "version": 0})
+
+
+def record_places(world: World, place: str) -> Any:
+    return world.client.post("/deltanb/v1/places/record", headers=ME, json={"locations": [place]})
+
+
+def forget_places(world: World, place: str) -> Any:
+    """It says nothing, and does nothing to what others have noted."""
+    before = world.catalog.store.garbage.due(2**62)
+    world.client.post("/deltanb/v1/places/forget", headers=ME, json={"locations": [place]})
+    assert world.catalog.store.garbage.due(2**62) == before
+    return None
+
+
+def free(world: World, place: str) -> Any:
+    """It asks, and takes nothing: an unregistered table may be registered."""
+    world.client.post("/deltanb/v1/places/free", headers=ME, json={"location": place})
+    return None
+
+
+def create_managed(world: World, place: str) -> Any:
+    staged = world.ask(f"{UNITY}/mine/staging-tables", {"name": "t"})
+    return world.client.post(f"{UNITY}/mine/tables", headers=ME, json={
+        "name": "t", "location": place, "table-type": "MANAGED",
+        "columns": {"type": "struct", "fields": []}, "protocol": staged["required-protocol"],
+        "properties": {CATALOG_TABLE_ID: world.staged_id}, "last-commit-timestamp-ms": 5})
+
+
+WAYS = {create: "create_table", stage: "create_table", commit_new: "commit_table",
+        set_location: "commit_table", commit_many: "commit_tables", ratify: "ratify",
+        register_file: "register_table", register_theirs: "register_table", register: "register",
+        register_anew: "register", record_places: "record_places", forget_places: "forget_places",
+        free: "free", create_managed: "create_table"}
+"""Each way, and the endpoint that it asks."""
+
+
+def test_every_endpoint_that_takes_a_place_is_tried() -> None:
+    """An endpoint reads what a client sends of a place by one of these."""
+    words = ('body["location"]', '"metadata-location"]', "_places(request)", ".commit(", "ratification_of",
+             'body.get("location")', "_staging_place(")
+    taking = {endpoint.call.__name__ for endpoint in (*ENDPOINTS, *MORE_ENDPOINTS)
+              if any(word in inspect.getsource(endpoint.call) for word in words)}
+    assert taking == set(WAYS.values())
+
+
+@pytest.mark.parametrize("way", list(WAYS), ids=lambda way: str(way.__name__))
+def test_nothing_of_others_is_had(world: World, way: Callable[[World, str], Any]) -> None:
+    before = world.others()
+    for place in world.places():
+        answer = way(world, place)
+        assert answer is None or 400 <= answer.status_code < 500, (place, answer.text)
+    for name in world.catalog.list_tables("mine"):
+        table = name.rpartition(".")[2]
+        purged = world.client.delete(
+            f"/v1/namespaces/mine/tables/{table}?purgeRequested=true", headers=ME)
+        assert purged.status_code in (204, 404)
+        world.client.post("/deltanb/v1/tables/drop", headers=ME, json={
+            "table": {"namespace": ["mine"], "name": table}, "purge": True})
+    sweep(world.catalog.store, grace=0)
+    assert world.others() == before
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_is_swept_is_what_was_noted(world: World, is_late: bool) -> None:
+    """A day later, when the folders that were staged for tables are nobody's any more."""
+    before, now = world.others(), options.clock()
+    with set_options(clock=lambda: now + (2 * 86_400_000 if is_late else 0)):
+        sweep(world.catalog.store, grace=0)
+    gone = set(before.keys() - world.others().keys())
+    assert gone == {name for name in before if is_late and name.startswith(tuple(world.staged))}
+
+
+def test_a_place_that_was_vacant_is_had(world: World) -> None:
+    for at, way in enumerate((create, stage, commit_new, set_location)):
+        place = f"file://{world.lake}/mine/{at}"
+        answer = way(world, place)
+        assert answer.status_code == 200, answer.text
+        if way in (create, commit_new):
+            assert world.client.delete(
+                "/v1/namespaces/mine/tables/t?purgeRequested=true", headers=ME).status_code == 204
+    assert (world.lake / "mine" / "3" / "metadata").is_dir()
+    assert not list((world.lake / "mine" / "0").rglob("*.json"))
+
+
+def test_a_staged_table_is_committed_where_its_client_wrote(world: World) -> None:
+    found = stage(world, f"file://{world.lake}/mine/late").json()["metadata"]
+    world.filled(found["location"])
+    updates = [{**UPDATES[0], "uuid": found["table-uuid"]}, *UPDATES[1:],
+               {"action": "set-location", "location": found["location"]}]
+    answer = world.client.post("/v1/namespaces/mine/tables/t", headers=ME, json={
+        "requirements": [{"type": "assert-create"}], "updates": updates})
+    assert answer.status_code == 200, answer.text
+    assert found["location"].removeprefix("file://") not in dict(world.catalog.store.garbage.due(2**62))
+
+
+def test_a_new_table_without_a_location_gets_the_warehouses(world: World) -> None:
+    answer = world.client.post("/v1/namespaces/mine/tables/t", headers=ME, json={
+        "requirements": [{"type": "assert-create"}], "updates": UPDATES})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["metadata"]["location"] == f"file://{world.lake}/mine/t-9c12d441"
+
+
+def test_a_version_or_a_file_that_is_not_there_is_refused(world: World) -> None:
+    """Also a folder in place of a metadata file."""
+    world.catalog.drop_table("theirs.delta")
+    log = sorted((world.lake / "theirs" / "delta" / "_delta_log").glob("*.json"))[0].read_text()
+    metadata = next(json.loads(line)["metaData"] for line in log.splitlines() if "metaData" in line)
+    table_id = metadata["configuration"][CATALOG_TABLE_ID]
+
+    def asked(**more: Any) -> int:
+        body = {"table": {"namespace": ["mine"], "name": "t"}, "version": 0, "table-id": table_id,
+                "location": str(world.lake / "theirs" / "delta"), **more}
+        return world.client.post("/deltanb/v1/tables/register", headers=ME, json=body).status_code
+
+    assert asked(version=1) == asked(version=9) == asked(**{"table-id": "x"}) == 400
+    assert asked(location=str(world.lake / "nothing")) == 400
+    for folder in (world.lake / "theirs" / "iceberg", world.lake / "theirs" / "iceberg" / "metadata"):
+        assert world.client.post("/v1/namespaces/mine/register", headers=ME, json={
+            "name": "t", "metadata-location": f"file://{folder}"}).status_code == 400
+    assert asked() == 200
+
+
+# -- in the process ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_no_table_is_made_where_another_is(world: World, format: str) -> None:
+    before = world.others()
+    for place in world.places():
+        with pytest.raises(dn.DeltaError):
+            world.catalog.create_table("mine.t", "id bigint", format=format, location=place)
+    sweep(world.catalog.store, grace=0)
+    assert world.others() == before and world.catalog.list_tables("mine") == ["mine.own"]
+
+
+def test_a_table_is_not_taken_over_in_anothers_folder(world: World) -> None:
+    inner = world.lake / "theirs" / "delta" / "inner"
+    dn.create(str(inner), {"id": [2]})
+    dn.create(str(world.lake / "nobody" / "inner"), {"id": [2]})
+    before = world.others()
+    for place in (inner, inner.parent, world.lake / "nobody" / "inner", world.lake / "link"):
+        with pytest.raises(dn.DeltaError):
+            world.catalog.register_table("mine.t", place)
+    assert world.others() == before
+
+
+def test_a_purge_leaves_what_nobody_has_registered(world: World) -> None:
+    """Tables that others have made in a table's folder meanwhile."""
+    for name in ("delta", "iceberg"):
+        dn.create(str(world.lake / "theirs" / name / "inner"), {"id": [2]})
+        inner = {name for name in world.others() if "/inner/" in name}
+        world.catalog.drop_table(f"theirs.{name}", purge=True)
+        assert {each for each in world.others() if f"/theirs/{name}/" in each} == {
+            each for each in inner if f"/theirs/{name}/" in each}
+        shutil.rmtree(world.lake / "theirs" / name / "inner")
