@@ -17,9 +17,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from deltanb.catalog.database import hold_places
 from deltanb.catalog.ledgers import as_garbage, note, take_back_folder
+from deltanb.catalog.names import TableName
 from deltanb.catalog.tables import delta_tables, garbage, iceberg_tables, insert, places, sa
 from deltanb.errors import TableAlreadyExists
 from deltanb.store.base import LogStore
@@ -28,7 +30,7 @@ from deltanb.store.paths import address_of
 
 __all__ = ["EVERYONE", "NEW_TABLE", "PURGED", "STAGED", "FolderNote", "folder_note", "folder_of_file",
            "forget", "key_of", "note_folder", "opened", "others_at", "places_of", "record_place",
-           "require_free", "take"]
+           "require_free", "staged_id", "take"]
 
 NEW_TABLE, STAGED = "a table that is being created", "a staging table"
 PURGED = "a table that was purged"
@@ -75,6 +77,15 @@ def key_of(location: str) -> str:
     """
     address = address_of(location)
     return os.path.realpath(address) if address.startswith("/") else address
+
+
+def staged_id(catalog: str, name: TableName) -> str:
+    """By what a folder is noted that is staged for an Iceberg table: whoever makes one of the name has it.
+
+    >>> staged_id("default", TableName.of("shop.big orders"))
+    'default/shop.big%20orders'
+    """
+    return quote(f"{catalog}/{name}")
 
 
 def opened(location: str) -> LogStore:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from deltanb.catalog.history import Change, text_of
 from deltanb.catalog.names import TableName, joined
-from deltanb.catalog.ownership import take
+from deltanb.catalog.ownership import staged_id, take
 from deltanb.catalog.rows import insert_iceberg, named
 from deltanb.catalog.tables import delta_commits, delta_tables, garbage, iceberg_tables, sa
 from deltanb.errors import DataFileNotFound, InvalidArgument, TableAlreadyExists
@@ -49,7 +49,7 @@ class DeltaCommit:
 class IcebergSwap:
     """An Iceberg table's metadata file becomes ``after`` if it is ``before``; None: the table is new.
 
-    ``places`` are folders that are its own from then on, which it may have noted by the id ``uuid``.
+    ``places`` are folders that are its own from then on.
     """
 
     table_id: str
@@ -57,7 +57,6 @@ class IcebergSwap:
     before: str | None
     after: str
     places: tuple[str, ...] = ()
-    uuid: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def moved(
             changes[member.table_id] = (str(member.version - 1), str(member.version))
         elif isinstance(member, IcebergSwap):
             for place in member.places:
-                take(connection, place, member.table_id, [member.uuid] if member.uuid else [])
+                take(connection, place, member.table_id, [staged_id(catalog, member.name)])
             changes[member.table_id] = (text_of(member.before), member.after)
     return changes, refused
 

@@ -65,6 +65,7 @@ def test_each_reads_and_moves_what_the_other_made(both: tuple[CatalogStore, SqlC
     assert store.ratify("2", None, [late]) == Refused({row.table_id: table.metadata_location})
     moved = store.tables.load("ns.t")
     assert (moved.pointer, moved.previous_metadata_location) == (table.metadata_location, ours)
+    peer.drop_table("ns.t")
     store.tables.register_iceberg("ns.ours", copied(table.metadata_location))
     assert peer.load_table("ns.ours").scan().to_arrow().num_rows == 2
 

@@ -33,6 +33,8 @@ DEFINITIONS: dict[str, list[Work]] = {
     "add_columns": [lambda t: t.add_columns("w long")],
     "rename_column": [lambda t: t.rename_column("v", "u")],
     "drop_columns": [lambda t: t.drop_columns("v")],
+    "replace_columns": [lambda t: t.replace_columns("id bigint, p string, v bigint, n int, w long"),
+                        lambda t: t.replace_columns("id bigint, p string, n int")],
     "change_column": [lambda t: t.change_column("v", comment="changed"),
                       lambda t: t.change_column("n", type="long")],
     "set_properties": [lambda t: t.set_properties({"delta.columnMapping.mode": "name"}),

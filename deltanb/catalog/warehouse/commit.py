@@ -23,6 +23,7 @@ from deltanb.catalog.iceberg.updates import parsed as parsed_updates
 from deltanb.catalog.ledgers import Answer
 from deltanb.catalog.limits import Limits
 from deltanb.catalog.names import TableName
+from deltanb.catalog.ownership import staged_id
 from deltanb.catalog.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.store import CatalogStore, Replayed
@@ -85,7 +86,7 @@ class Member:
         if self.file is not None:
             pointer = None if self.before is None else self.before.metadata_location
             return IcebergSwap(str(self.after.table_id), self.change.name, pointer, self.file.location,
-                               self.places, self.after.metadata.get("table-uuid"))
+                               self.places)
         if self.change.requirements:
             return Asserted(str(self.after.table_id), self.change.name, str(self.after.metadata_location))
         return None
@@ -277,7 +278,7 @@ class Committer:
             return Member(change, row, IcebergTable(change.name, table_id, location, after), None)
         places: tuple[str, ...] = ()
         if base is None or after["location"] != base["location"]:
-            place = self.own_place(after["location"], updates, row, after.get("table-uuid"), written)
+            place = self.own_place(after["location"], updates, change.name, row, written)
             after, places = {**after, "location": place}, (place,)
         file = self.files.new(after, location)
         return Member(change, row, IcebergTable(change.name, table_id, file.location, after), file, places)
@@ -293,26 +294,27 @@ class Committer:
                  "location": self.files.warehouse.new_location(change.name, drawn)}]
 
     def own_place(
-        self, location: str, field: str, row: TableRow | None, uuid: str | None = None,
+        self, location: str, field: str, name: TableName, row: TableRow | None = None,
         written: Collection[str] = (),
     ) -> str:
         """A location that a table may have as its own from now on, without slashes at its end.
 
         Nothing lies in it that is not the table's, and no other table's folder is it, lies in it or around
-        it. What was staged in it under the table's ``uuid``, and what this commit has ``written``, is its.
+        it. What was staged in it for a table of the name, and what this commit has ``written``, is its.
 
         Raises:
             BadRequest: it may not.
         """
         warehouse = self.files.warehouse
         location = warehouse.table_location(location, field)
-        standing = self.store.tables.standing(location, [None if row is None else row.table_id, uuid])
+        standing = self.store.tables.standing(
+            location, [None if row is None else row.table_id, staged_id(self.store.name, name)])
         if standing.other is not None:
             refuse(field, f"is the folder of another table, lies in one's or around it: {shown(location)}")
         if standing.noted is not None:  # looked at when it was staged; its files are there by now
             return location
-        names = {warehouse.name_of(file, field) for file in written}
-        return warehouse.vacant_location(location, field, standing.mine, names)
+        files = {warehouse.name_of(file, field) for file in written}
+        return warehouse.vacant_location(location, field, standing.mine, files)
 
     def land(
         self, prepared: Prepared, txn_id: str, principal: str | None = None, answer: AnswerFor | None = None,

@@ -15,7 +15,7 @@ from deltanb.catalog.iceberg.fields import Json, refuse
 from deltanb.catalog.iceberg.metadata import new_metadata
 from deltanb.catalog.limits import Limits
 from deltanb.catalog.names import TableName
-from deltanb.catalog.ownership import EVERYONE, STAGED, FolderNote, key_of
+from deltanb.catalog.ownership import EVERYONE, STAGED, FolderNote, key_of, staged_id
 from deltanb.catalog.ratification import IcebergSwap, Ratified, Refused
 from deltanb.catalog.registry import Registry
 from deltanb.catalog.rows import TableRow, taken
@@ -97,13 +97,13 @@ class IcebergTables:
         properties = dict(properties or {})
         self._require_free(name)
         place = self.committer.own_place(
-            self.warehouse.new_location(name, uuid) if location is None else location, "location", None)
+            self.warehouse.new_location(name, uuid) if location is None else location, "location", name)
         metadata = new_metadata(
             schema, place, partition_spec, sort_order, properties, _format_version(properties), uuid,
             options.clock())
         if staged:
-            self.store.tables.note_folder(
-                place, FolderNote(STAGED, uuid, principal or EVERYONE), options.clock() + GRACE)
+            what = FolderNote(STAGED, staged_id(self.store.name, name), principal or EVERYONE)
+            self.store.tables.note_folder(place, what, options.clock() + GRACE)
             return IcebergTable(name, None, None, metadata)
         file = self.files.new(metadata, None)
         table = IcebergTable(name, deciding_id(self.store.place), file.location, metadata)

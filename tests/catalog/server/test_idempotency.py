@@ -74,10 +74,11 @@ def test_the_same_request_again_is_answered_and_not_done(
 def test_registering_again_is_answered_and_not_done(client: Client, service: Service) -> None:
     (table,) = made(client, "t")
     headers, body = new_key(), {"name": "r", "metadata-location": table["metadata-location"]}
+    service.tables.drop("ns.t")
     answers = [client.post("/v1/namespaces/ns/register", json=body, headers=headers) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert answers[0].content == answers[1].content
-    assert [entry.summary for entry in service.tables.store.history()] == ["create", "register"]
+    assert [entry.summary for entry in service.tables.store.history()] == ["create", "drop", "register"]
 
 
 def test_what_was_refused_for_good_stays_refused(client: Client) -> None:
@@ -128,8 +129,8 @@ def test_an_answer_that_is_lost_after_commit_is_given_to_who_asks_again(
     write = service.tables.store.database.write
     failed: list[bool] = []
 
-    def breaks(work: Any, *more: Any) -> Any:
-        result = write(work, *more)
+    def breaks(work: Any, *more: Any, **settings: Any) -> Any:
+        result = write(work, *more, **settings)
         kept = service.tables.store.database.read(lambda connection: connection.exec_driver_sql(
             "SELECT count(*) FROM dn_idempotency").scalar())
         if kept and not failed:

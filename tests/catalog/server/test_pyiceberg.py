@@ -14,6 +14,7 @@ pytest.importorskip("pyiceberg", reason="PyIceberg is not installed: pip install
 
 from pyiceberg import exceptions as theirs
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import BadRequestError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table, Transaction
 from pyiceberg.transforms import IdentityTransform
@@ -111,9 +112,11 @@ def test_of_two_writers_the_later_one_is_told_of_the_conflict(catalog: RestCatal
 def test_registered_tables_are_read(catalog: RestCatalog) -> None:
     table = catalog.create_table("ns.t", ROWS.schema)
     table.append(ROWS)
+    with pytest.raises(BadRequestError, match="the folder of another table"):
+        catalog.register_table("ns.r", table.metadata_location)
+    catalog.drop_table("ns.t")
     again = catalog.register_table("ns.r", table.metadata_location)
     assert again.scan().to_arrow().num_rows == 3
-    catalog.drop_table("ns.t")
     catalog.purge_table("ns.r")
     assert tree(Path(table.location().removeprefix("file://"))) == set()
 
