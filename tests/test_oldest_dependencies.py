@@ -1,6 +1,6 @@
 """Both ends of the range of a dependency that says in new ways what is read here.
 
-The newest is what `pip install` brings; the oldest is installed into a folder of its own, for the tests that ask
+The newest is what `pip install` brings; the oldest is installed into a folder of its own, for tests that ask
 it most.
 """
 

@@ -54,7 +54,8 @@ class DeltaDataSource(DataSource):
 
     Names of Spark's own catalog cannot be tables of this format: Spark does not tell the path of a named
     table when it is read. ``CREATE TEMPORARY VIEW name USING deltanb OPTIONS (path '…')`` names one for
-    a session.
+    a session, to write to it, and to read it at the version of that moment, as any frame; ``CREATE OR
+    REPLACE`` brings it to the newest.
 
     Other options say how to get to a bucket, as deltalake spells them (``aws_region``). They travel to the
     executors; what they leave out comes from the environment there.
