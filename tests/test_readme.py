@@ -80,7 +80,7 @@ def test_the_two_commands_name_extras_and_scripts_that_exist() -> None:
     assert "pip install -e '.[lab]' && deltanb lab" in README
     assert "pip install -e '.[test]' && pytest -n auto" in README
     script = (ROOT / ".ci" / "run").read_text("utf-8")
-    assert re.search(r"^time pip install -q -e '\.\[test\]'\nstatus=0\npytest -n auto \|\|", script, re.MULTILINE)
+    assert re.search(r"^time pip install -q -e '\.\[test\]'\nstatus=0\npytest -n auto \|\|", script, re.M)
     settings = (ROOT / "pyproject.toml").read_text("utf-8")
     for expected in ("\nlab = [", "\ntest = [", "\ndeltanb = "):
         assert expected in settings

@@ -67,4 +67,4 @@ def test_a_part_of_the_suite_runs_on(version: str, tmp_path: Path) -> None:
              "SPARK_LOCAL_DIRS": str(tmp_path)},
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
     assert run.returncode == 0, run.stdout[-4000:]
-    assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 5, run.stdout[-400:]
+    assert int(re.search(r"(\d+) passed", run.stdout)[1]) >= 5, run.stdout[-400:]
