@@ -41,6 +41,7 @@ from deltanb.store.base import LogStore
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
+from tests.faults.trial import drawing
 
 MAX_MEMORY = 8 << 30  # bytes of address space of a worker: a length that lies must not fill the machine
 MAX_SECONDS = 60  # for one damaged table; the slowest takes a fraction of a second
@@ -158,7 +159,7 @@ class Original:
 
 def originals() -> dict[str, Original]:
     """The tables by name, the same at every call."""
-    with dn.teaching(seed=7), dn.set_options(durability="none"):
+    with dn.teaching(seed=7), drawing(7), dn.set_options(durability="none"):
         compacted = table(6)
         from deltanb.log.compaction import write_compaction
 
