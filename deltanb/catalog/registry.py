@@ -321,7 +321,7 @@ class Registry:
 
     def drop(
         self, name: Any, principal: str | None = None, published: bool = False,
-        purged_from: int | None = None, purged_by: str | None = None,
+        purged_from: int | None = None, purged_by: str | None = None, table_id: str | None = None,
     ) -> TableRow | None:
         """Take a table out of the catalog; its files stay. Returns what it was.
 
@@ -330,12 +330,15 @@ class Registry:
                 is not.
             purged_from: from this time (epoch ms) on the files of a Delta table are garbage.
             purged_by: whose token said so.
+            table_id: only if it is the table with this id.
 
         Raises:
-            TableNotFound: no table of that name.
+            TableNotFound: no table of that name, or another one than that of the id.
         """
         name = TableName.of(name)
         found = self.load(name)
+        if table_id not in (None, found.table_id):
+            raise _not_found(name)
 
         def work(connection: sa.Connection) -> TableRow:
             query = iceberg_tables.select().where(

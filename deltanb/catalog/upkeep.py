@@ -38,7 +38,7 @@ from deltanb.catalog.commits import CatalogCommits, UnregisteredCommits, staged_
 from deltanb.catalog.delta import GRACE
 from deltanb.catalog.history import newest_seq
 from deltanb.catalog.managed import ManagedCommitter
-from deltanb.catalog.ownership import FolderNote, key_of, opened
+from deltanb.catalog.ownership import PURGED, FolderNote, key_of, opened
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.warehouse.contents import delete_folder
 from deltanb.errors import DeltaError, InvalidArgument
@@ -58,6 +58,8 @@ __all__ = ["Finding", "Swept", "check", "sweep"]
 logger = get_logger("deltanb.catalog")
 
 _ENABLED_AT = "delta.inCommitTimestampEnablementVersion"  # absent where they are on from the beginning
+FAR, MOST = 2**62, 100_000
+"""A time after all notes of garbage, and how many of them are looked at."""
 _STAGED = re.compile(re.escape(STAGED_FOLDER) + r"/(\d{20})\.[^/]+\.json")
 
 
@@ -301,10 +303,20 @@ def _delete_garbage(store: CatalogStore, path: str, reason: str) -> Iterable[str
     its_id = _table_id(opened(path))
     if noted is not None and its_id not in (None, noted.table_id):
         return []  # a table that no catalog has, made there meanwhile
+    if noted is not None and noted.why != PURGED and its_id is None and _has_metadata(store, path):
+        return []  # the same of an Iceberg table
     if key_of(path) != path:
         raise InvalidArgument(f"a link leads from there to {key_of(path)} by now")
     delete_folder(opened(path))
     return [path]
+
+
+def _has_metadata(store: CatalogStore, path: str) -> bool:
+    """Whether an Iceberg table is in a folder: one of whose files none is left of a commit that failed."""
+    found = [f"{path}/{file.name}" for file in opened(path).list_from("metadata/")
+             if ".metadata.json" in file.name]
+    noted = {key_of(each) for each, _ in store.garbage.due(FAR, MOST)} if found else set()
+    return not noted.issuperset(map(key_of, found))
 
 
 def _table_id(folder: LogStore) -> str | None:

@@ -111,7 +111,7 @@ _OWN: dict[str, Json] = {
     "/pointers": _object({"seq": _COUNT, "table-ids": _array(_TEXT)}),
     "/history": _object({"after": _COUNT, "size": _COUNT}),
     "/overview": _object({"most": _COUNT}),
-    "/places/record": _PLACES, "/places/forget": _PLACES}
+    "/places/record": _object({"locations": _array(_TEXT), "table-id": _TEXT}), "/places/forget": _PLACES}
 
 _COLUMNS = _object({"type": {"const": "struct"}, "fields": _array(_object(
     {"name": _TEXT, "type": {"type": ["string", "object"]}, "nullable": _FLAG, "metadata": _ANY}))})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from deltanb.catalog.delta import GRACE
 from deltanb.catalog.history import Entry
 from deltanb.catalog.iceberg.fields import (
+    Check,
     Json,
     array,
     choice,
@@ -50,6 +52,7 @@ from deltanb.catalog.tables import sa
 from deltanb.catalog.warehouse.contents import table_around
 from deltanb.errors import Forbidden, TableNotFound
 from deltanb.options import options
+from deltanb.safe_text import shown
 
 __all__ = ["config", "content", "drop", "forget_places", "free", "history", "instant", "is_registered",
            "load", "names", "overview", "page", "pointers", "published", "record_places", "register",
@@ -57,6 +60,15 @@ __all__ = ["config", "content", "drop", "forget_places", "free", "history", "ins
 
 MAX_NAMES = 1000  # tables of one question
 MAX_ENTRIES = 1000  # transactions of one page of history
+_ID = re.compile(r"[A-Za-z0-9_.\-]{1,36}")
+
+
+def _its_id(value: Any, path: str) -> str:
+    """The id of a table that is being made: none by which a folder is staged for a name (``staged_id``)."""
+    if not _ID.fullmatch(text(value, path)):
+        refuse(path, f"is no id of a table, 1 to 36 letters, digits, dots and dashes: {shown(value)}")
+    return str(value)
+
 
 _IDS = record({"table-ids": array(text)})
 _VERSION = record({"table-id": text, "version": VERSION})
@@ -69,12 +81,13 @@ _PAGE = record({"namespace": namespace_field},
                {"page-token": text, "page-size": whole(32, least=1), "format": choice("delta", "iceberg")})
 _REGISTER = record(
     {"table": table_name, "location": text, "version": VERSION},
-    {"table-id": short, "principal": short, "ict": whole(64), "etag": short, "protocol": text,
+    {"table-id": _its_id, "principal": short, "ict": whole(64), "etag": short, "protocol": text,
      "metadata": text})
 _REGISTERED = record({"table-id": short}, {"keys": array(uuid_text)})
 _RENAME = record({"source": table_name, "destination": table_name})
 _DROP = record({"table": table_name}, {"principal": short, "published": flag, "purge": flag})
-_PLACES = record({"locations": array(text)}, {"table-id": short})
+_RECORD = record({"locations": array(text), "table-id": _its_id})
+_FORGET = record({"locations": array(text)}, {"table-id": short})
 _FREE = record({"location": text}, {"table-id": short})
 
 
@@ -308,9 +321,9 @@ def record_places(request: Request) -> Reply:
 
     Nothing may lie in them, or it would be swept, too.
     """
-    body, places = _places(request)
+    body, places = _places(request, _RECORD)
     tables = request.service.tables
-    what = FolderNote(NEW_TABLE, body.get("table-id"), request.principal.name or EVERYONE)
+    what = FolderNote(NEW_TABLE, body["table-id"], request.principal.name or EVERYONE)
     for at, place in enumerate(places):
         tables.warehouse.vacant_location(place, f"locations[{at}]")
         tables.store.tables.note_folder(place, what, options.clock() + GRACE)
@@ -319,7 +332,7 @@ def record_places(request: Request) -> Reply:
 
 def forget_places(request: Request) -> Reply:
     """Take out folders, which the sender has noted, of new tables that are registered, or deleted."""
-    _, places = _places(request)
+    _, places = _places(request, _FORGET)
     who = request.principal.name or EVERYONE
     request.service.tables.store.database.write(
         lambda connection: forget(connection, places, who), lambda connection: 0)
@@ -341,10 +354,10 @@ def _require_writer(request: Request) -> None:
         raise Forbidden(f"{request.principal.name} may not write in any namespace")
 
 
-def _places(request: Request) -> tuple[Json, list[str]]:
+def _places(request: Request, shape: Check) -> tuple[Json, list[str]]:
     """Folders in the warehouse, from someone who may write somewhere."""
     _require_writer(request)
-    body = request.body(_PLACES)
+    body = request.body(shape)
     places: list[str] = body["locations"]
     _few(places, "locations")
     return body, [request.service.tables.warehouse.table_location(place, f"locations[{at}]")

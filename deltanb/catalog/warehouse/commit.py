@@ -27,6 +27,7 @@ from deltanb.catalog.ownership import staged_id
 from deltanb.catalog.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.store import CatalogStore, Replayed
+from deltanb.catalog.warehouse.contents import first_file
 from deltanb.catalog.warehouse.metadata_files import MetadataFile, MetadataFiles
 from deltanb.damage import reading
 from deltanb.errors import (
@@ -35,6 +36,7 @@ from deltanb.errors import (
     DeltaError,
     TableNotFound,
 )
+from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.safe_text import shown
 from deltanb.transaction.ids import deciding_id
@@ -312,6 +314,9 @@ class Committer:
         if standing.other is not None:
             refuse(field, f"is the folder of another table, lies in one's or around it: {shown(location)}")
         if standing.noted is not None:  # looked at when it was staged; its files are there by now
+            log = first_file(warehouse.store, f"{warehouse.name_of(location, field)}/{LOG_FOLDER}")
+            if log is not None:
+                refuse(field, f"is the folder of a Delta table by now: {shown(location)} has {log}")
             return location
         files = {warehouse.name_of(file, field) for file in written}
         return warehouse.vacant_location(location, field, standing.mine, files)

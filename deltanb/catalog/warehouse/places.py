@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,7 +18,7 @@ from deltanb.catalog.iceberg.fields import refuse
 from deltanb.catalog.names import TableName
 from deltanb.catalog.warehouse.contents import first_file, table_around
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import shown
+from deltanb.safe_text import shown, without_credentials
 from deltanb.store.base import LogStore
 from deltanb.store.guard import guarded
 from deltanb.store.open import beside, store_for
@@ -108,6 +109,8 @@ class Warehouse:
         if len(location) > MAX_LOCATION:
             refuse(field, f"has more than {MAX_LOCATION} characters")
         name = self.name_of(location, field)
+        if without_credentials(location) != location:  # a file's name would be lost behind a question mark
+            refuse(field, f"has credentials, or what comes after a path in a URI: {shown(location)}")
         if any(part in (".", "..") or "/" in part for part in map(unquote, name.split("/"))):
             refuse(field, f"has dots or slashes as percent signs, which others decode: {shown(location)}")
         self._refuse_links(name, location, field)
@@ -135,6 +138,10 @@ class Warehouse:
         around = table_around(self.store, name)
         if around is not None:
             refuse(field, f"lies in the folder of another table, {around or self.uri}: {shown(location)}")
+        above = accumulate(name.split("/"), "{}/{}".format) if self.store.has_folders else [name]
+        file = next((one for one in above if self.store.status(one) is not None), None)
+        if file is not None:
+            refuse(field, f"is no folder, {file} is a file: {shown(location)}")
         names = [place_of(self.store, place, is_encoded=False).name for place in spared]
         file = first_file(self.store, name, filter(None, names), but)
         if file is not None:

@@ -174,16 +174,17 @@ class IcebergTables:
                 deadline.require(moved_again([name]))
 
     def _registered_place(self, file: str, metadata: Json) -> str:
-        """The folder of a table whose metadata file is there: its location, in which the file lies.
+        """The folder of a table whose metadata file is there: its location, where metadata files lie.
 
-        A file elsewhere that says so would make anybody's folder a table's, which its purge empties.
+        A file elsewhere that says so, even deeper in the folder, would make anybody's folder a table's, which
+        its purge empties.
         """
         place = self.warehouse.table_location(metadata["location"], _ITS_LOCATION)
         name = self.warehouse.name_of(place, _ITS_LOCATION)
-        folder = self.warehouse.table_location(file.rpartition("/")[0], "metadata-location")
-        if not f"{self.warehouse.name_of(folder, 'metadata-location')}/".startswith(f"{name}/"):
-            refuse("metadata-location", f"{shown(file)} does not lie in the location that it names, "
-                                        f"{shown(place)}: move it there")
+        folder = self.warehouse.table_location(file, "metadata-location").rpartition("/")[0]
+        if self.warehouse.name_of(folder, "metadata-location") not in (name, f"{name}/metadata"):
+            refuse("metadata-location", f"{shown(file)} does not lie in the metadata folder of the location "
+                                        f"that it names, {shown(place)}: move it there")
         around = table_around(self.warehouse.store, name)
         log = first_file(self.warehouse.store, f"{name}/{LOG_FOLDER}")
         if around is not None or log is not None:
@@ -276,10 +277,10 @@ class IcebergTables:
         """
         row = self.row(name)
         places = self._purged_places(row) if purge else []
-        (registry or self.store.tables).drop(row.name, principal)
+        (registry or self.store.tables).drop(row.name, principal, table_id=row.table_id)
         self.files.forget(str(row.metadata_location))
         for place in places:
-            delete_folder(self.warehouse.store_at(place))
+            delete_folder(self.warehouse.store, self.warehouse.name_of(place, "location"))
 
     def _purged_places(self, row: TableRow) -> list[str]:
         """The folders that a purge empties, which no other table may share."""
@@ -290,6 +291,8 @@ class IcebergTables:
         for place in found.values():
             self.warehouse.table_location(place, "location")
             around = table_around(self.warehouse.store, self.warehouse.name_of(place, "location"))
+            if around and key_of(f"{self.warehouse.uri}/{around}") in found:
+                around = None  # its own, in which it had another one before
             other = self.store.tables.standing(place, [row.table_id]).other or around
             if other is not None:
                 raise InvalidArgument(

@@ -28,8 +28,10 @@ from deltanb.catalog.server.tokens import Tokens
 from deltanb.catalog.store import CatalogStore
 from deltanb.catalog.upkeep import sweep
 from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.errors import TableNotFound
 from deltanb.options import options, set_options
 from deltanb.schema.protocol import CATALOG_TABLE_ID
+from deltanb.testing import MemoryStore
 from tests.catalog.conftest import url_of
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client
@@ -97,7 +99,7 @@ class World:
         for folder in (*map(Path, self.staged), *(self.lake / name for name in (
                 "theirs/iceberg", "theirs/before", "theirs/after", "nobody"))):
             yield from (f"file://{folder}", f"file://{folder}/inside")
-        yield f"file://{self.lake}/plain"
+        yield from (f"file://{self.lake}/plain{name}" for name in ("", "/a.parquet", "/a.parquet/inside"))
         yield from self.spelled(self.lake / "theirs" / "delta")
         yield from map(str, (self.lake / "link", self.lake / "link" / "new", self.lake / "link2" / "delta",
                              self.lake / "link2" / "new", self.lake, self.lake / "theirs"))
@@ -206,7 +208,8 @@ def register_anew(world: World, place: str) -> Any:
 
 
 def record_places(world: World, place: str) -> Any:
-    return world.client.post("/deltanb/v1/places/record", headers=ME, json={"locations": [place]})
+    return world.client.post("/deltanb/v1/places/record", headers=ME, json={
+        "locations": [place], "table-id": str(uuid.uuid4())})
 
 
 def forget_places(world: World, place: str) -> Any:
@@ -323,6 +326,117 @@ def test_a_version_or_a_file_that_is_not_there_is_refused(world: World) -> None:
         assert world.client.post("/v1/namespaces/mine/register", headers=ME, json={
             "name": "t", "metadata-location": f"file://{folder}"}).status_code == 400
     assert asked() == 200
+
+
+def later() -> Any:
+    """A time at which what was staged is nobody's any more."""
+    now = options.clock()
+    return set_options(clock=lambda: now + 2 * 86_400_000)
+
+
+@pytest.mark.parametrize("table_id", ["x y", "None of them", "default/theirs.empty", "x" * 37, "", None])
+def test_a_folder_is_noted_by_an_id_that_is_no_others(world: World, table_id: str | None) -> None:
+    """One of another form is read as that of a name, or not at all, and its note as that of a file."""
+    world.ask("/v1/namespaces/theirs/tables", {
+        "name": "empty", "schema": SCHEMA, "stage-create": True,
+        "location": f"file://{world.lake}/theirs/empty"}, OTHER)
+    before, noted = world.others(), world.catalog.store.garbage.due(2**62)
+    for place in (world.lake / "theirs" / "empty", world.lake / "plain" / "a.parquet", world.lake / "new"):
+        more = {} if table_id is None else {"table-id": table_id}
+        assert world.client.post("/deltanb/v1/places/record", headers=ME, json={
+            "locations": [str(place)], **more}).status_code == 400
+    assert world.catalog.store.garbage.due(2**62) == noted
+    with later():
+        sweep(world.catalog.store, grace=0)
+    assert {name for name in before.keys() - world.others().keys()
+            if not name.startswith(tuple(world.staged))} == set()
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_table_made_by_its_path_in_a_staged_folder_is_its_makers(world: World, format: str) -> None:
+    """Those who know no catalog see no claim: neither a commit, nor a sweep, makes their table garbage."""
+    place = world.lake / "mine" / "late"
+    assert stage(world, f"file://{place}").status_code == 200
+    if format == "delta":
+        dn.create(str(place), {"id": [1]})
+        assert commit_new(world, f"file://{place}").status_code == 400
+    else:
+        shutil.copytree(world.lake / "theirs" / "iceberg", place)
+    before = sorted(place.rglob("*"))
+    with later():
+        sweep(world.catalog.store, grace=0)
+    assert sorted(place.rglob("*")) == before
+
+
+def test_metadata_deeper_in_a_folder_does_not_make_it_a_tables(world: World) -> None:
+    """Who has a folder in one that is nobody's says by a file of his own that it is his."""
+    shared = world.lake / "shared"
+    assert create(world, f"file://{shared}/own").status_code == 200
+    (shared / "nobodys.csv").write_bytes(b"1")
+    file = next((shared / "own" / "metadata").iterdir())
+    crafted = file.with_name("00009-crafted.metadata.json")
+    crafted.write_text(json.dumps({**json.loads(file.read_text()), "location": f"file://{shared}"}))
+    assert world.client.delete("/v1/namespaces/mine/tables/t", headers=ME).status_code == 204
+    asked = {"name": "t", "metadata-location": f"file://{crafted}"}
+    assert world.client.post("/v1/namespaces/mine/register", headers=ME, json=asked).status_code == 400
+    asked = {"name": "t", "metadata-location": f"file://{file}"}
+    assert world.client.post("/v1/namespaces/mine/register", headers=ME, json=asked).status_code == 200
+
+
+def test_a_table_that_had_a_folder_in_its_own_is_purged(world: World) -> None:
+    outer = world.lake / "mine" / "outer"
+    assert create(world, f"file://{outer}/inner").status_code == 200
+    for place in (outer, world.lake / "mine" / "last"):
+        assert world.client.post("/v1/namespaces/mine/tables/t", headers=ME, json={
+            "requirements": [], "updates": [{"action": "set-location", "location": f"file://{place}"}]
+        }).status_code == 200
+    assert world.client.delete(
+        "/v1/namespaces/mine/tables/t?purgeRequested=true", headers=ME).status_code == 204
+    assert not [file for file in outer.rglob("*") if file.is_file()]
+
+
+def test_a_purge_is_of_the_table_that_was_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one has its name by the time of the drop, and it has gone to another namespace."""
+    tables, registry = world.catalog.iceberg, world.catalog.store.tables
+    before, drop = world.others(), type(registry).drop
+
+    def late(self: Any, name: Any, *args: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        registry.rename("theirs.iceberg", "theirs.renamed")
+        tables.create("theirs.iceberg", SCHEMA)
+        return drop(self, name, *args, **more)
+
+    monkeypatch.setattr(type(registry), "drop", late)
+    with pytest.raises(TableNotFound):
+        tables.drop("theirs.iceberg", purge=True)
+    assert before.items() <= world.others().items()
+    assert tables.load("theirs.renamed") and tables.load("theirs.iceberg")
+
+
+@pytest.mark.parametrize("root", ["memory:///lake", "s3://bucket/lake"])
+def test_a_store_of_ones_own_is_purged_by_itself(store: CatalogStore, root: str) -> None:
+    """Also one that no URI leads to: its table is dropped with its files, or neither."""
+    files = MemoryStore(root)
+    store.namespaces.create("mine")
+    tables = IcebergTables(store, files)
+    tables.create("mine.kept", SCHEMA)
+    before = set(files.files)
+    tables.create("mine.t", SCHEMA)
+    tables.drop("mine.t", purge=True)
+    assert set(files.files) == before
+
+
+@pytest.mark.parametrize("more", ["?sig=abc", "?x=1"])
+def test_a_location_is_a_place_and_nothing_more(store: CatalogStore, more: str) -> None:
+    """What follows a question mark in the URI of a bucket is no part of a key."""
+    store.namespaces.create("mine")
+    tables = IcebergTables(store, MemoryStore("s3://bucket/lake"))
+    for place in (f"s3://bucket/lake/t{more}", "s3://me:secret@bucket/lake/t"):
+        with pytest.raises(dn.DeltaError):
+            tables.create("mine.t", SCHEMA, location=place)
+    assert not tables.warehouse.store.files  # type: ignore[attr-defined]
 
 
 # -- in the process ---------------------------------------------------------------------------------
