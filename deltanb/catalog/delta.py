@@ -120,7 +120,7 @@ class DeltaTables:
             return self._register(name, log.snapshot, table_id)
         except BaseException as error:
             if isinstance(error, DeltaError) or not self._is_registered(table_id, name, error):
-                self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown))
+                self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown), True)
             raise
 
     def _refuse_around(self, store: LogStore) -> None:
@@ -143,15 +143,15 @@ class DeltaTables:
                  f"table {name} was not created; what was written was deleted")
         return is_there
 
-    def _take_away(self, store: LogStore, place: str, deletes: bool) -> None:
+    def _take_away(self, store: LogStore, place: str, deletes: bool, is_new: bool = False) -> None:
         """Delete what was written of a table that is none; what stays is left to a sweep."""
         with suppress(OSError, DeltaError):
             if deletes:
                 self.warehouse.table_location(place, "location")  # no link leads elsewhere by now
-                others = delete_folder(store)
+                others = delete_folder(store, is_new=is_new)
             else:
                 others = []
-            if first_file(store, "", others) is None:
+            if first_file(store, "", [] if is_new else others) is None:
                 self.catalog.garbage.forget([key_of(place)])
 
     def drop(self, name: TableName, purge: bool) -> None:

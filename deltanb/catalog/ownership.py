@@ -22,8 +22,9 @@ from urllib.parse import quote
 from deltanb.catalog.database import hold_places
 from deltanb.catalog.ledgers import as_garbage, note, take_back_folder
 from deltanb.catalog.names import TableName
-from deltanb.catalog.tables import delta_tables, garbage, iceberg_tables, insert, places, sa
+from deltanb.catalog.tables import delta_tables, garbage, iceberg_tables, places, sa
 from deltanb.errors import TableAlreadyExists
+from deltanb.options import random_id
 from deltanb.store.base import LogStore
 from deltanb.store.open import store_for
 from deltanb.store.paths import address_of
@@ -149,9 +150,7 @@ def others_at(
     """The folders of other tables than those with the ids that are a place, lie in it or around it."""
     mine, spared = key_of(location), set(table_ids)
     inside = f"{mine}/"
-    for place in _record_missing(connection):
-        if place == mine or place.startswith(inside) or mine.startswith(f"{place}/"):
-            yield place
+    _record_missing(connection)
 
     def overlapping(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         return column.in_([mine, *_above(mine)]) | (sa.func.substr(column, 1, len(inside)) == inside)
@@ -175,23 +174,25 @@ def _above(place: str) -> Iterator[str]:
         yield place
 
 
-def _record_missing(connection: sa.Connection) -> list[str]:
+def _record_missing(connection: sa.Connection) -> None:
     """Record the folders of tables that have none yet: those that another program, or an earlier version of
-    this library, has made. Returns the folders of tables that no history has yet, which have no ids."""
-    without: list[str] = []
-    for row in connection.execute(_WITHOUT_PLACE).all():
-        location = row.location or (row.metadata_location and folder_of_file(row.metadata_location))
-        if location and row.dn_table_id is None:
-            without.append(key_of(location))
-        elif location:
-            record_place(connection, location, row.dn_table_id)
-    return without
+    this library, has made. Those that no catalog of this library has looked at get their ids now."""
+    rows = connection.execute(_WITHOUT_PLACE).all()
+    without = [row for row in rows if row.dn_table_id is None and row.metadata_location]
+    if without:
+        connection.execute(_GIVE_ID, [{"new_id": random_id(), **{
+            f"with_{name}": getattr(row, name) for name in _ROW}} for row in without])
+        rows = connection.execute(_WITHOUT_PLACE).all()  # others may have been first to give one its id
+    located = ((row, row.location or folder_of_file(row.metadata_location or "")) for row in rows)
+    found = [{"place": key_of(location), "table_id": row.dn_table_id}
+             for row, location in located if location and row.dn_table_id is not None]
+    if found:
+        connection.execute(_RECORD, found)
 
 
 def record_place(connection: sa.Connection, location: str, table_id: str) -> None:
     """Within a transaction: a folder is a table's, whatever else it is."""
-    row = insert(connection, places).values(place=key_of(location), table_id=table_id)
-    connection.execute(row.on_conflict_do_nothing())
+    connection.execute(_RECORD, {"place": key_of(location), "table_id": table_id})
 
 
 def places_of(connection: sa.Connection, table_id: str) -> list[str]:
@@ -220,9 +221,16 @@ def forget(connection: sa.Connection, locations: Iterable[str], who: str) -> int
     return gone
 
 
+_ROW = ("catalog_name", "table_namespace", "table_name")
 _WITHOUT_PLACE: sa.Select[Any] = sa.select(
+    *(iceberg_tables.c[name] for name in _ROW),
     iceberg_tables.c.dn_table_id, iceberg_tables.c.metadata_location, delta_tables.c.location
 ).select_from(iceberg_tables.outerjoin(
     delta_tables, delta_tables.c.table_id == iceberg_tables.c.dn_table_id).outerjoin(
     places, places.c.table_id == iceberg_tables.c.dn_table_id)
 ).where(places.c.table_id.is_(None))
+_GIVE_ID = iceberg_tables.update().where(
+    *(iceberg_tables.c[name] == sa.bindparam(f"with_{name}") for name in _ROW),
+    iceberg_tables.c.dn_table_id.is_(None)).values(dn_table_id=sa.bindparam("new_id"))
+# As text: SQLAlchemy compiles an insert with ON CONFLICT anew each time, and both databases read this.
+_RECORD = sa.text("INSERT INTO dn_places (place, table_id) VALUES (:place, :table_id) ON CONFLICT DO NOTHING")

@@ -77,6 +77,25 @@ def test_tables_that_others_made_have_their_folders(store: CatalogStore, place: 
         store.tables.register_delta("ns.new", place, 0)
 
 
+def test_tables_without_ids_are_looked_at_once(
+    store: CatalogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look follows links on the disk: a catalog beside this one may have thousands of tables."""
+    def make(connection: object) -> None:
+        for at in range(9):
+            insert_iceberg(connection, store.name, TableName.of(f"ns.t{at}"), f"{at}",  # type: ignore[arg-type]
+                           f"file:///lake/{at}/metadata/0.metadata.json")
+        connection.execute(  # type: ignore[attr-defined]
+            iceberg_tables.update().values(dn_table_id=None, catalog_name="another"))
+
+    store.database.write(make)
+    assert store.tables.standing("/lake/5/in", []).other == "/lake/5"
+    looked: list[str] = []
+    monkeypatch.setattr("deltanb.catalog.ownership.key_of", lambda place: looked.append(place) or place)
+    assert store.tables.standing("/lake/5/in", []).other == "/lake/5"
+    assert set(looked) == {"/lake/5/in"}
+
+
 def test_a_folder_is_had_again_after_a_drop(store: CatalogStore) -> None:
     store.tables.register_delta("ns.a", "/lake/t", 0, "1")
     with pytest.raises(TableAlreadyExists):

@@ -50,16 +50,18 @@ def table_around(store: LogStore, name: str) -> str | None:
     return None
 
 
-def delete_folder(store: LogStore, folder: str = "") -> list[str]:
+def delete_folder(store: LogStore, folder: str = "", is_new: bool = False) -> list[str]:
     """Delete all files of a table's folder, those of its log first, so that no reader finds half a table.
 
     Folders in it that have a log or metadata of their own are another table's and stay: they are returned.
+    So is the folder of metadata files in that of a Delta table that ``is_new``: others have begun one there.
     What cannot be deleted stays, too.
     """
     start = f"{folder}/" if folder else ""
     names = [file.name[len(start):] for file in store.list_all(folder)]
     found = (_OF_A_TABLE.fullmatch(name) for name in names)
-    others = sorted({match[1] for match in found if match is not None and match[1]})
+    others = sorted({match[1] or "metadata" for match in found if match is not None and (
+        match[1] or (is_new and match[0].startswith("metadata/")))})
     spared = tuple(f"{folder}/" for folder in others)
     for name in sorted(names, key=lambda name: not name.startswith(f"{LOG_FOLDER}/")):
         if not name.startswith(spared or "\0"):

@@ -28,7 +28,7 @@ from deltanb.catalog.server.tokens import Tokens
 from deltanb.catalog.store import CatalogStore
 from deltanb.catalog.upkeep import sweep
 from deltanb.catalog.warehouse.tables import IcebergTables
-from deltanb.errors import TableNotFound
+from deltanb.errors import TableAlreadyExists, TableNotFound
 from deltanb.options import options, set_options
 from deltanb.schema.protocol import CATALOG_TABLE_ID
 from deltanb.testing import MemoryStore
@@ -413,6 +413,23 @@ def test_a_purge_is_of_the_table_that_was_looked_at(
         tables.drop("theirs.iceberg", purge=True)
     assert before.items() <= world.others().items()
     assert tables.load("theirs.renamed") and tables.load("theirs.iceberg")
+
+
+def test_a_failed_creation_leaves_what_another_writes_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An Iceberg table that was on its way to the place before it was noted, and lands once it is not."""
+    place = world.lake / "theirs" / "both"
+
+    def late(*_: Any, **more: Any) -> Any:
+        (place / "metadata").mkdir()
+        (place / "metadata" / "00000-x.metadata.json").write_bytes(b"{}")
+        raise TableAlreadyExists("mine.t")
+
+    monkeypatch.setattr(type(world.catalog.store.tables), "register_delta", late)
+    with pytest.raises(TableAlreadyExists):
+        world.catalog.create_table("mine.t", {"id": [1]}, location=place)
+    assert [file.name for file in place.rglob("*") if file.is_file()] == ["00000-x.metadata.json"]
 
 
 @pytest.mark.parametrize("root", ["memory:///lake", "s3://bucket/lake"])
