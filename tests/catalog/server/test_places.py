@@ -244,7 +244,7 @@ WAYS = {create: "create_table", stage: "create_table", commit_new: "commit_table
 
 def test_every_endpoint_that_takes_a_place_is_tried() -> None:
     """An endpoint reads what a client sends of a place by one of these."""
-    words = ('body["location"]', '"metadata-location"]', "_places(request)", ".commit(", "ratification_of",
+    words = ('body["location"]', '"metadata-location"]', "_places(request", ".commit(", "ratification_of",
              'body.get("location")', "_staging_place(")
     taking = {endpoint.call.__name__ for endpoint in (*ENDPOINTS, *MORE_ENDPOINTS)
               if any(word in inspect.getsource(endpoint.call) for word in words)}
