@@ -223,6 +223,16 @@ def test_a_connection_that_is_closed_at_the_commit_leaves_nothing(
     assert tables.pointers("a") == {"a": 0}
 
 
+def with_setting(store: CatalogStore, setting: str) -> None:
+    """Let each new connection of a store have a setting of PostgreSQL."""
+    def connected(raw: Any, _: object) -> None:
+        raw.execute(f"SET {setting}")
+        raw.commit()
+
+    sa.event.listen(store.database.engine, "connect", connected)
+    store.close()
+
+
 @on_postgresql
 def test_a_transaction_that_the_database_ends_is_tried_again(
     store: CatalogStore, tables: Tables
@@ -252,9 +262,7 @@ def test_a_deadlock_with_a_stranger_is_tried_again(url: str, store: CatalogStore
     with psycopg.connect(url) as stranger:
         stranger.execute("SET deadlock_timeout = '60s'")  # who waits last finds it, and is ended
         stranger.execute("SELECT 1 FROM iceberg_tables WHERE dn_table_id = 'b' FOR UPDATE")
-        sa.event.listen(
-            store.database.engine, "connect", lambda raw, _: raw.execute("SET deadlock_timeout = '1ms'"))
-        store.close()
+        with_setting(store, "deadlock_timeout = '1ms'")
         held = Held(store, "UPDATE iceberg_tables")
         proposals = [step("a", named("a"), 0), step("b", named("b"), "b/0")]
         running = Running(lambda: store.ratify("1", None, proposals))
@@ -275,13 +283,7 @@ def test_who_waits_too_long_is_told_so(url: str, store: CatalogStore, tables: Ta
     import psycopg
 
     tables.delta("a")
-
-    @sa.event.listens_for(store.database.engine, "connect")
-    def hurry(raw: Any, _: object) -> None:
-        raw.execute("SET lock_timeout = '1ms'")
-        raw.commit()
-
-    store.close()
+    with_setting(store, "lock_timeout = '1ms'")
     with psycopg.connect(url) as stranger:
         stranger.execute("SELECT 1 FROM iceberg_tables FOR UPDATE")
         with pytest.raises(StorageError, match="lock timeout"):
