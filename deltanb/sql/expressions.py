@@ -95,11 +95,13 @@ def joined(op: str, terms: Sequence[Expression]) -> Expression:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The node and everything below it."""
-    yield expression
-    if isinstance(expression, Call):
-        for arg in expression.args:
-            yield from walk(arg)
+    """The node and everything below it, each before what is below it."""
+    left = [expression]  # generators in each other would hand every node up through all of them
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, Call):
+            left += reversed(node.args)
 
 
 def substitute(expression: Expression, columns: dict[tuple[str, ...], Expression]) -> Expression:
