@@ -198,7 +198,7 @@ class DeltaTables:
             hint = "; ".join(filter(None, ["there is no Delta table", hint_of_files(store)]))
             raise TableNotFound(f"{place} cannot be registered: {hint}", path=place)
         self._refuse_around(store)
-        self.catalog.tables.require_free(place, log.snapshot.properties.get(CATALOG_TABLE_ID))
+        self.catalog.tables.require_free(place, log.snapshot.properties.get(CATALOG_TABLE_ID), name)
         try:
             if not supports(log.snapshot.protocol, CATALOG_MANAGED):
                 table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or deciding_id(self.catalog.place)

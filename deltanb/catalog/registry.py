@@ -168,8 +168,8 @@ class Registry:
 
         return self._database.write(work, lambda connection: work(connection), is_durable=False)
 
-    def require_free(self, location: str, table_id: str | None = None) -> None:
-        """Refuse a folder that is another table's than the one with an id.
+    def require_free(self, location: str, table_id: str | None = None, name: TableName | None = None) -> None:
+        """Refuse a folder that is another table's than the one with an id, and a name that is taken.
 
         Raises:
             TableAlreadyExists: it is, or it lies in another's or around it.
@@ -178,6 +178,9 @@ class Registry:
         def work(connection: sa.Connection) -> bool:
             require_free(connection, location, [table_id])
             return True
+
+        if name is not None and self.find_many([name]):
+            raise taken(name)
 
         self._database.write(work, work, is_durable=False)
 

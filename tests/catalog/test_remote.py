@@ -34,6 +34,7 @@ TOKENS = Tokens.of({"tokens": [
     {"name": "root", "token": "r", "permissions": {"*": "write"}},
     {"name": "shopper", "token": "s", "permissions": {"shop": "write"}},
     {"name": "reader", "token": "e", "permissions": {"*": "read", "hr": "none"}},
+    {"name": "clerk", "token": "c", "permissions": {"shop": "read", "attic": "write"}},
     {"name": "nobody", "token": "n", "permissions": {"attic": "read"}}]})
 
 
@@ -389,6 +390,16 @@ def test_without_a_token_nothing_is_told(guarded: Server) -> None:
     for token in ("", "r\n", "ä"):
         with refused(errors.InvalidArgument):
             dn.connect(guarded.url, token)
+
+
+def test_a_table_is_not_taken_over_where_one_may_not_write(connect: Connect, tmp_path: Path) -> None:
+    """Not by a commit either, after which nobody could open it by its path."""
+    dn.create(str(tmp_path / "lake" / "old"), {"id": [1]})
+    before = tree(tmp_path / "lake" / "old")
+    with refused():
+        connect("c").register_table("shop.old", tmp_path / "lake" / "old")
+    assert tree(tmp_path / "lake" / "old") == before
+    assert connect("s").register_table("shop.old", tmp_path / "lake" / "old").append({"id": [2]}) == 2
 
 
 def test_a_token_reads_and_writes_where_it_may(connect: Connect, behind: CatalogStore) -> None:

@@ -352,10 +352,12 @@ class RemoteRegistry:
         row: TableRow = found["row"]
         return row
 
-    def require_free(self, location: str, table_id: str | None = None) -> None:
-        """Refuse a folder that is another table's than the one with an id."""
-        self._connection.ask(
-            f"{OWN}/places/free", {"location": location, "table-id": table_id}, _nothing)
+    def require_free(self, location: str, table_id: str | None = None, name: TableName | None = None) -> None:
+        """Refuse a folder that is another table's than the one with an id, and a name that is taken, or whose
+        namespace one may not write."""
+        value = {"location": location, "table-id": table_id}
+        self._connection.ask(f"{OWN}/places/free", {
+            **value, **({} if name is None else {"table": name_value(name)})}, _nothing)
 
     def note_folder(self, location: str, what: FolderNote, not_before: int) -> None:
         """Note a folder in which a table is about to be made; how long it is left alone, the server says."""

@@ -88,7 +88,7 @@ _RENAME = record({"source": table_name, "destination": table_name})
 _DROP = record({"table": table_name}, {"principal": short, "published": flag, "purge": flag})
 _RECORD = record({"locations": array(text), "table-id": _its_id})
 _FORGET = record({"locations": array(text)}, {"table-id": short})
-_FREE = record({"location": text}, {"table-id": short})
+_FREE = record({"location": text}, {"table-id": short, "table": table_name})
 
 
 def config(request: Request) -> Reply:
@@ -340,12 +340,14 @@ def forget_places(request: Request) -> Reply:
 
 
 def free(request: Request) -> Reply:
-    """Refuse a folder that is another table's than the one with an id."""
+    """Refuse a folder that is another table's than the one with an id, and a name one may not give."""
     _require_writer(request)
     body = request.body(_FREE)
+    if "table" in body:
+        request.allow("write", body["table"].namespace)
     tables = request.service.tables
     location = tables.warehouse.table_location(body["location"], "location")
-    tables.store.tables.require_free(location, body.get("table-id"))
+    tables.store.tables.require_free(location, body.get("table-id"), body.get("table"))
     return Reply(value={})
 
 
