@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.catalog.commits import CatalogCommits, UnregisteredCommits
 from deltanb.catalog.managed import ManagedCommitter
 from deltanb.catalog.names import TableName
-from deltanb.catalog.ownership import NEW_TABLE, FolderNote, key_of
+from deltanb.catalog.ownership import NEW_TABLE, FolderNote
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.warehouse.contents import delete_folder, first_file, table_around
 from deltanb.catalog.warehouse.places import Warehouse
@@ -152,7 +152,7 @@ class DeltaTables:
             else:
                 others = []
             if first_file(store, "", [] if is_new else others) is None:
-                self.catalog.garbage.forget([key_of(place)])
+                self.catalog.tables.forget_folder(place)
 
     def drop(self, name: TableName, purge: bool) -> None:
         """Take a table out of the catalog; see :meth:`Catalog.drop_table`."""

@@ -45,6 +45,7 @@ from deltanb.catalog.rows import (
 from deltanb.catalog.tables import (
     delta_commits,
     delta_tables,
+    garbage,
     iceberg_tables,
     known_iceberg_tables,
     places,
@@ -196,6 +197,15 @@ class Registry:
             self._database.write(lambda connection: note_folder(connection, location, what, not_before))
         except CommitOutcomeUnknown as error:  # a note too many does no harm
             raise StorageError(str(error)) from error
+
+    def forget_folder(self, location: str) -> None:
+        """Take out the note of a folder whose table is deleted.
+
+        Raises:
+            StorageError: the database cannot be asked.
+        """
+        gone = garbage.delete().where(garbage.c.path == key_of(location))
+        self._database.write(lambda connection: connection.execute(gone).rowcount)
 
     def is_registered(self, table_id: str) -> bool:
         """Whether there is a table with an id, once a registration that is under way has ended.

@@ -392,6 +392,24 @@ def test_without_a_token_nothing_is_told(guarded: Server) -> None:
             dn.connect(guarded.url, token)
 
 
+def test_a_folder_of_a_warehouse_behind_a_link_is_had_again(behind: CatalogStore, tmp_path: Path) -> None:
+    """After a purge and after a table that could not be made: the server knows it as its clients do."""
+    (tmp_path / "there").mkdir()
+    lake = tmp_path / "lake"
+    lake.symlink_to(tmp_path / "there")
+    with serve(behind, lake) as server, dn.connect(server.url) as catalog:
+        catalog.create_namespace("shop")
+        for again in (False, True):
+            with pytest.raises(errors.DeltaError):
+                catalog.create_table("shop.t", {"id": [1]}, location=lake / "t",
+                                     properties={"delta.minReaderVersion": "99"})
+            table = catalog.create_table("shop.t", {"id": [1]}, location=lake / "t")
+            catalog.drop_table("shop.t")
+            catalog.register_table("shop.t", table.path)
+            catalog.drop_table("shop.t", purge=True)
+            assert not behind.garbage.due(2**62) and not tree(tmp_path / "there"), again
+
+
 def test_a_table_is_not_taken_over_where_one_may_not_write(connect: Connect, tmp_path: Path) -> None:
     """Not by a commit either, after which nobody could open it by its path."""
     dn.create(str(tmp_path / "lake" / "old"), {"id": [1]})
@@ -473,9 +491,9 @@ def test_folders_of_tables_cannot_be_made_garbage(connect: Connect, behind: Cata
     note(shopper, f"{delta_place}x")
     behind.garbage.record(["lake/metadata"], "metadata of a commit", 0)
     assert len(behind.garbage.due(10**15)) == 2
-    connect("r").store.garbage.forget([f"{delta_place}x"])
+    connect("r").store.tables.forget_folder(f"{delta_place}x")
     assert len(behind.garbage.due(10**15)) == 2  # somebody else's
-    shopper.garbage.forget([f"{delta_place}x"])
+    shopper.tables.forget_folder(f"{delta_place}x")
     assert behind.garbage.due(10**15) == [("lake/metadata", "metadata of a commit")]
 
 

@@ -89,7 +89,6 @@ class RemoteStore:
         """Where its tables' files are."""
         self.namespaces = RemoteNamespaces(self.connection)
         self.tables = RemoteRegistry(self.connection)
-        self.garbage = RemoteGarbage(self.connection)
         self._open: dict[str, list[str]] = {}
         self._lock = threading.Lock()
 
@@ -388,13 +387,6 @@ class RemoteRegistry:
         row: TableRow | None = self._connection.change(f"{OWN}/tables/drop", value, _DROPPED).get("row")
         return row
 
-
-class RemoteGarbage:
-    """The record of folders in which a table is being made, behind a server."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def forget(self, paths: Iterable[str], reasons: Iterable[str] | None = None) -> None:
-        """Take out folders that are a table's, or deleted."""
-        self._connection.ask(f"{OWN}/places/forget", {"locations": sorted(set(paths))}, _nothing)
+    def forget_folder(self, location: str) -> None:
+        """Take out a folder that is a table's, or deleted."""
+        self._connection.ask(f"{OWN}/places/forget", {"locations": [location]}, _nothing)

@@ -16,7 +16,7 @@ import re
 from deltanb.catalog.delta import GRACE
 from deltanb.catalog.iceberg.fields import Json, array, choice, plain, record, refuse, text, texts, uuid_text
 from deltanb.catalog.names import TableName, parts_of
-from deltanb.catalog.ownership import EVERYONE, STAGED, FolderNote, key_of, opened
+from deltanb.catalog.ownership import EVERYONE, STAGED, FolderNote, key_of
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.server.messages import NoSuchCatalog, Reply, Request, name_field
 from deltanb.catalog.server.unity.commits import Content, configuration_of, disagreement, managed_table
@@ -134,7 +134,7 @@ def create_table(request: Request) -> Reply:
         raise InvalidArgument("table-type: tables here are MANAGED, and not converted to Iceberg")
     store, place = request.service.tables.store, _staging_place(request, body)
     table_id = body["properties"][CATALOG_TABLE_ID]
-    snapshot = managed_table(opened(place), 0, table_id)
+    snapshot = managed_table(request.service.tables.warehouse.store_at(place), 0, table_id)
     protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
     domains = {name: configuration_of(each.configuration)
                for name, each in snapshot.domain_metadata.items()}
@@ -147,18 +147,19 @@ def create_table(request: Request) -> Reply:
 
 
 def _staging_place(request: Request, body: Json) -> str:
-    """The folder of the sender's staging table that a request means.
+    """The folder of the sender's staging table that a request means, as a store of it is rooted.
 
     Raises:
         TableAlreadyExists: it is a table by now.
         InvalidArgument: there is none.
     """
-    location = request.service.tables.warehouse.table_location(body["location"], "location")
+    warehouse = request.service.tables.warehouse
+    location = warehouse.table_location(body["location"], "location")
     table_id = body["properties"].get(CATALOG_TABLE_ID)
     if table_id is None:
         raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is missing; it is the staging table's id")
-    place = key_of(location)
-    if place not in _staging_places(request, table_id):
+    place = warehouse.store_at(location).root
+    if key_of(location) not in _staging_places(request, table_id):
         if _is_made(request, table_id, place):
             raise TableAlreadyExists(
                 f"the staging table {shown(table_id)} is a table already", path=location)
