@@ -340,6 +340,19 @@ def written(staged: Json, **changes: Any) -> Json:
             "last-commit-timestamp-ms": 5, **changes}
 
 
+def test_a_table_of_a_warehouse_behind_a_link_is_where_it_was_staged(
+    client: Client, catalog: dn.Catalog, tmp_path: Path
+) -> None:
+    (tmp_path / "lake").rename(tmp_path / "there")
+    (tmp_path / "lake").symlink_to(tmp_path / "there")
+    staged = staging(client)
+    assert told(client.post(TABLES, json=written(staged)))["metadata"]["location"] == staged["location"]
+    assert catalog.table("ns.new").append({"id": [1]}) == 1
+    catalog.drop_table("ns.new", purge=True)
+    assert not Path(staged["location"].removeprefix("file://"), commit_name(0)).exists()
+    assert not catalog.store.garbage.due(10**15)
+
+
 def test_a_staging_table_becomes_a_table(client: Client, catalog: dn.Catalog) -> None:
     staged = staging(client)
     place = staged["location"].removeprefix("file://")
