@@ -6,8 +6,9 @@ that takes the folder, and those come one after the other.
 What it does not know: what lies in a folder (``warehouse.contents``), and who may ask.
 
 A table has its folder from its registration until it is dropped; an Iceberg table those that it had before,
-too, since its files stay there. A folder in which a table is being made, or whose files are being deleted, is
-noted in the ledger of garbage with the table's id: it is that table's, and nobody else's.
+too, since its files stay there. The files that a dropped Iceberg table leaves are its namespace's: a table
+that is made there may have their folder. A folder in which a table is being made, or whose files are being
+deleted, is noted in the ledger of garbage with the table's id: it is that table's, and nobody else's.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from deltanb.store.open import store_for
 from deltanb.store.paths import address_of
 
 __all__ = ["EVERYONE", "NEW_TABLE", "PURGED", "STAGED", "FolderNote", "folder_note", "folder_of_file",
-           "forget", "key_of", "note_folder", "opened", "others_at", "places_of", "record_place",
-           "require_free", "staged_id", "take"]
+           "forget", "key_of", "leave", "left_in", "note_folder", "opened", "others_at", "places_of",
+           "record_place", "require_free", "staged_id", "take"]
 
 NEW_TABLE, STAGED = "a table that is being created", "a staging table"
 PURGED = "a table that was purged"
@@ -192,7 +193,22 @@ def _record_missing(connection: sa.Connection) -> None:
 
 def record_place(connection: sa.Connection, location: str, table_id: str) -> None:
     """Within a transaction: a folder is a table's, whatever else it is."""
-    connection.execute(_RECORD, {"place": key_of(location), "table_id": table_id})
+    place = key_of(location)
+    connection.execute(places.delete().where(places.c.place == place, places.c.left_in_catalog.is_not(None)))
+    connection.execute(_RECORD, {"place": place, "table_id": table_id})
+
+
+def leave(connection: sa.Connection, table_id: str, catalog: str, namespace: str) -> None:
+    """Within a transaction: a table is dropped, and its files stay with the namespace that it was in."""
+    connection.execute(places.update().where(places.c.table_id == table_id).values(
+        left_in_catalog=catalog, left_in_namespace=namespace))
+
+
+def left_in(connection: sa.Connection, location: str, catalog: str) -> tuple[str, ...]:
+    """The namespaces of tables of a catalog that were dropped and left their files in exactly this folder."""
+    query = sa.select(places.c.left_in_namespace).where(
+        places.c.place == key_of(location), places.c.left_in_catalog == catalog).distinct()
+    return tuple(connection.execute(query).scalars())
 
 
 def places_of(connection: sa.Connection, table_id: str) -> list[str]:

@@ -25,6 +25,8 @@ from deltanb.catalog.ownership import (
     folder_note,
     folder_of_file,
     key_of,
+    leave,
+    left_in,
     note_folder,
     others_at,
     places_of,
@@ -76,6 +78,8 @@ class Standing:
     """The folders that the table which asks has, those that it had before too."""
     noted: FolderNote | None
     """What the folder is noted as garbage for."""
+    left_in: tuple[tuple[str, ...], ...] = ()
+    """The namespaces of tables that were dropped and left their files in it."""
 
 
 class Registry:
@@ -165,7 +169,8 @@ class Registry:
         def work(connection: sa.Connection) -> Standing:
             mine = [place for table_id in ids for place in places_of(connection, table_id)]
             return Standing(next(others_at(connection, location, ids), None), tuple(mine),
-                            folder_note(connection, location))
+                            folder_note(connection, location),
+                            tuple(map(parts_of, left_in(connection, location, self._catalog))))
 
         return self._database.write(work, lambda connection: work(connection), is_durable=False)
 
@@ -335,6 +340,7 @@ class Registry:
     def drop(
         self, name: Any, principal: str | None = None, published: bool = False,
         purged_from: int | None = None, purged_by: str | None = None, table_id: str | None = None,
+        leaves_files: bool = True,
     ) -> TableRow | None:
         """Take a table out of the catalog; its files stay. Returns what it was.
 
@@ -344,6 +350,8 @@ class Registry:
             purged_from: from this time (epoch ms) on the files of a Delta table are garbage.
             purged_by: whose token said so.
             table_id: only if it is the table with this id.
+            leaves_files: whether the files of an Iceberg table are its namespace's from now on; else they
+                are about to be deleted.
 
         Raises:
             TableNotFound: no table of that name, or another one than that of the id.
@@ -366,7 +374,11 @@ class Registry:
                 what = FolderNote(PURGED, row.table_id, purged_by or EVERYONE)
                 note(connection, [as_garbage(key_of(row.delta.location), what.reason, purged_from)])
             connection.execute(iceberg_tables.delete().where(iceberg_tables.c.dn_table_id == row.table_id))
-            for table in (delta_commits, delta_tables, known_iceberg_tables, places):
+            if row.delta is None and leaves_files:
+                leave(connection, str(row.table_id), self._catalog, joined(row.name.namespace))
+            else:
+                connection.execute(places.delete().where(places.c.table_id == row.table_id))
+            for table in (delta_commits, delta_tables, known_iceberg_tables):
                 connection.execute(table.delete().where(table.c.table_id == row.table_id))
             return row
 

@@ -113,6 +113,9 @@ places = sa.Table(  # every folder that is a table's, or was and has its files s
     "dn_places", metadata,
     sa.Column("place", sa.Text, primary_key=True),
     sa.Column("table_id", sa.String(36), primary_key=True, index=True),
+    # Of a table that was dropped with its files left here: the namespace that it was in.
+    sa.Column("left_in_catalog", sa.String(255)),
+    sa.Column("left_in_namespace", sa.String(255)),
 )
 
 garbage = sa.Table(

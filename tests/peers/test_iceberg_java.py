@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 
 import deltanb as dn
 from deltanb.catalog.server.serving import Server, serve
+from deltanb.catalog.tables import places, sa
 from tests.peers.maven import Unavailable, classpath, run
 
 ICEBERG = "1.11.0"
@@ -68,12 +71,28 @@ def test_a_transaction_of_two_tables_lands_whole_or_not_at_all(server: Server, t
         assert catalog.table("bank.b").column_names == ["id", "amount", "first"]
 
 
+@pytest.fixture
+def below_tmp(tmp_path: Path) -> Iterator[str]:
+    """A catalog's database, for tables below /tmp; they are gone afterwards, as far as it had them."""
+    database = f"sqlite:///{tmp_path}/catalog.db"
+    yield database
+    with dn.Catalog(database, warehouse="/tmp") as catalog:
+        had = catalog.store.database.read(lambda connection: list(
+            connection.execute(sa.select(places.c.place).order_by(places.c.place)).scalars()))
+    for place in map(Path, had):
+        assert place.is_relative_to("/tmp")
+        shutil.rmtree(place, ignore_errors=True)
+    for namespace in {place.parent for place in map(Path, had)}:
+        with suppress(OSError):
+            namespace.rmdir()
+
+
 @pytest.mark.slow
-def test_the_compatibility_kit_passes_as_on_its_own_server(tmp_path: Path) -> None:
+def test_the_compatibility_kit_passes_as_on_its_own_server(below_tmp: str, tmp_path: Path) -> None:
     """Its tables lie where its tests say: directly below /tmp."""
     path = jars(KIT, tmp_path / "jars")
     console = next(jar for jar in path.split(os.pathsep) if "console-standalone" in jar)
-    with serve(f"sqlite:///{tmp_path}/catalog.db", warehouse="/tmp") as server:
+    with serve(below_tmp, warehouse="/tmp") as server:
         done = run(
             ["java", "-jar", console, "execute", "-cp", path, "--config", "rck.local=false", "-c",
              "org.apache.iceberg.rest.RESTCompatibilityKitCatalogTests", "--details=tree",

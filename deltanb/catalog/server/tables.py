@@ -7,6 +7,7 @@ What it does not know: how tables are stored and committed to (``warehouse``), a
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from deltanb.catalog.iceberg.fields import Json, flag, plain, record, refuse, text, texts
@@ -83,7 +84,7 @@ def register_table(request: Request) -> Reply:
     body = request.body(_REGISTER)
     made = request.service.tables.register(
         (request.namespace, body["name"]), body["metadata-location"], body.get("overwrite", False),
-        request.principal.name, kept(request, _first))
+        request.principal.name, kept(request, _first), partial(request.allow, "write"))
     return Reply(table=unless_answered(made))
 
 

@@ -302,7 +302,8 @@ class Committer:
         """A location that a table may have as its own from now on, without slashes at its end.
 
         Nothing lies in it that is not the table's, and no other table's folder is it, lies in it or around
-        it. What was staged in it for a table of the name, and what this commit has ``written``, is its.
+        it. What was staged in it for a table of the name, what one of its namespace left that was dropped,
+        and what this commit has ``written``, is its.
 
         Raises:
             BadRequest: it may not.
@@ -313,13 +314,16 @@ class Committer:
             location, [None if row is None else row.table_id, staged_id(self.store.name, name)])
         if standing.other is not None:
             refuse(field, f"is the folder of another table, lies in one's or around it: {shown(location)}")
-        if standing.noted is not None:  # looked at when it was staged; its files are there by now
+        is_left = name.namespace in standing.left_in
+        if standing.noted is not None or is_left:
             log = first_file(warehouse.store, f"{warehouse.name_of(location, field)}/{LOG_FOLDER}")
             if log is not None:
                 refuse(field, f"is the folder of a Delta table by now: {shown(location)} has {log}")
+        if standing.noted is not None:  # looked at when it was staged; its files are there by now
             return location
         files = {warehouse.name_of(file, field) for file in written}
-        return warehouse.vacant_location(location, field, standing.mine, files)
+        mine = (*standing.mine, location) if is_left else standing.mine
+        return warehouse.vacant_location(location, field, mine, files)
 
     def land(
         self, prepared: Prepared, txn_id: str, principal: str | None = None, answer: AnswerFor | None = None,

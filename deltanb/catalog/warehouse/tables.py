@@ -8,7 +8,7 @@ What it does not know: HTTP, and Delta tables, whose names it takes as taken.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from deltanb.catalog.iceberg.fields import Json, refuse
@@ -135,9 +135,11 @@ class IcebergTables:
 
     def register(
         self, name: Any, metadata_location: str, overwrite: bool = False, principal: str | None = None,
-        answer: AnswerFor | None = None,
+        answer: AnswerFor | None = None, allow: Callable[[tuple[str, ...]], None] = lambda namespace: None,
     ) -> IcebergTable | Replayed:
         """Make a table of a metadata file that is there; with ``overwrite`` also in place of another table's.
+
+        ``allow`` refuses the files of a dropped table by the namespace that it was in.
 
         Raises:
             TableAlreadyExists: the name is taken, and ``overwrite`` is not given or it is a Delta table.
@@ -165,6 +167,8 @@ class IcebergTables:
                 if standing.other is not None:
                     refuse(_ITS_LOCATION, f"is the folder of another table, lies in one's or around it: "
                                           f"{shown(place)}")
+                for namespace in standing.left_in:
+                    allow(namespace)
                 table = IcebergTable(name, table_id, metadata_location, metadata)
                 done = self._registered(row, table, place, principal, answer)
                 if not isinstance(done, Refused):
@@ -277,7 +281,8 @@ class IcebergTables:
         """
         row = self.row(name)
         places = self._purged_places(row) if purge else []
-        (registry or self.store.tables).drop(row.name, principal, table_id=row.table_id)
+        (registry or self.store.tables).drop(
+            row.name, principal, table_id=row.table_id, leaves_files=not purge)
         self.files.forget(str(row.metadata_location))
         for place in places:
             delete_folder(self.warehouse.store, self.warehouse.name_of(place, "location"))

@@ -55,6 +55,7 @@ class World:
         catalog.create_table("theirs.iceberg", "id bigint", format="iceberg",
                              location=f"file://{self.lake}/theirs/iceberg")
         self.moved()
+        self.dropped("theirs", OTHER)
         for folder in (self.lake / "nobody", self.outside):
             dn.create(str(folder), {"id": [1]})
         (self.lake / "plain").mkdir()
@@ -77,6 +78,14 @@ class World:
         self.ask("/v1/namespaces/theirs/tables/moved", {
             "requirements": [], "updates": [{"action": "set-location", "location": where[1]}]}, OTHER)
 
+    def dropped(self, namespace: str, headers: Any) -> str:
+        """The place of a table that was dropped and left its files."""
+        place = f"file://{self.lake}/{namespace}/left"
+        self.catalog.create_table(f"{namespace}.left", "id bigint", format="iceberg", location=place)
+        answer = self.client.delete(f"/v1/namespaces/{namespace}/tables/left", headers=headers)
+        assert answer.status_code == 204
+        return place
+
     def staged_delta(self) -> str:
         found = self.ask(f"{UNITY}/theirs/staging-tables", {"name": "new"}, OTHER)
         self.staged_id = found["table-id"]
@@ -97,7 +106,7 @@ class World:
     def places(self) -> Iterator[str]:
         """Every place that is not to be had, in each spelling."""
         for folder in (*map(Path, self.staged), *(self.lake / name for name in (
-                "theirs/iceberg", "theirs/before", "theirs/after", "nobody"))):
+                "theirs/iceberg", "theirs/before", "theirs/after", "theirs/left", "nobody"))):
             yield from (f"file://{folder}", f"file://{folder}/inside")
         yield from (f"file://{self.lake}/plain{name}" for name in ("", "/a.parquet", "/a.parquet/inside"))
         yield from self.spelled(self.lake / "theirs" / "delta")
@@ -288,6 +297,33 @@ def test_a_place_that_was_vacant_is_had(world: World) -> None:
                 "/v1/namespaces/mine/tables/t?purgeRequested=true", headers=ME).status_code == 204
     assert (world.lake / "mine" / "3" / "metadata").is_dir()
     assert not list((world.lake / "mine" / "0").rglob("*.json"))
+
+
+@pytest.mark.parametrize("way", [create, stage, commit_new, set_location, register_theirs],
+                         ids=lambda way: str(way.__name__))
+def test_what_a_dropped_table_left_is_its_namespaces(world: World, way: Callable[[World, str], Any]) -> None:
+    place = world.dropped("mine", ME)
+    theirs = {"name": "t", "schema": SCHEMA, "location": place}
+    assert world.client.post("/v1/namespaces/theirs/tables", headers=OTHER, json=theirs).status_code == 400
+    answer = way(world, place)
+    assert answer.status_code == 200, answer.text
+    assert world.client.post("/v1/namespaces/theirs/tables", headers=OTHER, json=theirs).status_code == 400
+
+
+def test_what_a_purged_table_leaves_is_nobodys(world: World) -> None:
+    place = f"file://{world.lake}/mine/purged"
+    assert create(world, place).status_code == 200
+    assert world.client.delete("/v1/namespaces/mine/tables/t?purgeRequested=true", headers=ME).is_success
+    world.filled(place)
+    refused = create(world, place)
+    assert refused.status_code == 400 and "not empty" in refused.text
+
+
+def test_what_was_left_is_a_delta_tables_where_one_was_made_there(world: World) -> None:
+    place = world.dropped("mine", ME)
+    dn.create(place, {"id": [1]}, allow_files=True)
+    refused = create(world, place)
+    assert refused.status_code == 400 and "Delta table" in refused.text
 
 
 def test_a_staged_table_is_committed_where_its_client_wrote(world: World) -> None:
