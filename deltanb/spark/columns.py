@@ -62,7 +62,22 @@ def arrow_frame(session: SparkSession, rows: pa.Table, schema: T.StructType | No
     whole = pa.Table.from_batches([b for b in rows.to_batches() if b.num_rows], rows.schema)
     if schema is None and not whole.num_rows:  # a server cannot tell types without rows
         schema = spark_schema(from_arrow(rows.schema))
-    return session.createDataFrame(whole, schema)  # type: ignore[arg-type]
+    return frame_of(session, whole, schema)
+
+
+def frame_of(session: SparkSession, rows: Any, schema: T.StructType | None) -> DataFrame:
+    """``session.createDataFrame``, after which ``SparkSession.active()`` is the session that it was.
+
+    PySpark takes the session that made a frame last for the active one of every thread: a stream's batch
+    would leave there the copy that Spark has made of the session for the stream.
+    """
+    kind = type(session)
+    active = vars(kind).get("_activeSession")
+    try:
+        return session.createDataFrame(rows, schema)
+    finally:
+        if active is not None:
+            kind._activeSession = active  # type: ignore[misc]
 
 
 def _with_months(session: SparkSession, rows: pa.Table, schema: T.StructType | None) -> DataFrame:

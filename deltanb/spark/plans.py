@@ -39,7 +39,7 @@ from deltanb.schema.column_mapping import field_id, physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.spark import buckets, kept, listed
 from deltanb.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
-from deltanb.spark.columns import arrow_frame, column, described, renamed, spark_schema, spark_type
+from deltanb.spark.columns import arrow_frame, column, described, frame_of, renamed, spark_schema, spark_type
 from deltanb.spark.connectors import connector_for
 from deltanb.spark.file_groups import Choice, File, Groups
 from deltanb.spark.paths import file_path, literal_pattern, spark_path
@@ -161,7 +161,7 @@ class Reader:
         if groups.process:
             frames.append(self._process(files.take(pa.array(groups.process))))
         if not frames:
-            return self.session.createDataFrame([], spark_schema(StructType(self.scan.fields)))
+            return frame_of(self.session, [], spark_schema(StructType(self.scan.fields)))
         return reduce(lambda one, other: one.union(other), frames)
 
     def positioned(self, group: list[File], files: pa.Table) -> DataFrame:
@@ -173,7 +173,7 @@ class Reader:
     def positioned_in_process(self, places: Sequence[int], files: pa.Table) -> DataFrame:
         """As :meth:`positioned`, of live rows of files that are read here."""
         schema = spark_schema(StructType(self.scan.fields)).add(PATH, "string").add(ROW, "long")
-        tables = [self.session.createDataFrame([], schema)] if not places else []
+        tables = [frame_of(self.session, [], schema)] if not places else []
         for place in places:
             row = files.slice(place, 1).to_pylist()[0]
             batches = list(in_process.read_data_file(self.scan, row, positions=True))

@@ -230,6 +230,7 @@ def test_update_replaces_the_rows_with_the_keys_of_a_batch(source: Source, tmp_p
     table.update({"count": "0"}, "text = 't1'")
     run(table, counts(source), tmp_path / "c", mode="update", keys=["text"])
     assert table.version == version + 1, "the batch was not merged a second time"
+    assert source.spark is dn.spark(), "the stream has a session of its own"
 
 
 def test_update_refuses_a_key_that_a_batch_has_twice(
