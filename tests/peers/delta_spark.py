@@ -101,6 +101,10 @@ class DeltaSpark:
     """A session with Delta Spark. Tables are named by path: ``table(path)`` is the name for SQL."""
 
     def __init__(self, memory: str = "1g", settings: Mapping[str, str] | None = None) -> None:
+        self.memory, self.settings = memory, dict(settings or {})
+        self._begin()
+
+    def _begin(self) -> None:
         found = jars()
         server = Path(__file__).with_name("delta_spark_server.py")
         self.folder = tempfile.TemporaryDirectory(prefix="delta-spark-")
@@ -109,8 +113,8 @@ class DeltaSpark:
             self.process = subprocess.Popen(
                 [sys.executable, str(server), *found], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=log, text=True, cwd=self.folder.name,
-                env={**environment(), "DELTA_SPARK_MEMORY": memory,
-                     "DELTA_SPARK_SETTINGS": json.dumps(dict(settings or {}))})
+                env={**environment(), "DELTA_SPARK_MEMORY": self.memory,
+                     "DELTA_SPARK_SETTINGS": json.dumps(self.settings)})
         try:
             self.receive(START_SECONDS)
         except BaseException:
@@ -157,6 +161,8 @@ class DeltaSpark:
     def send(self, do: str, **arguments: Any) -> None:
         """Begin a request; :meth:`receive` ends it, and what happens between happens at once."""
         assert self.process.stdin is not None
+        if self.process.stdin.closed:  # an earlier request had no answer: this one is another test's
+            self._begin()
         self.process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
         self.process.stdin.flush()
 
@@ -165,8 +171,9 @@ class DeltaSpark:
         with selectors.DefaultSelector() as ready:
             ready.register(self.process.stdout, selectors.EVENT_READ)
             if not ready.select(seconds):
+                said = self.log.read_text()[-2000:]
                 self.close()
-                raise TimeoutError(f"no answer from Delta Spark within {seconds} s")
+                raise TimeoutError(f"no answer from Delta Spark within {seconds} s: {said}")
         line = self.process.stdout.readline()
         if not line:
             self.process.wait(10)

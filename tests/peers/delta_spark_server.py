@@ -42,6 +42,7 @@ def session(jars: list[str]) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.default.parallelism": "1",
         "spark.sql.shuffle.partitions": "1",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",  # else VACUUM has 10,000 tasks
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than these few rows
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
