@@ -24,7 +24,7 @@ from nbformat.sign import NotebookNotary
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
 
-PATIENCE = 40  # seconds that any one thing may take on a machine that does much else
+PATIENCE = 120  # seconds that any one thing may take on a machine that does much else
 LAST_WORDS = 10  # seconds that the server has to end by itself
 TOKEN = "secret"
 APPS = {"lab": "lab/tree", "notebook": "notebooks"}
@@ -142,7 +142,7 @@ class Reader:
         inside = r"file:|data:|blob:|about:" + (f"|{re.escape(self.server.url)}/" if self.server else "")
         self.context.route(re.compile(f"^(?!{inside})"), self._refuse)
         self.context.set_default_timeout(PATIENCE * 1000)
-        expect.set_options(timeout=PATIENCE * 500)
+        expect.set_options(timeout=PATIENCE * 1000)
 
     def _refuse(self, route: Any) -> None:
         self.refused.append(route.request.url)

@@ -114,7 +114,7 @@ print(spark.range(0, 10, 1, 1).mapInArrow(until_told, "id long").count(), "rows"
     page = reader.open(server.write("job", begin, work, "spark.stop()"))
     prompts(page).first.click()
     page.keyboard.press("Shift+Enter")
-    expect(prompts(page).first).to_have_text(DONE, timeout=60_000)
+    expect(prompts(page).first).to_have_text(DONE)
     page.keyboard.press("Shift+Enter")
     expect(page.get_by_text("Spark: 0 of 1 tasks")).to_be_visible(timeout=60_000)
     open(tmp_path / "pipe", "w").close()  # the task waits until somebody opens it
