@@ -71,8 +71,9 @@ class Options:
     clock: Callable[[], int] = _now
     """The time in epoch milliseconds."""
     new_id: Callable[[], str] = random_id
-    """A fresh UUID as text: table ids, transaction ids, file names. Where it may have been drawn before, as
-    from a seed on a table that another run has written to, a random one takes its place."""
+    """A fresh UUID as text: transaction ids, file names. Where it may have been drawn before, as from a seed
+    on a table that another run has written to, a random one takes its place. The id of a table is random in
+    any case, but for its beginning: one made again by the same lesson is not taken for the one before."""
     timer: Callable[[], int] = time.perf_counter_ns
     """A stopwatch in nanoseconds, for durations; what it begins with does not matter."""
     durability: Literal["sync", "none"] = "sync"
@@ -435,7 +436,8 @@ def teaching(seed: int = 1, user_name: str | None = None) -> Lesson:
 
     The clock starts at 2026-01-01 09:00:00 UTC and moves one second at every reading; ``wait`` of what is
     returned moves it further. Commits write their checkpoints before they return. Spark sessions begun by
-    :func:`deltanb.spark` are quiet anyway.
+    :func:`deltanb.spark` are quiet anyway. Ids of tables are random all the same
+    (:attr:`Options.new_id`).
 
     >>> with teaching(seed=1):
     ...     options.clock()

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from deltanb.actions import Action
+from deltanb.actions import Action, Metadata
 from deltanb.completion import offered
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.memory_index import MemoryIndex
@@ -343,7 +343,7 @@ class TableBuilder:
         }
         versions = protocol or {"minReaderVersion": 1, "minWriterVersion": 2}
         self.commit({"protocol": versions}, {"metaData": metadata})
-        note_made(self.log.place_of_ids)
+        note_made(self.log.place_of_ids(Metadata.from_value(metadata)))
         return self
 
     def commit(

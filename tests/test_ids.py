@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -96,14 +97,16 @@ def test_columns_that_were_dropped_do_not_come_back(tmp_path: Path) -> None:
 
 
 def test_a_lesson_on_a_table_of_its_own_is_the_same_at_every_run(tmp_path: Path) -> None:
+    """But for the table's own id, and that of the commit which makes it."""
     logs = []
     for run in range(2):
         with dn.teaching(seed=1):
             table = dn.create(tmp_path / f"{run}", {"n": [1]})
             table.append({"n": [2]})
             dn.open(tmp_path / f"{run}").delete("n = 1")
-        folder = tmp_path / f"{run}" / "_delta_log"
-        logs.append([path.read_bytes() for path in sorted(folder.glob("*.json"))])
+        own = f"{table.metadata.id}|{txn_ids(table)[0]}"
+        logs.append([re.sub(own, "", path.read_text())
+                     for path in sorted((tmp_path / f"{run}" / "_delta_log").glob("*.json"))])
     assert logs[0] == logs[1]
 
 

@@ -26,7 +26,7 @@ from deltanb.errors import (
     StorageError,
     add_note,
 )
-from deltanb.options import options
+from deltanb.options import options, random_id
 from deltanb.transaction.ids import note_made
 
 __all__ = ["Database", "Undo"]
@@ -66,6 +66,9 @@ class Database:
     def __init__(self, url: str, durability: str | None = None) -> None:
         self.engine = engine_of(url, (durability or options.durability) == "sync")
         self.place = self.engine.url.render_as_string(hide_password=True)
+        self.place_of_ids: str | None = None
+        """Where no two transactions may have one id, while these connections are to a database that was made
+        by them: what is at the same place later may be another one."""
         self._pid = os.getpid()
         self._turn = threading.RLock()
         try:
@@ -77,8 +80,8 @@ class Database:
 
     def _create(self, connection: sa.Connection) -> None:
         hold_sequence(connection)  # two who open a new database at once
-        if tables.create(connection):
-            note_made(self.place)
+        self.place_of_ids = f"{self.place} {random_id()}" if tables.create(connection) else None
+        note_made(self.place_of_ids)
 
     def __reduce__(self) -> NoReturn:
         raise IllegalStateError(
@@ -93,6 +96,7 @@ class Database:
 
     def close(self) -> None:
         """Close all connections; a later use opens new ones."""
+        self.place_of_ids = None
         self.engine.dispose()
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:

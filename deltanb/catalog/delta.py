@@ -39,7 +39,7 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
 from deltanb.transaction.delta_log import DeltaLog
-from deltanb.transaction.ids import deciding_id
+from deltanb.transaction.ids import deciding_id, new_table_id
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -102,9 +102,9 @@ class DeltaTables:
         from deltanb.commands.define.create import create
 
         store = self.warehouse.store_at(
-            self.warehouse.new_location(name, deciding_id(self.catalog.place)) if location is None
+            self.warehouse.new_location(name, deciding_id(None)) if location is None
             else self.warehouse.table_location(_whole(location), "location"))
-        place, table_id = store.root, deciding_id(self.catalog.place)
+        place, table_id = store.root, new_table_id()
         settings["properties"] = {
             **(settings.get("properties") or {}), **MANAGED, CATALOG_TABLE_ID: table_id}
         if next(store.list_all(""), None) is not None:
@@ -201,7 +201,7 @@ class DeltaTables:
         self.catalog.tables.require_free(place, log.snapshot.properties.get(CATALOG_TABLE_ID), name)
         try:
             if not supports(log.snapshot.protocol, CATALOG_MANAGED):
-                table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or deciding_id(self.catalog.place)
+                table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or new_table_id()
                 set_properties(log, {**MANAGED, CATALOG_TABLE_ID: table_id})
             snapshot = log.update()
             return self._register(name, snapshot, snapshot.properties.get(CATALOG_TABLE_ID))

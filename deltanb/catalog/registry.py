@@ -61,7 +61,7 @@ from deltanb.errors import (
     TableNotFound,
 )
 from deltanb.safe_text import shown
-from deltanb.transaction.ids import deciding_id
+from deltanb.transaction.ids import deciding_id, new_table_id
 
 __all__ = ["Registry", "Standing"]
 
@@ -112,7 +112,7 @@ class Registry:
             TableAlreadyExists: the name is taken, by a table or a view.
             NamespaceNotFound: its namespace is not there.
         """
-        name, table_id = TableName.of(name), table_id or deciding_id(self._database.place)
+        name, table_id = TableName.of(name), table_id or new_table_id()
         _check_location(metadata_location, 1000)
 
         def work(connection: sa.Connection) -> TableRow:
@@ -137,7 +137,7 @@ class Registry:
             NamespaceNotFound: its namespace is not there.
             DataFileNotFound: the folder was noted as garbage and is being deleted.
         """
-        name, table_id = TableName.of(name), table_id or deciding_id(self._database.place)
+        name, table_id = TableName.of(name), table_id or new_table_id()
         _check_location(location, None)
         if not isinstance(version, int) or isinstance(version, bool) or version < 0:
             raise InvalidArgument(f"a table's version is an integer of at least 0, found {shown(version)}")
@@ -265,7 +265,7 @@ class Registry:
 
     def _add_ids(self, connection: sa.Connection, names: list[TableName]) -> None:
         for name in names:
-            connection.execute(iceberg_tables.update().values(dn_table_id=deciding_id(self._database.place)).where(
+            connection.execute(iceberg_tables.update().values(dn_table_id=new_table_id()).where(
                 *named(self._catalog, name), iceberg_tables.c.dn_table_id.is_(None)))
 
     def page(
@@ -389,7 +389,7 @@ class Registry:
         before: str | None = None, after: str | None = None,
     ) -> TableRow:
         """What ``work`` does, as one transaction of the catalog's history."""
-        txn_id = deciding_id(self._database.place)
+        txn_id = deciding_id(self._database.place_of_ids)
         done: list[TableRow] = []
         self._foreign.take_in()
 

@@ -105,6 +105,11 @@ class CatalogStore:
         """Where the catalog is, without a password."""
         return self.database.place
 
+    @property
+    def place_of_ids(self) -> str | None:
+        """As the database has it."""
+        return self.database.place_of_ids
+
     def close(self) -> None:
         """Close all connections."""
         self.database.close()

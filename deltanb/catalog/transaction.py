@@ -173,7 +173,7 @@ class CatalogTransaction(Displayable):
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.txn_id: str = deciding_id(catalog.store.place)
+        self.txn_id: str = deciding_id(catalog.store.place_of_ids)
         """Written into the commit of every table."""
         self.read_seq: int = catalog.store.instant()
         """The catalog's transaction after which its tables are read."""

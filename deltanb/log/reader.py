@@ -34,11 +34,11 @@ from deltanb.log.commits import LOG_FOLDER, Commits, FolderCommits, commit_name
 from deltanb.log.lines import parse_commit
 from deltanb.log.replay import Delta, feed, feed_actions
 from deltanb.log.segment import MAX_VERSION, LogSegment
-from deltanb.log.snapshot import EMPTY, Snapshot, State
+from deltanb.log.snapshot import EMPTY, Snapshot, State, refuse_another
 from deltanb.precedence import give_way
 from deltanb.progress import progress
 from deltanb.safe_text import shown
-from deltanb.store.base import LogStore
+from deltanb.store.base import LogStore, is_remote
 from deltanb.store.guard import guarded, unguarded
 
 if TYPE_CHECKING:
@@ -185,12 +185,42 @@ class LogReader:
             known = held[0] if held[0].version == version else self._versions.get(version)
             if known is not None:
                 return known
+        seen = self._glance(version)
         state = self._load(version)
         if state.version < 0:
             raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
-        found = Snapshot(self, state)
+        found = Snapshot(self, state, seen)
         self._versions[version] = found
         return found
+
+    def _glance(self, version: int) -> object:
+        """The identity of a commit where it can be had without asking a catalog or waiting for a network."""
+        if self.commits.is_managed or is_remote(self.store):
+            return None
+        with suppress(OSError):
+            return self.commits.identity(version)
+        return None
+
+    def refuse_replaced(self, read: Snapshot) -> None:
+        """Refuse a version that was read before, where another table is at the path by now: files of that one
+        may have the names that are known of this one.
+
+        A catalog's table and one in a bucket are not looked at again: there no two files have one name.
+
+        Raises:
+            TableReplaced: another one is there.
+        """
+        seen, now = read.commit_identity, self._glance(read.version)
+        if seen is None or now == seen:
+            return
+        try:
+            found = self.update() if now is None else self.snapshot_at(read.version)
+        except DeltaError:  # what is there is damaged: reading says how far that matters
+            return
+        if found.version >= 0:
+            refuse_another(found, "read", read.version, read.metadata.id)
+        if now is not None:  # the same table: somebody copied it, or put it back
+            read.commit_identity = now
 
     def snapshot_as_of(self, timestamp: int | str | dt.datetime) -> Snapshot:
         """The last version committed at or before a time: epoch ms, a datetime, or ISO 8601 text.

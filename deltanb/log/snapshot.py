@@ -466,9 +466,19 @@ def _again(log: LogReader, version: int, table_id: str) -> Snapshot:
     if version < 0:
         return Snapshot(log, EMPTY)
     found = log.snapshot_at(version)
+    refuse_another(found, "pickled", version, table_id)
+    return found
+
+
+def refuse_another(found: Snapshot, did: str, version: int, table_id: str) -> None:
+    """Refuse what is found where something was done with a version of the table with this id.
+
+    Raises:
+        TableReplaced: it is another table.
+    """
+    path = found.log.path
     if found.metadata.id != table_id:
         raise TableReplaced(
-            f"version {version} of {log.path} was pickled, and another table is there by now (its id was "
+            f"version {version} of {path} was {did}, and another table is there by now (its id was "
             f"{table_id}, and is {found.metadata.id}); open it anew: deltanb.open(path)",
-            path=log.path, table_id=found.metadata.id)
-    return found
+            path=path, table_id=found.metadata.id)

@@ -43,6 +43,9 @@ way then."""
 POLL = 0.0002
 """Seconds between two looks, about the time that a turn takes."""
 
+UNSEEN = 900_000
+"""Nanoseconds that make no other millisecond of a time, and do not when it is rounded as a float either."""
+
 # What link() answers on file systems without hard links (FAT, some network and FUSE mounts).
 NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 # What link() answers where it is certain that it did nothing; an I/O error leaves that open.
@@ -285,9 +288,14 @@ def held_time() -> int | None:
 
 
 def stamp(file: str | int) -> None:
-    """Where the clock is held still, give a file (open, or its path) that time: listings show no other."""
+    """Where the clock is held still, give a file (open, or its path) that time: listings show no other.
+
+    What no listing shows of it is random. Another run gives a file of this name and size the same time, and
+    the system may give it the same inode: without it nobody could tell that it is another one.
+    """
     if (held := held_time()) is not None:
-        os.utime(file, ns=(held * 1_000_000, held * 1_000_000))
+        time_ns = held * 1_000_000 + int.from_bytes(os.urandom(4), "big") % UNSEEN
+        os.utime(file, ns=(time_ns, time_ns))
 
 
 def drop_checksum(path: str) -> None:

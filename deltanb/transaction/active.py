@@ -123,8 +123,13 @@ def reading(log: DeltaLog) -> OptimisticTransaction | None:
 
 
 def snapshot_of(log: DeltaLog, pinned: Snapshot | None) -> Snapshot:
-    """The version to read: the one a table stands at, the active transaction's, or the newest."""
+    """The version to read: the one a table stands at, the active transaction's, or the newest.
+
+    Raises:
+        TableReplaced: the table that stands at a version is gone, and another one is there.
+    """
     if pinned is not None:
+        log.refuse_replaced(pinned)
         return pinned
     txn = reading(log)
     return log.update() if txn is None else txn.snapshot
@@ -151,7 +156,7 @@ def read_elsewhere(
     """
     txn = None if pinned is not None else reading(log)
     if txn is None:
-        return pinned
+        return None if pinned is None else snapshot_of(log, pinned)
     try:
         txn.filter_files(*(() if where is None else (where,)))
     except UnsupportedPredicate:

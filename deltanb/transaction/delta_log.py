@@ -22,6 +22,7 @@ from deltanb.store.open import store_for
 from deltanb.transaction.committer import Committer, FolderCommitter, Makes
 
 if TYPE_CHECKING:
+    from deltanb.actions import Metadata
     from deltanb.log.commits import Commits
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -67,14 +68,16 @@ class DeltaLog(LogReader, Displayable):
         """
         return self._makes_committer(self, snapshot, begins)
 
-    @property
-    def place_of_ids(self) -> str | None:
-        """Where no two transactions may have one id: the table, or the catalog that keeps all ids. None where
-        two who make the table at once may both take its first version for theirs."""
+    def place_of_ids(self, metadata: Metadata | None) -> str | None:
+        """Where no two transactions may have one id: the table with this metadata, as long as it is here, or
+        the catalog that keeps all ids. None for a table to be, or in a store that may repeat a request."""
         catalog = getattr(self.commits, "catalog", None)
         if catalog is not None:
-            return str(catalog.place)
-        return identity_of(self.store) if getattr(self.store, "is_final", False) else None
+            place: str | None = catalog.place_of_ids
+            return place
+        if metadata is None or not getattr(self.store, "is_final", False):
+            return None
+        return f"{identity_of(self.store)} {metadata.id}"
 
     @property
     def reader(self) -> OptimisticTransaction | None:

@@ -131,8 +131,8 @@ class Journal(deque[Attempt]):
         last = lost[-1].version if lost else txn.read_version + 1
         if txn.committed is not None:
             last = txn.committed.version
-            if last == 0:
-                note_made(txn.log.place_of_ids)
+            if last == 0 and current.metadata_changed:
+                note_made(txn.log.place_of_ids(current.metadata))
         elif txn.conflict is not None:
             last = txn.conflict.version
         global _last_version

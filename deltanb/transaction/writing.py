@@ -104,7 +104,7 @@ class TransactionalWrite:
         """Gives the time in epoch milliseconds."""
         self.snapshot: Snapshot = log.update() if snapshot is None else snapshot
         """The version this transaction reads."""
-        self.txn_id: str = drawn_id(log.place_of_ids, is_new=self.snapshot.version < 0)
+        self.txn_id: str = drawn_id(self._place_of_ids)
         """Written into the commit; by it the transaction knows its own commit again."""
         self._has_own_id = options.new_id is random_id
         self.status: Status = "open"
@@ -120,10 +120,14 @@ class TransactionalWrite:
         """The last value :meth:`write_files` gave to each identity column; the commit records it."""
         self._savepoints: list[Savepoint] = []
 
+    @property
+    def _place_of_ids(self) -> str | None:
+        return self.log.place_of_ids(None if self.snapshot.version < 0 else self.snapshot.metadata)
+
     def _claim_id(self) -> None:
         """From here on the id decides which commit is this one."""
         if not self._has_own_id:
-            self.txn_id, self._has_own_id = claimed(self.log.place_of_ids, self.txn_id), True
+            self.txn_id, self._has_own_id = claimed(self._place_of_ids, self.txn_id), True
 
     @property
     @abstractmethod

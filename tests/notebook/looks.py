@@ -22,16 +22,18 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 VOID = {"br", "hr", "img", "input", "meta"}
 BLOCKS = {"td", "th", "li", "p", "dt", "dd", "caption", "summary"}
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
-COUNTED = re.compile(r"00000000-0000-4000-8000-[0-9a-f]{12}")
+ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+COUNTED = re.compile(r"\b0000[0-9a-f]{4}(?=…)")
 ATTRIBUTES = {"class", "style", "open", "scope", "colspan", "aria-current",
               "method", "type", "name", "title", "checked", "aria-label"}
 MACHINE = re.compile(r"(?<![\w<])/(?:tmp|home|var|Users)/")
 
 
 def counted_ids() -> Callable[[], str]:
-    """Ids for ``options.new_id`` that rise; golden files do not tell how many were drawn before."""
+    """Ids for ``options.new_id`` that rise, so that tables are in the order in which they were made; golden
+    files do not tell how many were drawn before."""
     numbers = itertools.count(1)
-    return lambda: f"00000000-0000-4000-8000-{next(numbers):012x}"
+    return lambda: f"{next(numbers):08x}-0000-4000-8000-000000000000"
 
 
 class Page(HTMLParser):
@@ -129,12 +131,13 @@ def assert_golden_drawing(timeline: Any, name: str, update: bool) -> None:
 def assert_golden(obj: Any, name: str, update: bool) -> None:
     """The forms are those of ``tests/golden``; ``--update-golden`` writes them anew."""
     forms = bundle.mimebundle(obj)
-    rich = COUNTED.sub("(id)", forms["text/html"])
+    rich, plain = (COUNTED.sub("00000000", forms[kind]) for kind in ("text/html", "text/plain"))
+    rich = ID.sub("(id)", rich)
     for sheet in ("style.css", "timeline.css", "scan.css"):
         rich = rich.replace(html.stylesheet(sheet), f"({sheet})")
     blocks = "div|p|details|table|caption|thead|tbody|tr|dl|ol|ul|li|pre|form|input|g"
     rich = re.sub(rf"(?=<(?:{blocks})\b)", "\n", rich)
-    for suffix, content in ((".txt", forms["text/plain"]), (".html", rich.lstrip("\n"))):
+    for suffix, content in ((".txt", plain), (".html", rich.lstrip("\n"))):
         path = GOLDEN / f"{name}{suffix}"
         if update:
             path.write_text(content + "\n", "utf-8")

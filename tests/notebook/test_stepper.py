@@ -38,6 +38,7 @@ from deltanb.transaction.drive import answer
 from deltanb.transaction.hooks import FunctionHook
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Backoff, Committed
+from tests.faults.trial import drawing
 from tests.notebook.looks import assert_consistent, assert_golden
 
 DAYS = ["mon", "tue"]
@@ -484,8 +485,9 @@ MOVES = ["step", "step", "step", "back", "first", "last", *rivals.KINDS]
 @given(moves=st.lists(st.sampled_from(MOVES), max_size=25))
 def test_the_log_is_as_without_a_stepper(moves: list[str]) -> None:
     stepped, plain = MemoryStore("memory:///lake/orders"), MemoryStore("memory:///lake/orders")
-    _stepped(orders(stepped), moves)
-    _plain(orders(plain), moves)
+    for store, work in ((stepped, _stepped), (plain, _plain)):
+        with drawing(7):  # the table's id, which no seed gives
+            work(orders(store), moves)
     assert {name: data for name, (data, _) in stepped.files.items()} == {
         name: data for name, (data, _) in plain.files.items()}
 

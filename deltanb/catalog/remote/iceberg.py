@@ -65,7 +65,7 @@ class RemoteIcebergTables(IcebergTables):
             CommitOutcomeUnknown: the server does not say whether it landed.
             BadRequest, TableNotFound, StorageError: nothing was changed.
         """
-        txn_id = f"txn-{deciding_id(self._remote.place)}"
+        txn_id = f"txn-{deciding_id(self._remote.place_of_ids)}"
         proposals = [IcebergChange(None, change.name, list(change.requirements), list(change.updates))
                      for change in changes]
         done = self._landed(txn_id, principal, proposals, summary)

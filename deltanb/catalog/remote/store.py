@@ -40,7 +40,7 @@ from deltanb.catalog.remote.forms import (
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.store import Tail
 from deltanb.errors import DeltaError, InvalidArgument, NamespaceNotFound, StorageError, TableNotFound
-from deltanb.transaction.ids import deciding_id
+from deltanb.transaction.ids import new_table_id
 
 __all__ = ["OWN", "RemoteRatified", "RemoteStore", "place_of_namespace"]
 
@@ -96,6 +96,10 @@ class RemoteStore:
     def place(self) -> str:
         """Where the catalog is."""
         return self.connection.url
+
+    @property
+    def place_of_ids(self) -> None:
+        """Nobody here knows who else commits to it."""
 
     @property
     def url(self) -> str:
@@ -337,7 +341,7 @@ class RemoteRegistry:
         protocol: str | None = None, metadata: str | None = None,
     ) -> TableRow:
         """Make a row for a Delta table whose log has all versions up to ``version`` in its folder."""
-        table_id, key = table_id or deciding_id(self._connection.url), new_key()
+        table_id, key = table_id or new_table_id(), new_key()
         value = {"table": name_value(TableName.of(name)), "location": location, "version": version,
                  "table-id": table_id, "principal": principal, "ict": ict, "etag": etag,
                  "protocol": protocol, "metadata": metadata}

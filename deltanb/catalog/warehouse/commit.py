@@ -39,7 +39,7 @@ from deltanb.errors import (
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.safe_text import shown
-from deltanb.transaction.ids import deciding_id
+from deltanb.transaction.ids import deciding_id, new_table_id
 
 __all__ = ["Change", "Committed", "Committer", "IcebergTable", "Prepared", "moved_again", "not_iceberg"]
 
@@ -166,7 +166,7 @@ class Committer:
             StorageError: a file or the database cannot be written; nothing was changed.
         """
         self.check_request(changes)
-        txn_id = f"txn-{deciding_id(self.store.place)}"
+        txn_id = f"txn-{deciding_id(self.store.place_of_ids)}"
         prepared, why = None, ""
         with self.limits.began() as deadline:
             while True:
@@ -275,7 +275,7 @@ class Committer:
         except CommitFailed as error:
             raise CommitFailed(f"Transaction failed for table {change.name}: {error}",
                                failed_requirements=[]) from error
-        table_id = deciding_id(self.store.place) if row is None else row.table_id
+        table_id = new_table_id() if row is None else row.table_id
         if after is base:
             return Member(change, row, IcebergTable(change.name, table_id, location, after), None)
         places: tuple[str, ...] = ()
@@ -291,7 +291,7 @@ class Committer:
         if base is not None or "set-location" in given:
             return []
         uuid = given.get("assign-uuid", {}).get("uuid")
-        drawn = uuid if isinstance(uuid, str) else deciding_id(self.store.place)
+        drawn = uuid if isinstance(uuid, str) else new_table_id()
         return [{"action": "set-location",
                  "location": self.files.warehouse.new_location(change.name, drawn)}]
 

@@ -41,7 +41,7 @@ from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
-from deltanb.transaction.ids import deciding_id
+from deltanb.transaction.ids import deciding_id, new_table_id
 
 __all__ = ["IcebergTables"]
 
@@ -93,7 +93,7 @@ class IcebergTables:
             BadRequest: an argument is malformed, or the location is outside of the warehouse.
             StorageError: the file or the database cannot be written; nothing was changed.
         """
-        name, uuid = TableName.of(name), deciding_id(self.store.place)
+        name, uuid = TableName.of(name), new_table_id()
         properties = dict(properties or {})
         self._require_free(name)
         place = self.committer.own_place(
@@ -106,7 +106,7 @@ class IcebergTables:
             self.store.tables.note_folder(place, what, options.clock() + GRACE)
             return IcebergTable(name, None, None, metadata)
         file = self.files.new(metadata, None)
-        table = IcebergTable(name, deciding_id(self.store.place), file.location, metadata)
+        table = IcebergTable(name, new_table_id(), file.location, metadata)
         self.committer.record([file.location])
         try:
             self.files.write(file)
@@ -120,7 +120,8 @@ class IcebergTables:
     ) -> IcebergTable | Replayed:
         """A table that is new, or whose file becomes another one."""
         prepared = Prepared((member,))
-        result = self.committer.land(prepared, deciding_id(self.store.place), principal, answer, summary)
+        txn_id = deciding_id(self.store.place_of_ids)
+        result = self.committer.land(prepared, txn_id, principal, answer, summary)
         if isinstance(result, Refused):
             self.committer.discard(prepared.written)
             raise taken(member.change.name)
@@ -162,7 +163,7 @@ class IcebergTables:
                     raise taken(name)
                 if row is None:
                     self._require_free(name)
-                table_id = deciding_id(self.store.place) if row is None else str(row.table_id)
+                table_id = new_table_id() if row is None else str(row.table_id)
                 standing = self.store.tables.standing(place, [table_id])
                 if standing.other is not None:
                     refuse(_ITS_LOCATION, f"is the folder of another table, lies in one's or around it: "
@@ -203,7 +204,7 @@ class IcebergTables:
         before = None if row is None else row.metadata_location
         swap = IcebergSwap(
             str(table.table_id), table.name, before, str(table.metadata_location), (place,))
-        committed = Committed(deciding_id(self.store.place), None, (table,))
+        committed = Committed(deciding_id(self.store.place_of_ids), None, (table,))
         result = self.store.ratify(
             committed.txn_id, principal, [swap], answer=None if answer is None else answer(committed),
             summary="register")

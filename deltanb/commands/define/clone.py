@@ -36,6 +36,7 @@ from deltanb.store.open import beside
 from deltanb.store.paths import is_same_table, place_of
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.ids import new_table_id
 from deltanb.transaction.new_table import MATERIALIZED_NAMES, with_materialized_names
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan
@@ -115,7 +116,7 @@ def clone(
         configuration.update(_own_names(txn.snapshot.metadata))
         added = [file.replace(base_row_id=None, default_row_commit_version=None) for file in added]
     txn.update_metadata(source.replace(
-        id=txn.snapshot.metadata.id if exists else options.new_id(),
+        id=txn.snapshot.metadata.id if exists else new_table_id(),
         created_time=options.clock(), configuration=configuration), ignore_default_properties=True)
     removed = list(txn.filter_files()) if exists else []
     actions: list[Action] = [*(file.remove() for file in removed), *added]

@@ -34,6 +34,7 @@ from deltanb.store.local import raise_unlistable
 from deltanb.store.paths import can_be_named
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.ids import new_table_id
 from deltanb.transaction.metadata_check import walk
 from deltanb.transaction.new_table import with_defaults
 from deltanb.transaction.operations import Operation
@@ -86,7 +87,7 @@ def convert(
         schema, last = column_mapping.assign(schema, keep_names=True)
         configuration[column_mapping.MAX_ID_KEY] = str(last)
     metadata = evolution.with_schema(
-        Metadata(id=options.new_id(), name=name, description=description,
+        Metadata(id=new_table_id(), name=name, description=description,
                  configuration=configuration, created_time=options.clock(),
                  schema_string=schema.to_json()),
         schema, [column.name for column in columns])

@@ -34,6 +34,7 @@ from deltanb.schema.types import StructType, from_arrow
 from deltanb.store.base import LogStore
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.ids import new_table_id
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def metadata_of(
     if any(column_values.DEFAULT in field.metadata for field in schema.fields):
         configuration.setdefault(FEATURE_PREFIX + column_values.DEFAULTS_FEATURE, "supported")
     metadata = Metadata(
-        id=options.new_id(), name=name, description=description, configuration=configuration,
+        id=new_table_id(), name=name, description=description, configuration=configuration,
         created_time=options.clock(), schema_string=schema.to_json())
     return evolution.with_schema(metadata, schema, partition_by)
 

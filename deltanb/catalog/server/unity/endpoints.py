@@ -43,7 +43,7 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.safe_text import get_logger, shown
 from deltanb.schema.protocol import CATALOG_TABLE_ID
-from deltanb.transaction.ids import deciding_id
+from deltanb.transaction.ids import new_table_id
 
 __all__ = ["ENDPOINTS"]
 
@@ -92,7 +92,7 @@ def staging_table(request: Request) -> Reply:
         raise NamespaceNotFound(f"there is no schema {'.'.join(space)}", namespace=".".join(space))
     if tables.store.tables.find_many([name]):
         raise TableAlreadyExists(f"there is a table {name} already", path=str(name))
-    table_id = deciding_id(tables.store.place)
+    table_id = new_table_id()
     location = tables.warehouse.new_location(name, table_id)
     tables.store.tables.note_folder(location, _staged_by(request, table_id), options.clock() + GRACE)
     return Reply(value={
