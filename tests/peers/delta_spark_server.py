@@ -30,12 +30,12 @@ NONE_CLASS = "scala.None$"
 
 
 def session(jars: list[str]) -> SparkSession:
-    """A small session: one core, one partition, a compiler that starts quickly."""
+    """A small session: one core, one partition, plans that are run as they are made."""
     settings = {
         "spark.master": "local[1]",
         "spark.jars": ",".join(jars),
         "spark.driver.memory": os.environ.get("DELTA_SPARK_MEMORY", "1g"),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -44,6 +44,7 @@ def session(jars: list[str]) -> SparkSession:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",  # else VACUUM has 10,000 tasks
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false",  # nothing to adapt where there is one partition
         "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than these few rows
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.ansi.enabled": "true",
