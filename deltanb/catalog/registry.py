@@ -340,18 +340,19 @@ class Registry:
     def drop(
         self, name: Any, principal: str | None = None, published: bool = False,
         purged_from: int | None = None, purged_by: str | None = None, table_id: str | None = None,
-        leaves_files: bool = True,
+        purged_places: Iterable[str] = (),
     ) -> TableRow | None:
         """Take a table out of the catalog; its files stay. Returns what it was.
 
         Args:
             published: only if all versions that are ratified are in its folder; None is returned where one
                 is not.
-            purged_from: from this time (epoch ms) on the files of a Delta table are garbage.
+            purged_from: from this time (epoch ms) on the files of a Delta table are garbage, and those in
+                ``purged_places``.
             purged_by: whose token said so.
             table_id: only if it is the table with this id.
-            leaves_files: whether the files of an Iceberg table are its namespace's from now on; else they
-                are about to be deleted.
+            purged_places: the folders of an Iceberg table that is purged; the files of one that is not are
+                its namespace's from now on.
 
         Raises:
             TableNotFound: no table of that name, or another one than that of the id.
@@ -370,11 +371,12 @@ class Registry:
                 select_rows().where(iceberg_tables.c.dn_table_id == found.table_id)).one())
             if published and row.delta is not None and row.delta.latest != row.delta.published:
                 raise Undo(None)
-            if purged_from is not None and row.delta is not None:
+            folders = purged_places if row.delta is None else [row.delta.location]
+            if purged_from is not None:
                 what = FolderNote(PURGED, row.table_id, purged_by or EVERYONE)
-                note(connection, [as_garbage(key_of(row.delta.location), what.reason, purged_from)])
+                note(connection, [as_garbage(key_of(each), what.reason, purged_from) for each in folders])
             connection.execute(iceberg_tables.delete().where(iceberg_tables.c.dn_table_id == row.table_id))
-            if row.delta is None and leaves_files:
+            if row.delta is None and purged_from is None:
                 leave(connection, str(row.table_id), self._catalog, joined(row.name.namespace))
             else:
                 connection.execute(places.delete().where(places.c.table_id == row.table_id))

@@ -111,7 +111,8 @@ _OWN: dict[str, Json] = {
     "/pointers": _object({"seq": _COUNT, "table-ids": _array(_TEXT)}),
     "/history": _object({"after": _COUNT, "size": _COUNT}),
     "/overview": _object({"most": _COUNT}),
-    "/places/record": _object({"locations": _array(_TEXT), "table-id": _TEXT}), "/places/forget": _PLACES}
+    "/places/record": _object({"locations": _array(_TEXT), "table-id": _TEXT}), "/places/forget": _PLACES,
+    "/places/free": _object({"location": _TEXT}, {"table-id": _TEXT, "table": _TABLE})}
 
 _COLUMNS = _object({"type": {"const": "struct"}, "fields": _array(_object(
     {"name": _TEXT, "type": {"type": ["string", "object"]}, "nullable": _FLAG, "metadata": _ANY}))})

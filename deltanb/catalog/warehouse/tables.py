@@ -283,10 +283,12 @@ class IcebergTables:
         row = self.row(name)
         places = self._purged_places(row) if purge else []
         (registry or self.store.tables).drop(
-            row.name, principal, table_id=row.table_id, leaves_files=not purge)
+            row.name, principal, table_id=row.table_id, purged_places=places,
+            purged_from=options.clock() if purge else None, purged_by=principal)
         self.files.forget(str(row.metadata_location))
         for place in places:
             delete_folder(self.warehouse.store, self.warehouse.name_of(place, "location"))
+            self.store.tables.forget_folder(place)  # until here it is swept where this process ends
 
     def _purged_places(self, row: TableRow) -> list[str]:
         """The folders that a purge empties, which no other table may share."""

@@ -13,6 +13,7 @@ import pytest
 from deltanb.catalog.names import TableName
 from deltanb.catalog.rows import TableRow, insert_iceberg
 from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.upkeep import sweep
 from deltanb.catalog.warehouse.commit import Change, Committed, IcebergTable
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.errors import (
@@ -26,6 +27,7 @@ from deltanb.errors import (
     TableNotFound,
     UnsupportedProtocol,
 )
+from deltanb.options import options
 from deltanb.testing import Fail, MemoryStore, ScriptedStore
 from tests.catalog.iceberg_tables import BY_DAY, SCHEMA, set_properties, sort_by
 
@@ -256,6 +258,26 @@ def test_dropping_leaves_the_files_and_purging_does_not(lake: IcebergTables, fil
     lake.drop("ns.purged", purge=True)
     assert files() == {str(kept.metadata_location).removeprefix(f"{lake.warehouse.uri}/")}
     assert lake.store.tables.page("ns").items == ()
+
+
+def test_a_purge_that_is_cut_off_is_gone_on_with_by_a_sweep(
+    lake: IcebergTables, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = made(lake).metadata["location"]
+
+    def cut_off(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("deltanb.catalog.warehouse.tables.delete_folder", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            lake.drop("ns.t", purge=True)
+    assert files() and not lake.store.tables.page("ns").items
+    with pytest.raises(BadRequest, match="folder of another table"):
+        made(lake, location=place)
+    sweep(lake.store)
+    assert not files() and not lake.store.garbage.due(options.clock())
+    made(lake, location=place)
 
 
 @pytest.mark.parametrize("other", ["{own}", "{own}/inside", "{above}"])
