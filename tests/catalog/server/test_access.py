@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deltanb.catalog import server
 from deltanb.catalog.server.app import application
 from deltanb.catalog.server.service import Service
 from deltanb.catalog.server.serving import service_of
@@ -197,3 +199,9 @@ def test_without_tokens_it_answers_to_names_of_this_machine_only(
 ) -> None:
     with Client(application(service)) as client:
         assert client.get("/v1/config", headers={"Host": host}).status_code == status
+
+
+def test_a_server_reaches_what_a_request_names_with_the_access_of_its_warehouse() -> None:
+    """Not with the machine's own, by which a place's text alone would be opened."""
+    for file in Path(server.__file__).parent.rglob("*.py"):
+        assert not re.search(r"\b(store_for|opened)\(", file.read_text("utf-8")), file.name

@@ -194,7 +194,10 @@ def update_table(request: Request) -> Reply:
     request.allow("write", name.namespace)
     update: Update = request.body(update_of)  # type: ignore[assignment]
     row, tail = _loaded(request, name)
-    updated(request.service.tables.store, row, tail, update, request.principal.name)
+    assert row.delta is not None
+    tables = request.service.tables
+    files = tables.warehouse.store_at(row.delta.location)
+    updated(tables.store, files, row, tail, update, request.principal.name)
     return _answer(request, name)
 
 

@@ -38,7 +38,6 @@ from deltanb.log.commits import commit_name
 from deltanb.options import random_id
 from deltanb.schema.protocol import CATALOG_TABLE_ID
 from deltanb.store.base import LogStore
-from deltanb.store.open import store_for
 
 __all__ = ["Update", "update_of", "updated"]
 
@@ -131,8 +130,10 @@ def _given(actions: Mapping[str, Json], action: str, field: str) -> Any:
     return actions.get(action, {}).get(field, ())
 
 
-def updated(store: CatalogStore, row: TableRow, tail: Tail, update: Update, principal: str | None) -> None:
-    """Do what a request asks for of a table as it is.
+def updated(
+    store: CatalogStore, files: LogStore, row: TableRow, tail: Tail, update: Update, principal: str | None
+) -> None:
+    """Do what a request asks for of a table as it is, whose folder is ``files``.
 
     Raises:
         RequirementConflict: it is not what the request requires.
@@ -140,8 +141,6 @@ def updated(store: CatalogStore, row: TableRow, tail: Tail, update: Update, prin
         TooManyUnpublished: commits have to be published first.
         InvalidArgument: what cannot be done.
     """
-    assert row.delta is not None
-    files = store_for(row.delta.location)
     add = update.actions.get(ADD)
     if add is not None and update.uuid == row.table_id and _is_replayed(files, tail, add["commit"]):
         return
