@@ -62,6 +62,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"not on Spark Connect: {classic.args[0]}"))
         if not is_connect and item.get_closest_marker("connect") is not None:
             item.add_marker(pytest.mark.skip(reason="about Spark Connect alone: --connect runs it"))
+    _put_long_ones_first(items)
+
+
+def _put_long_ones_first(items: list[pytest.Item]) -> None:
+    """Files that take minutes come first, notebooks among them: one that begins last is waited for."""
+    long = {item.path for item in items if item.path.suffix == ".ipynb" or any(
+        map(item.get_closest_marker, ("slow", "spark", "browser")))}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.hookimpl(optionalhook=True)
