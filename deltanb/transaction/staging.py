@@ -255,9 +255,14 @@ class StagedLog(DeltaLog):
         gone = self.statements[count:]
         if not gone:
             return
-        del self.statements[count:]
-        self._stage_again()
-        self.delete(file for statement in gone for file in statement.written)
+        try:
+            del self.statements[count:]
+            self._stage_again()
+        except BaseException:  # Ctrl-C, mostly: once more, so that nobody reads files that are gone
+            self._stage_again()
+            raise
+        finally:
+            self.delete(file for statement in gone for file in statement.written)
 
     def follow(self) -> bool:
         """Move to the table's newest version, statements and all, unless a commit since then contradicts

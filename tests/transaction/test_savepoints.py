@@ -119,6 +119,30 @@ def test_statements_are_taken_back_with_their_files(table: DeltaTable) -> None:
     assert rows(table) == [(1, 11), (2, 2), (6, 6)]
 
 
+def test_a_rollback_that_is_interrupted_has_taken_back_all_the_same(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the log is looked at once more, when the statements are gone and their files are still there."""
+    staged = Staged(table)
+    staged.update({"n": "n + 10"}, where="day = 1")
+    kept = data_files(Path(table.path))
+    staged.append({"day": [5], "n": [5]})
+    times = iter([KeyboardInterrupt])
+    install = StagedLog._install
+
+    def interrupted(*args: Any, **more: Any) -> Any:
+        if (error := next(times, None)) is not None:
+            raise error
+        return install(*args, **more)
+
+    monkeypatch.setattr(StagedLog, "_install", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        staged.staged.rollback_to(1)
+    assert data_files(Path(table.path)) == kept
+    assert rows(staged) == [(1, 11), (2, 2)]
+    assert committed(staged) == 1
+
+
 def test_the_base_follows_the_table_and_statements_stay(table: DeltaTable) -> None:
     staged = Staged(table)
     staged.update({"n": "n + 10"}, where="day = 1")
