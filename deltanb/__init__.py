@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from deltanb import examples as examples
     from deltanb import locks as locks
     from deltanb import testing as testing
-    from deltanb.background import flush as flush
     from deltanb.catalog.catalog import Catalog as Catalog
     from deltanb.catalog.limits import Limits as Limits
     from deltanb.catalog.remote.catalog import connect as connect
+    from deltanb.concurrency.background import flush as flush
     from deltanb.entry import convert as convert
     from deltanb.entry import create as create
     from deltanb.entry import open as open
@@ -66,7 +66,7 @@ _NAMES = {
     "convert": "deltanb.entry",
     "create": "deltanb.entry",
     "explain_conflict": "deltanb.observe.what_if",
-    "flush": "deltanb.background",
+    "flush": "deltanb.concurrency.background",
     "last_commit_version_in_session": "deltanb.transaction.journal",
     "open": "deltanb.entry",
     "race": "deltanb.observe.race",
@@ -93,7 +93,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"deltanb.{name}")
     if name.startswith("_"):  # asked for by the machinery of imports and displays
         raise AttributeError(f"module 'deltanb' has no attribute {name!r}")
-    raise AttributeError(importlib.import_module("deltanb.spellings").of_module(name))
+    raise AttributeError(importlib.import_module("deltanb.text.spellings").of_module(name))
 
 
 def __dir__() -> list[str]:

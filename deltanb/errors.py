@@ -87,8 +87,8 @@ import sys
 import warnings
 from typing import Any, ClassVar
 
-from deltanb.completion import offered
-from deltanb.safe_text import LINE_BREAK, redacted, safe, shown, with_cut, with_short_lines
+from deltanb.text.completion import offered
+from deltanb.text.safe_text import LINE_BREAK, redacted, safe, shown, with_cut, with_short_lines
 
 NOTES = "__notes__"
 HAS_NOTES = hasattr(BaseException, "add_note")  # Python 3.11; before it tracebacks show messages alone
@@ -135,7 +135,7 @@ class DeltaError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """The caller's lines for IPython, with the picture of a conflict where there is one."""
-        from deltanb.display import views
+        from deltanb.text.display import views
 
         lines: list[str] = views().render_traceback(self)
         return lines
@@ -472,7 +472,7 @@ class DeltaConcurrentModificationException(DeltaError):
     def _told(self) -> list[str]:
         if self.conflict is None:
             return []
-        from deltanb.display import views
+        from deltanb.text.display import views
 
         try:
             return [safe(views().note(self.conflict))]

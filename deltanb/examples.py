@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from deltanb.completion import offered
 from deltanb.errors import MissingDependency
+from deltanb.text.completion import offered
 
 if TYPE_CHECKING:
     import pyarrow as pa

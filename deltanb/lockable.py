@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from typing import Any, NoReturn
 
-from deltanb.display import above
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
 from deltanb.table import DeltaTable
 from deltanb.table_transaction import StagedTable
+from deltanb.text.display import above
+from deltanb.text.safe_text import shown
 from deltanb.transaction.delta_log import DeltaLog
 
 

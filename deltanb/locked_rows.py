@@ -22,14 +22,14 @@ import pyarrow as pa
 from deltanb.commands.merge.by_key import apply_changes, partition_for
 from deltanb.data.keyed_rows import KeyedRows
 from deltanb.errors import InvalidArgument, SchemaMismatch
-from deltanb.formatting import did_you_mean
 from deltanb.locks import keys
 from deltanb.locks.cursor import Key, Row
 from deltanb.locks.modes import ANNOUNCED, EXCLUSIVE, IX, LockMode, LockResult
 from deltanb.locks.tables import READ_MODES, LockedLog, LockedTransaction, Part, name_of, part_of
-from deltanb.safe_text import shown
 from deltanb.schema.columns import GENERATION
 from deltanb.schema.types import arrow_type
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import shown
 from deltanb.transaction.current import SERIALIZABLE
 from deltanb.transaction.staging import check_commits, standing
 

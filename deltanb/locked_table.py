@@ -21,9 +21,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
-from deltanb.display import above
 from deltanb.errors import DeltaConcurrentModificationException, IllegalStateError, InvalidArgument
-from deltanb.formatting import count
 from deltanb.lockable import are_together, log_of, refuse_together
 from deltanb.locked_rows import LockedRows, Undo
 from deltanb.locks import keys
@@ -32,11 +30,13 @@ from deltanb.locks.cursor import Key, Row, TableCursor
 from deltanb.locks.modes import EXCLUSIVE, IX, NONE, DurabilityMode, LockMode
 from deltanb.locks.tables import NO_REDO, LockedLog, index_of, name_of
 from deltanb.options import options, set_options
-from deltanb.safe_text import shown
 from deltanb.store.local import sync_path
 from deltanb.store.paths import place_of
 from deltanb.table import DeltaTable
 from deltanb.table_transaction import StagedTable
+from deltanb.text.display import above
+from deltanb.text.formatting import count
+from deltanb.text.safe_text import shown
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.uncommitted import Doings, Uncommitted
 

@@ -29,9 +29,9 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
-from deltanb.completion import offered
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import safe
+from deltanb.text.completion import offered
+from deltanb.text.safe_text import safe
 
 MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not patience
 TARGET_FILE_SIZE = 128 * 1024 * 1024  # bytes; a scan task's worth, as Spark's split size
@@ -278,7 +278,7 @@ def set_options(**changes: Any) -> Any:
     known = {one.name for one in fields(Options)}
     for name in changes:
         if name not in known:
-            from deltanb.formatting import did_you_mean
+            from deltanb.text.formatting import did_you_mean
 
             raise InvalidArgument(f"no option {name!r}; {did_you_mean(name, sorted(known), 'options')[0]}")
     checked = Options(**{**{n: getattr(options, n) for n in known}, **changes})

@@ -13,9 +13,9 @@ from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, UnsupportedPredicate
 from deltanb.sql.conditions import Where, text_of
+from deltanb.text.display import Displayable
 from deltanb.transaction import active
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument
-from deltanb.safe_text import last_part
 from deltanb.schema.types import StructType
-from deltanb.spellings import Aliases
 from deltanb.sql.conditions import Where
 from deltanb.store.base import LogStore
 from deltanb.streamed import StreamedTable
+from deltanb.text.safe_text import last_part
+from deltanb.text.spellings import Aliases
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 

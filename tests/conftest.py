@@ -109,10 +109,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[Any]:
-    """An S3 server on loopback (:class:`deltanb.s3_server.S3Server`), for all tests of a worker."""
+    """An S3 server on loopback (:class:`deltanb.testing.s3_server.S3Server`), for all tests of a worker."""
     pytest.importorskip("moto", reason="moto is not installed")
     pytest.importorskip("obstore", reason="obstore is not installed")
-    from deltanb.s3_server import S3Server
+    from deltanb.testing.s3_server import S3Server
 
     server = S3Server()
     yield server

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb import background, errors
-from deltanb.background import AT_EXIT_SECONDS, Line
+from deltanb import errors
+from deltanb.concurrency import background
+from deltanb.concurrency.background import AT_EXIT_SECONDS, Line
 from deltanb.options import options, set_options
 
 MINUTE = 60.0
@@ -102,7 +103,7 @@ def test_what_fails_is_logged_and_the_rest_is_done(error: BaseException, caplog:
 
     line.put("a", "the first", fail)
     line.put("b", "the second", lambda: done.append(1))
-    with caplog.at_level(logging.ERROR, "deltanb.background"):
+    with caplog.at_level(logging.ERROR, "deltanb.concurrency.background"):
         gate.opened.set()
         assert line.flush(MINUTE) and done == [1]
     assert "the first failed" in caplog.text and "the second" not in caplog.text
@@ -126,7 +127,7 @@ def test_at_the_end_of_the_interpreter_what_takes_too_long_is_left_out(caplog: A
     line.put("a", "the slow one", slow)
     line.put("b", "the last one", lambda: done.append("last"))
     ending.set()
-    with caplog.at_level(logging.WARNING, "deltanb.background"):
+    with caplog.at_level(logging.WARNING, "deltanb.concurrency.background"):
         gate.opened.set()
         assert line.flush(MINUTE) and done == ["slow"]
     assert [record.getMessage() for record in caplog.records] == [
@@ -209,7 +210,7 @@ def run(script: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
 SCRIPT = """
 import sys, threading
 import deltanb as dn
-from deltanb import background
+from deltanb.concurrency import background
 ended = threading.Event()
 threading.Thread(target=lambda: (threading.main_thread().join(), ended.set())).start()
 table = dn.create(sys.argv[1], {"id": [0]}, properties={"delta.checkpointInterval": 1})
@@ -230,7 +231,8 @@ def test_what_waits_at_the_end_of_a_process_is_written(tmp_path: Path) -> None:
 
 AT_END = """
 import threading
-from deltanb import background, parallel
+from deltanb.concurrency import background
+from deltanb.concurrency import parallel
 def work():
     threading.main_thread().join()
     print(list(parallel.each(lambda n: n * n, range(5), 4)))

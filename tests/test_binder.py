@@ -18,7 +18,7 @@ import pytest
 from nbformat.sign import NotebookNotary
 from packaging.requirements import Requirement
 
-from deltanb.lab import FIRST_TUTORIAL
+from deltanb.app.lab import FIRST_TUTORIAL
 from deltanb.spark.session import MIN_JAVA
 
 if sys.version_info >= (3, 11):

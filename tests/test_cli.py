@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deltanb import cli
+from deltanb.app import cli
 
 
 @pytest.fixture

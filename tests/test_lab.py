@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from deltanb import cli, lab
+from deltanb.app import cli, lab
 from deltanb.errors import InvalidArgument
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -254,7 +254,7 @@ def served(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     homes = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     arguments = ["lab", str(tmp_path / "mine"), "--no-browser", f"--port={port}"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "deltanb.cli", *arguments, "--IdentityProvider.token=secret"],
+        [sys.executable, "-m", "deltanb.app.cli", *arguments, "--IdentityProvider.token=secret"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb import memory
+from deltanb.concurrency import memory
 from deltanb.errors import InvalidArgument
 from deltanb.options import options, set_options
 
@@ -111,7 +111,7 @@ def named(variable: str | None) -> str:
     environment = {key: text for key, text in os.environ.items() if key != memory.VARIABLE}
     if variable is not None:
         environment[memory.VARIABLE] = variable
-    code = "from deltanb import memory; print(memory.pool().backend_name)"
+    code = "from deltanb.concurrency import memory; print(memory.pool().backend_name)"
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True,
                           check=True, cwd=Path(__file__).parent.parent).stdout.strip()
 

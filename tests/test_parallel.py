@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from deltanb import parallel
+from deltanb.concurrency import parallel
 from deltanb.options import options, set_options
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb import precedence
-from deltanb.background import Line
-from deltanb.precedence import EACH_SECONDS, TOTAL_SECONDS, Precedence
+from deltanb.concurrency import precedence
+from deltanb.concurrency.background import Line
+from deltanb.concurrency.precedence import EACH_SECONDS, TOTAL_SECONDS, Precedence
 
 MINUTE = 60.0
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb import progress as module
 from deltanb.errors import MissingDependency
 from deltanb.log.reader import LogReader
-from deltanb.progress import MIN_INTERVAL, PATIENCE, Line, Terminal, progress
 from deltanb.testing import MemoryStore
+from deltanb.text import progress as module
+from deltanb.text.progress import MIN_INTERVAL, PATIENCE, Line, Terminal, progress
 
 
 class Surface:

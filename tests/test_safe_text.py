@@ -19,10 +19,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import deltanb as dn
-from deltanb import cli
-from deltanb import formatting as units
-from deltanb import safe_text as formatting
 from deltanb.actions import AddFile
+from deltanb.app import cli
 from deltanb.errors import (
     ConcurrentAppendException,
     DataFileNotFound,
@@ -31,10 +29,12 @@ from deltanb.errors import (
     InvalidTable,
     SchemaMismatch,
 )
-from deltanb.safe_text import escaped, get_logger, redacted, safe, without_credentials
 from deltanb.store.local import LocalStore
 from deltanb.store.open import store_for
 from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.text import formatting as units
+from deltanb.text import safe_text as formatting
+from deltanb.text.safe_text import escaped, get_logger, redacted, safe, without_credentials
 
 EVIL = "\x1b[31m\x9b2J\r\u202e\u2066x\u200b\u2028\x85\ufeff\x07"
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfi"
@@ -310,7 +310,7 @@ def test_every_logger_is_made_in_the_one_place_and_other_ways_out_ask_it() -> No
     package = Path(formatting.__file__).parent
     for path in package.rglob("*.py"):
         text = path.read_text()
-        assert path.name == "safe_text.py" or "logging.getLogger" not in text, path
+        assert path.name == "text/safe_text.py" or "logging.getLogger" not in text, path
         if re.search(r"\bwarnings\.warn\(|\bstd(?:err|out)\.write\(|\.add_note\(", text):
             assert re.search(r"\bsafe\(", text), path
 

@@ -10,7 +10,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument
-from deltanb.spellings import TABLE
+from deltanb.text.spellings import TABLE
 from tests.helpers import table_of
 
 

@@ -128,7 +128,7 @@ def test_a_text_that_cannot_be_made_is_no_second_error(monkeypatch: pytest.Monke
     def gone() -> None:
         raise ImportError("the interpreter is going down")
 
-    monkeypatch.setattr("deltanb.display.views", gone)
+    monkeypatch.setattr("deltanb.text.display.views", gone)
     assert "someone was faster" in "".join(traceback.format_exception(failed()))
 
 

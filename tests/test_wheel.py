@@ -45,14 +45,14 @@ def test_every_file_of_the_package_is_inside_and_nothing_else(contents: set[str]
     inside = {name for name in contents if ".dist-info/" not in name}
     assert {name for name in inside if not name.startswith("deltanb/tutorials/")} == package
     assert {"deltanb/py.typed", "deltanb/notebook/style.css", "deltanb/notebook/timeline.css",
-            "deltanb/lab_settings/labconfig/default_setting_overrides.json"} <= inside
+            "deltanb/app/lab_settings/labconfig/default_setting_overrides.json"} <= inside
 
 
 def lab_command(package: Path, folder: Path) -> str:
     """What ``deltanb lab`` of a package says and runs in a folder, JupyterLab itself left out."""
     code = (
         "import os, sys; os.execve = lambda path, command, environment: sys.exit(print(*command))\n"
-        "from deltanb import cli; cli.main(['lab'])"
+        "from deltanb.app import cli; cli.main(['lab'])"
     )
     homes = {f"JUPYTER_{name}_DIR": str(folder / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     environment = {**os.environ, **homes, "PYTHONPATH": str(package)}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 __all__ = ["as_list", "as_mapping", "as_place"]
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb import background
 from deltanb.catalog import pyiceberg_client
 from deltanb.catalog.arguments import as_list, as_mapping, as_place
 from deltanb.catalog.delta import DeltaTables
@@ -31,12 +30,13 @@ from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.catalog.warehouse.schema import identity_spec, schema_of
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.commands.define.create import schema_and_data
-from deltanb.display import Displayable, above
+from deltanb.concurrency import background
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
-from deltanb.formatting import did_you_mean
 from deltanb.options import options
-from deltanb.safe_text import shown
 from deltanb.table import DeltaTable
+from deltanb.text.display import Displayable, above
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.catalog.overview import Overview

@@ -17,12 +17,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from deltanb import parallel
 from deltanb.catalog.database import Database, hold_sequence
 from deltanb.catalog.history import Event, newest_seq, newest_time, pointers_at, record_events
 from deltanb.catalog.ownership import folder_of_file, record_place
 from deltanb.catalog.rows import is_table, note_known
 from deltanb.catalog.tables import iceberg_tables, is_unrecorded, known_iceberg_tables, sa
+from deltanb.concurrency import parallel
 from deltanb.errors import DeltaError
 from deltanb.options import options, random_id
 

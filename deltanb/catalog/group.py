@@ -15,7 +15,7 @@ from deltanb.catalog.limits import Limits
 from deltanb.catalog.ratification import Asserted
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.options import options
-from deltanb.safe_text import get_logger
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction import drive, hooks
 from deltanb.transaction.group import (
     AskOutcome,

@@ -15,8 +15,8 @@ from typing import Any, overload
 
 from deltanb.catalog.database import hold_sequence
 from deltanb.catalog.tables import sa, txn_changes, txns
-from deltanb.display import Displayable
 from deltanb.options import options, random_id
+from deltanb.text.display import Displayable
 
 __all__ = ["CatalogHistory", "Entry", "Event", "entries", "newest_seq", "newest_time", "pointers_at",
            "record", "record_events", "seq_at", "seq_of"]

@@ -19,9 +19,9 @@ from deltanb.catalog.names import TableName
 from deltanb.catalog.warehouse.commit import Change
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
 from deltanb.commands.result import CommandResult
-from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from deltanb.errors import CommitTimedOut, InvalidArgument
 from deltanb.options import options
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 __all__ = ["Deadline", "Limits", "deadline", "unlimited"]
 

@@ -36,8 +36,8 @@ from deltanb.errors import (
 )
 from deltanb.log.commits import commit_name
 from deltanb.options import options
-from deltanb.safe_text import get_logger
 from deltanb.store.new_files import names_for
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction.committer import FolderCommitter
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import binascii
 from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import shown
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import shown
 
 __all__ = ["Page", "TableName", "check_part", "joined", "parts_of", "token_after"]
 

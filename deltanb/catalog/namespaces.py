@@ -15,7 +15,7 @@ from deltanb.catalog.database import Database
 from deltanb.catalog.names import MAX_PAGE, Page, check_size, joined, key_of, parts_of
 from deltanb.catalog.tables import has_inserted, iceberg_tables, insert, namespace_properties, sa
 from deltanb.errors import InvalidArgument, NamespaceAlreadyExists, NamespaceNotEmpty, NamespaceNotFound
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 __all__ = ["Namespaces", "hold_namespace", "require_namespace"]
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltanb.display import Displayable
 from deltanb.errors import DeltaError, TransactionAbandoned
+from deltanb.text.display import Displayable
 from deltanb.transaction.drive import GivenUp
 from deltanb.transaction.group import (
     AskOutcome,

@@ -26,7 +26,7 @@ from deltanb.errors import (
     SchemaMismatch,
     StorageError,
 )
-from deltanb.safe_text import redacted, shown
+from deltanb.text.safe_text import redacted, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

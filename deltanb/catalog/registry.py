@@ -60,7 +60,7 @@ from deltanb.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 from deltanb.transaction.ids import deciding_id, new_table_id
 
 __all__ = ["Registry", "Standing"]

@@ -20,7 +20,6 @@ from deltanb.catalog.names import TableName
 from deltanb.catalog.progress import GroupAttempt, begun
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
 from deltanb.catalog.warehouse.member import IcebergMember
-from deltanb.display import Displayable, above
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaConcurrentModificationException,
@@ -28,8 +27,9 @@ from deltanb.errors import (
     add_note,
 )
 from deltanb.options import options
-from deltanb.safe_text import get_logger
 from deltanb.table_transaction import StagedTable
+from deltanb.text.display import Displayable, above
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction.drive import GivenUp, watching
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps

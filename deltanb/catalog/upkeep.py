@@ -45,8 +45,8 @@ from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits
 from deltanb.log.history import commit_times
 from deltanb.options import options
-from deltanb.safe_text import get_logger
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, supports
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from deltanb.data.data_file import opened
 from deltanb.data.engine import PROCESS
 from deltanb.data.generated import checks_of
 from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
-from deltanb.formatting import did_you_mean
-from deltanb.safe_text import safe
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import safe
 
 if TYPE_CHECKING:
     from deltanb.engine import Engine
@@ -98,7 +98,7 @@ def choose_by_size(store: LogStore, files: Iterable[pa.Table]) -> str:
     size = bytes_to_read(store, files)
     if size <= MAX_IN_PROCESS_BYTES:
         return "arrow"
-    from deltanb.formatting import size as shown
+    from deltanb.text.formatting import size as shown
 
     announce_spark(
         f"{shown(size)} or more are to be read, and this process takes on {shown(MAX_IN_PROCESS_BYTES)} by "

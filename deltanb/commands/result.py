@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltanb.display import Displayable
 from deltanb.options import options
+from deltanb.text.display import Displayable
 from deltanb.transaction.operations import CHANGES_DATA, Operation
 
 

@@ -20,17 +20,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb.concurrency.memory import pool
 from deltanb.engine import Assignments
 from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate, shown
-from deltanb.formatting import did_you_mean
 from deltanb.log.arrays import array_of, numbers
-from deltanb.memory import pool
 from deltanb.schema.columns import GENERATION, START
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
 from deltanb.sql.literals import literal, text_literal
 from deltanb.sql.names import leaf_names, split_name
 from deltanb.sql.values import Value
+from deltanb.text.formatting import did_you_mean
 
 Tree = Assignments
 

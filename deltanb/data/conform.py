@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from deltanb.concurrency.memory import pool
 from deltanb.data import intervals
 from deltanb.data.variants import (
     NO_NAMES,
@@ -28,7 +29,6 @@ from deltanb.data.variants import (
     put_together,
 )
 from deltanb.errors import InvalidTable, UnsupportedProtocol
-from deltanb.memory import pool
 from deltanb.schema.column_mapping import PARQUET_ID, field_id, physical_name
 from deltanb.schema.types import (
     ArrayType,

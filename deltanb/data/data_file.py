@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, decode_path
-from deltanb.damage import reading
 from deltanb.data import deletion_vectors, page_bounds, row_groups
 from deltanb.data.conform import (
     Conversion,
@@ -38,12 +37,13 @@ from deltanb.data.kept import Kept
 from deltanb.data.pages import Pages
 from deltanb.data.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
-from deltanb.formatting import did_you_mean
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.sql.coercion import arrow_scalar
 from deltanb.store.paths import place_of
+from deltanb.text.damage import reading
+from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 from pyroaring import BitMap64
 
 from deltanb.actions import STORAGE_TYPES, AddFile, DeletionVector, decode_path, encode_path
-from deltanb.damage import reading, what_is_wrong
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, StorageError
 from deltanb.options import options, random_id
 from deltanb.store.new_files import created
 from deltanb.store.paths import place_of
+from deltanb.text.damage import reading, what_is_wrong
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore

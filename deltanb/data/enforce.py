@@ -30,13 +30,13 @@ import pyarrow.types as t
 from deltanb.data import intervals
 from deltanb.data.variants import filled
 from deltanb.errors import InvalidSchema, SchemaMismatch
-from deltanb.formatting import did_you_mean
 from deltanb.log.arrays import array_of, numbers
 from deltanb.schema import types as schemas
 from deltanb.schema.extensions import equivalent
 from deltanb.schema.intervals import DAY_TO_SECOND, YEAR_TO_MONTH
 from deltanb.schema.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltanb.sql.kernels import decimal_text
+from deltanb.text.formatting import did_you_mean
 
 _NUMBERS = INTEGERS.keys() | {"float", "double"}
 _TIMES = {"timestamp", "timestamp_ntz", "timestamp_nanos", "timestamp_nanos_ntz"}

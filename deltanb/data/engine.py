@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from deltanb import parallel
 from deltanb.actions import AddFile
+from deltanb.concurrency import parallel
 from deltanb.data import inputs, zorder
 from deltanb.data.assignments import Assigner
 from deltanb.data.data_file import ROW_POSITION, plan, read_data_file

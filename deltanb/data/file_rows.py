@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from deltanb.concurrency.memory import pool
 from deltanb.data.kept import Batches, Kept
 from deltanb.data.pages import Pages, Range, joined
 from deltanb.data.row_groups import leaf_places
 from deltanb.log.arrays import array_of, numbers
-from deltanb.memory import pool
 from deltanb.sql.coercion import arrow_scalar
 
 if TYPE_CHECKING:

@@ -22,15 +22,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltanb import parallel
 from deltanb.actions import AddFile
+from deltanb.concurrency import parallel
+from deltanb.concurrency.memory import pool
 from deltanb.data import statistics
 from deltanb.data.encodings import is_single, with_bounds, with_dictionary
 from deltanb.errors import StorageError
 from deltanb.log.checkpoint import splice
 from deltanb.log.checkpoint.parquet_file import open_parquet
 from deltanb.log.parquet_options import ParquetOptions
-from deltanb.memory import pool
 from deltanb.store.base import LogStore
 
 ROW_GROUP_ROWS = 1 << 18

@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as t
 
-from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument
 from deltanb.log.arrow_rows import column
 from deltanb.schema.types import StructType
+from deltanb.text.display import Displayable
 
 MAX_PLAIN = 100_000
 _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_(),

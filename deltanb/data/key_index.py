@@ -27,16 +27,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from deltanb import parallel
+from deltanb.concurrency import parallel
 from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.row_values import checked, is_ordered
 from deltanb.errors import InvalidArgument, require
-from deltanb.formatting import did_you_mean
 from deltanb.log.replay import key_array
-from deltanb.safe_text import shown
 from deltanb.schema.column_mapping import mode_of
 from deltanb.schema.types import StructField, arrow_type
 from deltanb.store.base import at_a_time
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot

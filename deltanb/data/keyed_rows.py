@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from deltanb import parallel
+from deltanb.concurrency import parallel
 from deltanb.data.data_file import ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.key_index import NEEDED, SMALL_BYTES, IndexedFile, Key, KeyColumns, KeyIndex, rank, shape_of
 from deltanb.schema.column_mapping import physical_name

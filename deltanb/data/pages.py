@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from deltanb.damage import is_of_the_store
 from deltanb.log.checkpoint.parquet_file import (
     chunk_place,
     thrift_field,
@@ -30,6 +29,7 @@ from deltanb.log.checkpoint.parquet_file import (
     thrift_structs,
 )
 from deltanb.log.checkpoint.splice import MAGIC, replaced, thrift_fields, thrift_of
+from deltanb.text.damage import is_of_the_store
 
 if TYPE_CHECKING:
     from deltanb.log.checkpoint.parquet_file import SafeFile

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb import parallel
+from deltanb.concurrency import parallel
+from deltanb.concurrency.parallel import LANE_ITEMS
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
-from deltanb.parallel import LANE_ITEMS
 from deltanb.store.base import at_a_time, is_remote
 
 if TYPE_CHECKING:

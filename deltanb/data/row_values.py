@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from deltanb.errors import InvalidArgument
-from deltanb.formatting import did_you_mean
-from deltanb.safe_text import shown
 from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import shown
 
 _PYTHON: Mapping[str, tuple[type, ...]] = {
     "boolean": (bool,), "byte": (numbers.Integral,), "short": (numbers.Integral,),

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from deltanb import parallel
 from deltanb.actions import AddFile, decode_path
+from deltanb.concurrency import parallel
 from deltanb.data import deletion_vectors
 from deltanb.data.data_file import Scan, opened, plan, read_data_file
 from deltanb.log.replay import files_table

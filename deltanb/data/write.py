@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb import parallel
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
+from deltanb.concurrency import parallel
 from deltanb.data import file_writer, inputs
 from deltanb.data.constraints import Check
 from deltanb.data.file_writer import Encoded, Encoders, FileWriter

@@ -15,7 +15,6 @@ What it does not know: tables, their logs, other processes.
 
 from __future__ import annotations
 
-from deltanb.completion import offered
 from deltanb.locks import bogus as _bogus
 from deltanb.locks.commit import CommitCallback as CommitCallback
 from deltanb.locks.commit import Participant as Participant
@@ -30,6 +29,7 @@ from deltanb.locks.modes import LockResult as LockResult
 from deltanb.locks.modes import UpgradeRule as UpgradeRule
 from deltanb.locks.states import LockState as LockState
 from deltanb.locks.transaction import Transaction as Transaction
+from deltanb.text.completion import offered
 
 assert _bogus  # Transaction.BOGUS
 

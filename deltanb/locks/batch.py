@@ -29,7 +29,7 @@ from deltanb.locks.modes import (
 from deltanb.locks.refusals import Refusal
 from deltanb.locks.stack import Locker
 from deltanb.locks.waits import Waits, here, holders_of
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 ILLEGAL = LockResult.ILLEGAL
 Requests = Sequence[tuple[Name, int]]

@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import add_note
-from deltanb.formatting import count
 from deltanb.locks.commit import Changes, CommitCallback, publish, size_of, undo
 from deltanb.locks.modes import DurabilityMode
 from deltanb.options import own_settings, set_options
-from deltanb.safe_text import get_logger
+from deltanb.text.formatting import count
+from deltanb.text.safe_text import get_logger
 
 if TYPE_CHECKING:
     from deltanb.locks.stack import Locker

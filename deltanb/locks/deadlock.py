@@ -24,10 +24,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltanb.display import Displayable
 from deltanb.locks.core import ALONE, READ, AnyLock, Waiter
 from deltanb.locks.granules import JOIN, Granule
 from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, NONE, TOGETHER, UPGRADABLE, Name, label
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     from deltanb.locks.stack import Locker

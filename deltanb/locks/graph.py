@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from deltanb.display import Displayable, views
 from deltanb.locks.deadlock import cycle_behind, in_the_way
 from deltanb.locks.modes import MODE_NAMES, Name, label
+from deltanb.text.display import Displayable, views
 
 if TYPE_CHECKING:
     from deltanb.locks.core import AnyLock, LockTable, Waiter

@@ -32,7 +32,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 END, NULL, FALSE, TRUE = 0, 2, 3, 4
 INTEGER, FLOAT, DECIMAL = 16, 17, 18

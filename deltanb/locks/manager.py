@@ -31,7 +31,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.batch import Batches, tree_of
 from deltanb.locks.buffer import Buffer, Pending
@@ -56,7 +55,8 @@ from deltanb.locks.stack import Call, Keeper, Locker
 from deltanb.locks.states import LockState, states_of
 from deltanb.locks.waits import Park, Waits, here, holders_of, park
 from deltanb.options import options
-from deltanb.safe_text import escaped, shown
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import escaped, shown
 
 if TYPE_CHECKING:
     from deltanb.locks.record import LockTimeline, Recorder

@@ -21,7 +21,7 @@ from deltanb.locks.cursor import RowCursor
 from deltanb.locks.manager import LockManager
 from deltanb.locks.modes import NONE, UPGRADABLE, DurabilityMode, LockMode, LockResult, label, named
 from deltanb.locks.transaction import Transaction
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 GHOST: Final = object()
 ABSENT: Final = object()

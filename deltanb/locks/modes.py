@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from deltanb.errors import InvalidArgument
 from deltanb.locks.keys import in_words
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 NONE, SHARED, UPGRADABLE, EXCLUSIVE = range(4)
 """What a transaction holds of a lock, or wants of it; each is stronger than those before it."""

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from deltanb.display import Displayable, above, views
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.core import AnyLock, LockTable, Waiter
 from deltanb.locks.modes import MODE_NAMES, NONE, DurabilityMode, LockResult, Name, UpgradeRule, label
 from deltanb.locks.refusals import attached
 from deltanb.locks.transaction import NO_CAUSE, Transaction
-from deltanb.safe_text import shown
+from deltanb.text.display import Displayable, above, views
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.locks.manager import LockManager

@@ -23,7 +23,7 @@ from deltanb.errors import (
 )
 from deltanb.locks.deadlock import Cycle, DeadlockItem
 from deltanb.locks.modes import MODE_NAMES, LockResult, label
-from deltanb.safe_text import escaped, shown
+from deltanb.text.safe_text import escaped, shown
 
 FOR_EVER = -1
 MAX_HOLDERS = 3  # named in a message; a lock can be shared by thousands

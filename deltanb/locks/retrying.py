@@ -26,12 +26,12 @@ from deltanb.errors import (
     add_note,
     require,
 )
-from deltanb.formatting import count, duration
 from deltanb.locks import keys
 from deltanb.locks.commit import committing
 from deltanb.locks.manager import LockManager
 from deltanb.locks.modes import EXCLUSIVE, IX
-from deltanb.safe_text import get_logger, shown
+from deltanb.text.formatting import count, duration
+from deltanb.text.safe_text import get_logger, shown
 from deltanb.transaction.runs import Run, running
 
 if TYPE_CHECKING:

@@ -63,10 +63,10 @@ from deltanb.locks.modes import (
     base_of,
 )
 from deltanb.log.skipping import partitions
-from deltanb.safe_text import last_part
 from deltanb.schema.columns import START
 from deltanb.schema.types import StructType
 from deltanb.sql import expressions as ex
+from deltanb.text.safe_text import last_part
 from deltanb.transaction.delta_log import identity_of
 from deltanb.transaction.reads import FileScan, Reads, Scan, scan_for
 from deltanb.transaction.staging import StagedCommits, StagedLog, StagedTransaction

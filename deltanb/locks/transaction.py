@@ -21,7 +21,6 @@ from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from deltanb.display import Displayable, above
 from deltanb.errors import IllegalStateError, InvalidArgument, InvalidTransactionError, add_note
 from deltanb.locks.commit import Changes, CommitCallback, Participant, publish, undo
 from deltanb.locks.modes import (
@@ -39,7 +38,8 @@ from deltanb.locks.modes import (
 )
 from deltanb.locks.refusals import Timeout, attached_text, seconds
 from deltanb.locks.scopes import Scope, ScopeState, Waiting
-from deltanb.safe_text import shown
+from deltanb.text.display import Displayable, above
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.locks.manager import LockManager

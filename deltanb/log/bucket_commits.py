@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltanb.concurrency.parallel import MAX_WAITING, begin, each
 from deltanb.log.commits import LOG_FOLDER, FolderCommits, commit_name, commits_among
-from deltanb.parallel import MAX_WAITING, begin, each
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
@@ -73,7 +73,8 @@ class Begun:
     """A store of which some files are being read already, so that whoever reads one waits less.
 
     The view is made where the names are known, while something else is read, and asked where the contents are
-    needed. It begins with :data:`~deltanb.parallel.MAX_WAITING` of them: more would be held in memory.
+    needed. It begins with :data:`~deltanb.concurrency.parallel.MAX_WAITING` of them: more would be held in
+    memory.
     """
 
     def __init__(self, store: LogStore, names: Sequence[str]) -> None:

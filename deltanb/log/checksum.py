@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from deltanb.action import as_json
 from deltanb.actions import (
     Action,
     AddFile,
@@ -26,13 +25,14 @@ from deltanb.actions import (
     Protocol,
     SetTransaction,
 )
-from deltanb.damage import what_is_wrong
+from deltanb.actions.action import as_json
 from deltanb.errors import DeltaError
 from deltanb.log.segment import checksum_name
 from deltanb.log.tally import DELETED_BINS, SIZE_BINS, Deletions, Sizes, Tally
-from deltanb.safe_text import get_logger
 from deltanb.schema.protocol import is_active, supports
 from deltanb.store.local import unsynced
+from deltanb.text.damage import what_is_wrong
+from deltanb.text.safe_text import get_logger
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from deltanb.concurrency.precedence import give_way
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint.names import (
     LOG_FOLDER,
@@ -25,13 +26,12 @@ from deltanb.log.checkpoint.names import (
 from deltanb.log.checkpoint.read import open_checkpoint
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.options import options
-from deltanb.precedence import give_way
-from deltanb.safe_text import get_logger
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
 from deltanb.store.base import delete_many
 from deltanb.store.local import is_temporary
 from deltanb.store.paths import Inside
+from deltanb.text.safe_text import get_logger
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader

@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
 from deltanb.log import history
 from deltanb.log.replay import canonical_paths, key_array
-from deltanb.safe_text import last_part
 from deltanb.schema.protocol import features_of
 from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import last_part
 
 if TYPE_CHECKING:
     from deltanb.log.history import HistoryEntry

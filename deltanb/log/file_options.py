@@ -14,10 +14,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from deltanb.errors import InvalidArgument, require
-from deltanb.formatting import did_you_mean
 from deltanb.log import parquet_options
 from deltanb.options import options
 from deltanb.schema import properties
+from deltanb.text.formatting import did_you_mean
 
 __all__ = ["FileOptions"]
 

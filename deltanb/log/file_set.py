@@ -32,9 +32,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deltanb.compute import pc
 from deltanb.log.arrays import array_of, mask_of, numbers, taken, within
 from deltanb.log.arrow_rows import empty_table
+from deltanb.log.compute import pc
 from deltanb.log.layer import Convert, Layer, Leaf
 from deltanb.log.replay import FILES_SCHEMA, CheckpointParts, Delta, key_array, tombstones_table
 from deltanb.log.tally import Tally, sized

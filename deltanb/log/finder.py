@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
-from deltanb.compute import pc
 from deltanb.log.arrays import array_of, mask_of, numbers, taken
+from deltanb.log.compute import pc
 
 __all__ = ["MIN_ROWS", "Finder"]
 

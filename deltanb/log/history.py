@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from operator import index
 from typing import TYPE_CHECKING, Any, overload
 
-from deltanb import formatting as units
-from deltanb.display import Displayable, above
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound, VersionNotFound
 from deltanb.log.commits import LOG_FOLDER, commit_name
 from deltanb.log.lines import commit_info_of, count_files
-from deltanb.safe_text import last_part, shown
 from deltanb.store.base import is_remote
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable, above
+from deltanb.text.safe_text import last_part, shown
 
 if TYPE_CHECKING:
     import pandas

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import MissingDependency
-from deltanb.formatting import value_of
 from deltanb.log.history import History, HistoryEntry, whole_number
+from deltanb.text.formatting import value_of
 
 if TYPE_CHECKING:
     import pandas

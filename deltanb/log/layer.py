@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from deltanb.compute import pc
+from deltanb.concurrency.precedence import give_way
 from deltanb.log.arrays import mask_of, numbers, picked, regrouped, taken
 from deltanb.log.arrow_rows import scalar
+from deltanb.log.compute import pc
 from deltanb.log.finder import Finder
 from deltanb.log.replay import (
     FILES_SCHEMA,
@@ -27,7 +28,6 @@ from deltanb.log.replay import (
     tombstones_table,
 )
 from deltanb.log.tally import Tally
-from deltanb.precedence import give_way
 
 __all__ = ["Convert", "Layer", "Leaf"]
 

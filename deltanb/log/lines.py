@@ -15,9 +15,9 @@ import msgspec
 
 from deltanb import actions
 from deltanb.actions import Action
-from deltanb.damage import what_is_wrong
 from deltanb.errors import InvalidTable
 from deltanb.log.commits import commit_name
+from deltanb.text.damage import what_is_wrong
 
 __all__ = ["Line", "actions_of", "commit_info_of", "count_files", "decode_actions", "decode_files",
            "decode_sizes", "explain", "parse_commit"]

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile
+from deltanb.concurrency.precedence import give_way
 from deltanb.errors import (
     DeltaError,
     IllegalStateError,
@@ -27,7 +28,6 @@ from deltanb.errors import (
     TableNotFound,
     VersionNotFound,
 )
-from deltanb.formatting import name_of
 from deltanb.log import segment as segments
 from deltanb.log.bucket_commits import Begun, BucketCommits
 from deltanb.log.commits import LOG_FOLDER, Commits, FolderCommits, commit_name
@@ -35,11 +35,11 @@ from deltanb.log.lines import parse_commit
 from deltanb.log.replay import Delta, feed, feed_actions
 from deltanb.log.segment import MAX_VERSION, LogSegment
 from deltanb.log.snapshot import EMPTY, Snapshot, State, refuse_another
-from deltanb.precedence import give_way
-from deltanb.progress import progress
-from deltanb.safe_text import shown
 from deltanb.store.base import LogStore, is_remote
 from deltanb.store.guard import guarded, unguarded
+from deltanb.text.formatting import name_of
+from deltanb.text.progress import progress
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.log.history import History

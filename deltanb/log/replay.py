@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from deltanb import actions
 from deltanb.actions import Action, DomainMetadata, Metadata, SetTransaction
-from deltanb.compute import pc
 from deltanb.log.arrow_rows import table_of
+from deltanb.log.compute import pc
 from deltanb.log.lines import Line, decode_actions, explain
 
 if TYPE_CHECKING:

@@ -22,14 +22,14 @@ from deltanb.actions import (
     Protocol,
     SetTransaction,
 )
-from deltanb.damage import reading
-from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound, TableReplaced, UnsupportedProtocol
 from deltanb.log.checkpoint.interval import interval, may_be_due
 from deltanb.log.commits import commit_name
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
 from deltanb.log.tally import Tally, sized
+from deltanb.text.damage import reading
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from deltanb import errors
-from deltanb.action import camel
 from deltanb.actions import CommitInfo, Metadata, Protocol
-from deltanb.compute import pc
-from deltanb.display import Displayable
+from deltanb.actions.action import camel
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable, VersionNotFound
 from deltanb.log import checksum as files
 from deltanb.log.checksum import Checksum
+from deltanb.log.compute import pc
 from deltanb.log.segment import checksum_name
 from deltanb.log.tally import DELETED_BINS, binned
-from deltanb.safe_text import get_logger, safe
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import get_logger, safe
 
 if TYPE_CHECKING:
     from deltanb.log.file_set import FileSet

@@ -21,14 +21,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from deltanb.formatting import MAX_COLUMNS, fit
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import page as pages
 from deltanb.notebook.drawing.html import Markup
 from deltanb.notebook.drawing.text import clamp, wrap
 from deltanb.notebook.views import registry as views
 from deltanb.options import options
-from deltanb.safe_text import safe
+from deltanb.text.formatting import MAX_COLUMNS, fit
+from deltanb.text.safe_text import safe
 
 SHOWN_IN = "_shown_in_cell"
 TEXT, HTML, WIDGET = "text/plain", "text/html", "application/vnd.jupyter.widget-view+json"

@@ -15,7 +15,7 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from deltanb.errors import InvalidArgument
-from deltanb.formatting import did_you_mean
+from deltanb.text.formatting import did_you_mean
 
 USAGE = "%%sql [--spark] [-o NAME] [-q] on the first line, below it one query"
 _GIVEN = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")

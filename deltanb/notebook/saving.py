@@ -17,7 +17,7 @@ from deltanb.errors import InvalidArgument, MissingDependency
 from deltanb.notebook.drawing.html import Markup
 from deltanb.notebook.drawing.page import page
 from deltanb.notebook.views import registry as views
-from deltanb.safe_text import safe, shown
+from deltanb.text.safe_text import safe, shown
 
 PNG_SCALE = 2  # pixels of a PNG for one of the picture: sharp on screens of today
 CONVERTERS = ("vl_convert", "resvg_py", "cairosvg")
@@ -26,7 +26,7 @@ CONVERTERS = ("vl_convert", "resvg_py", "cairosvg")
 
 def save(obj: Any, path: str | os.PathLike[str]) -> Path:
     """Write the picture of an object to a file, in the form that its ending names: see
-    :meth:`deltanb.display.Displayable.save`."""
+    :meth:`deltanb.text.display.Displayable.save`."""
     try:
         place = Path(path)
     except TypeError:

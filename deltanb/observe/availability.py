@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.data.deletion_vectors import vector_path
-from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound
 from deltanb.log.checkpoint.names import complete_checkpoints
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.log.lines import DAMAGED, NamedVector, decode_files
 from deltanb.log.replay import file_key, key_array
-from deltanb.safe_text import last_part
 from deltanb.store.paths import place_of
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import last_part
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader

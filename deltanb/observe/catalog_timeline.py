@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from deltanb import formatting as units
 from deltanb.catalog.names import TableName
 from deltanb.catalog.progress import GroupAttempt
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.observe import tracks
 from deltanb.observe.timeline import CommitTimeline, Mark
 from deltanb.observe.tracks import Track
+from deltanb.text import formatting as units
 
 if TYPE_CHECKING:
     from deltanb.catalog.catalog import Catalog

@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltanb import formatting as units
-from deltanb.display import Displayable
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
 from deltanb.transaction.steps import (
     Backoff,
     Checked,

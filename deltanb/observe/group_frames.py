@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.catalog.progress import GroupCommit
-from deltanb.display import Displayable
 from deltanb.errors import TransactionAbandoned
 from deltanb.observe.frames import MAX_EVENTS, MAX_WRITER
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
 from deltanb.transaction.drive import GivenUp
 from deltanb.transaction.group import (
     AskOutcome,

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from deltanb import formatting as units
-from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.observe import group_frames, rivals
 from deltanb.observe.stepped import StepLine, Stepped, printed
 from deltanb.options import set_options
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
 from deltanb.transaction.drive import GivenUp
 from deltanb.transaction.group import GroupFailed
 

@@ -28,7 +28,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
-from deltanb.safe_text import last_part, redacted
+from deltanb.text.safe_text import last_part, redacted
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.journal import Attempt
 from deltanb.transaction.operations import MANUAL_UPDATE, REPLACE_TABLE, Operation

@@ -18,11 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltanb import formatting as units
 from deltanb._version import __version__
-from deltanb.display import above, views
 from deltanb.observe.timeline import CommitTimeline, Mark
 from deltanb.store.drafts import write_whole
+from deltanb.text import formatting as units
+from deltanb.text.display import above, views
 
 if TYPE_CHECKING:
     from deltanb.catalog.transaction import CatalogTransaction

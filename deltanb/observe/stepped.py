@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from deltanb import formatting as units
-from deltanb.safe_text import safe
+from deltanb.text import formatting as units
+from deltanb.text.safe_text import safe
 
 
 class StepLine(str):

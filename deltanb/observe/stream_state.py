@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from deltanb import formatting as units
 from deltanb.commands.read.stream import Offset
-from deltanb.display import Displayable
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log import history
 from deltanb.log.history import whole_number
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog

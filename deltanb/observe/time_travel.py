@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from deltanb import formatting as units
-from deltanb.display import Displayable
 from deltanb.errors import DataFileNotFound, DeltaError, InvalidTable, VersionNotFound
 from deltanb.observe.availability import spans
 from deltanb.observe.next_step import NextStep, next_step
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     import pyarrow as pa

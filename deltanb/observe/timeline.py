@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deltanb import formatting as units
-from deltanb.display import Displayable, views
 from deltanb.observe import tracks as timeline_rows
 from deltanb.observe.tracks import Mark, Track
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable, views
 from deltanb.transaction.journal import journal_of
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from deltanb import formatting as units
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, VersionNotFound
 from deltanb.log.history import whole_number
 from deltanb.log.lines import DAMAGED, decode_sizes, explain
+from deltanb.text import formatting as units
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader

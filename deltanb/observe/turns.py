@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 from deltanb import errors
-from deltanb import formatting as units
 from deltanb.commands.read.diff import in_short
 from deltanb.errors import InvalidArgument
 from deltanb.locks.core import Waiter
@@ -26,6 +25,7 @@ from deltanb.locks.modes import MODE_NAMES, label
 from deltanb.locks.waits import parking
 from deltanb.observe.tracks import Mark, Track
 from deltanb.options import set_options
+from deltanb.text import formatting as units
 from deltanb.transaction.drive import watching
 from deltanb.transaction.steps import Step
 

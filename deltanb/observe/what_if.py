@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deltanb import formatting as units
 from deltanb.actions import Action
-from deltanb.display import Displayable
 from deltanb.errors import (
     CommitOutcomeUnknown,
     ConcurrentWriteException,
@@ -30,6 +28,8 @@ from deltanb.errors import (
 from deltanb.log.history import whole_number
 from deltanb.observe.recorded import Recorder
 from deltanb.schema import properties
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
 from deltanb.transaction.conflicts import Check, Conflict
 from deltanb.transaction.current import (
     SERIALIZABLE,

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltanb.errors import InvalidQuery, TableNotFound
-from deltanb.formatting import did_you_mean
 from deltanb.query.statement import Reference
 from deltanb.reading import ReadableTable
 from deltanb.table import DeltaTable
+from deltanb.text.formatting import did_you_mean
 
 
 def resolve(reference: Reference, namespace: Mapping[str, Any], *, files: bool = False) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from deltanb.display import Displayable
+from deltanb.text.display import Displayable
 
 Read = Literal["whole", "part", "none"]
 

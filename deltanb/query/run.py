@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from deltanb.errors import InvalidQuery
-from deltanb.formatting import did_you_mean
 from deltanb.log.skipping.explain import Condition, ScanExplanation, explain
 from deltanb.query.names import resolve
 from deltanb.query.pushed import Pushed, pushed
 from deltanb.query.result import QueryResult, Read
 from deltanb.query.statement import Reference, Statement
 from deltanb.reading import ReadableTable
+from deltanb.text.formatting import did_you_mean
 from deltanb.transaction import active
 
 if TYPE_CHECKING:

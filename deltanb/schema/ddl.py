@@ -26,7 +26,6 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import InvalidSchema
-from deltanb.safe_text import shown
 from deltanb.schema.intervals import DAY_TO_SECOND, SPELLINGS, YEAR_TO_MONTH
 from deltanb.schema.paths import Position, parse_path, quoted, recorded_name
 from deltanb.schema.types import (
@@ -39,6 +38,7 @@ from deltanb.schema.types import (
     StructField,
     StructType,
 )
+from deltanb.text.safe_text import shown
 
 __all__ = [
     "ColumnDefinition", "parse_columns", "parse_position", "parse_schema", "parse_type",

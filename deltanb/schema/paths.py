@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from deltanb.errors import InvalidSchema
-from deltanb.formatting import MAX_NAMES, did_you_mean
-from deltanb.safe_text import shown
 from deltanb.schema.types import (
     ArrayType,
     DataType,
@@ -31,6 +29,8 @@ from deltanb.schema.types import (
     StructType,
     backticked,
 )
+from deltanb.text.formatting import MAX_NAMES, did_you_mean
+from deltanb.text.safe_text import shown
 
 __all__ = [
     "Position", "children", "field_at", "find", "inserted", "moved", "parse_path", "quoted", "recorded_name",

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from deltanb.errors import InvalidArgument, UnknownPropertyWarning, warn
-from deltanb.formatting import did_you_mean
-from deltanb.safe_text import shown
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import shown
 
 DAY_MS = 86_400_000
 _UNITS = {

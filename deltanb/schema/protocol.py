@@ -23,8 +23,8 @@ from deltanb.actions import (
     implied,
 )
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
-from deltanb.safe_text import get_logger
 from deltanb.schema.features import FEATURES, Feature
+from deltanb.text.safe_text import get_logger
 
 __all__ = [
     "CATALOG_MANAGED",

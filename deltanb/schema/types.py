@@ -23,12 +23,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltanb.damage import what_is_wrong
-from deltanb.display import views
 from deltanb.errors import InvalidSchema, InvalidTable, UnsupportedProtocol
-from deltanb.formatting import MAX_COLUMNS, clean, fit
 from deltanb.schema.extensions import storable
 from deltanb.schema.intervals import DAY_TO_SECOND, SPELLINGS, YEAR_TO_MONTH
+from deltanb.text.damage import what_is_wrong
+from deltanb.text.display import views
+from deltanb.text.formatting import MAX_COLUMNS, clean, fit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -258,7 +258,7 @@ class StructType:
         return forms
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the tree to a page that needs nothing else: :meth:`deltanb.display.Displayable.save`.
+        """Write the tree to a page that needs nothing else: :meth:`deltanb.text.display.Displayable.save`.
 
         >>> StructType([StructField("id", PrimitiveType("long"))]).save("schema.html").name
         'schema.html'

@@ -15,7 +15,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from deltanb.completion import offered
+from deltanb.text.completion import offered
 
 
 class _CallablePackage(ModuleType):

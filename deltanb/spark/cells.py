@@ -15,8 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from deltanb.progress import PATIENCE, TICK, Line, Surface, surface_here
 from deltanb.spark.jobs import CELL, GROUP, running_tasks, tell_tasks
+from deltanb.text.progress import PATIENCE, TICK, Line, Surface, surface_here
 
 _numbers = itertools.count(1)
 

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 
 from deltanb.errors import StorageError
-from deltanb.safe_text import safe
 from deltanb.spark.compiled import has_class
 from deltanb.spark.wanted import is_on_this_machine, is_remote
 from deltanb.store.access import CLIENT_OPTIONS, PROFILE, RETRY_OPTIONS, Access, lend_keys
+from deltanb.text.safe_text import safe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

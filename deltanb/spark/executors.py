@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb import parallel
 from deltanb.actions import decode_path
+from deltanb.concurrency import parallel
 from deltanb.data import read as in_process
 from deltanb.data import write as in_process_write
 from deltanb.data.data_file import Scan, read_data_file

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 
-from deltanb import parallel
+from deltanb.concurrency import parallel
 from deltanb.data import write as in_process
 from deltanb.errors import InvalidArgument
 from deltanb.options import options

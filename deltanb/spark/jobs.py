@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from deltanb.progress import Line, progress
 from deltanb.spark.wanted import is_remote
+from deltanb.text.progress import Line, progress
 
 GROUP = "spark.jobGroup.id"
 CELL = "deltanb-cell-"

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltanb.display import above
 from deltanb.errors import IllegalStateError, MissingDependency, add_note
-from deltanb.progress import progress
-from deltanb.safe_text import redacted, safe
 from deltanb.spark.cells import watch_cells
 from deltanb.spark.start import ANNOUNCED, given_up_whole, not_found, overheard, renew
 from deltanb.spark.wanted import UI, Wanted, wanted
+from deltanb.text.display import above
+from deltanb.text.progress import progress
+from deltanb.text.safe_text import redacted, safe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deltanb.errors import InvalidArgument
-from deltanb.formatting import did_you_mean
 from deltanb.log.file_options import FileOptions
 from deltanb.schema.properties import size_in_bytes
 from deltanb.store.access import access_of
 from deltanb.store.uris import is_served, parse
+from deltanb.text.formatting import did_you_mean
 
 __all__ = ["READ", "STREAM", "WRITE", "Given", "ReadOptions", "WriteOptions"]
 

@@ -21,12 +21,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from deltanb.commands.read.changes import plan_changes
 from deltanb.data.data_file import Scan, plan
 from deltanb.errors import InvalidArgument, SchemaMismatch
-from deltanb.formatting import did_you_mean
 from deltanb.schema.types import StructType
 from deltanb.spark.columns import spark_schema
 from deltanb.spark.executors import Place, files_as_dicts, parts, read_files
 from deltanb.spark.source_tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.table import DeltaTable
+from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
     from deltanb.spark.source_options import ReadOptions

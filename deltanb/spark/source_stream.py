@@ -39,7 +39,6 @@ from deltanb.commands.rows.elsewhere import PlannedWrite, commit_batch, discard,
 from deltanb.commands.rows.write import Batch
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.data.data_file import Scan
-from deltanb.display import above
 from deltanb.errors import (
     DataFileNotFound,
     InvalidArgument,
@@ -58,6 +57,7 @@ from deltanb.spark.source_write import Wrote, files_of
 from deltanb.spark.stream_checkpoint import Checkpoint
 from deltanb.spark.stream_sink import check_batch, check_id
 from deltanb.store.base import is_remote
+from deltanb.text.display import above
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:

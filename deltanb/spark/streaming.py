@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
-from deltanb.display import Displayable, above
 from deltanb.errors import DeltaError, InvalidArgument, add_note
 from deltanb.spark.refusals import reason, told_in
 from deltanb.spark.stream_sink import Sink, check_checkpoint
+from deltanb.text.display import Displayable, above
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException

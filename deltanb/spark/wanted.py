@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from deltanb.errors import IllegalStateError, InvalidArgument
-from deltanb.safe_text import redacted
+from deltanb.text.safe_text import redacted
 
 __all__ = ["Wanted", "is_on_this_machine", "is_remote", "wanted"]
 

@@ -26,11 +26,11 @@ import sqlglot
 from sqlglot.tokens import TokenType
 
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
-from deltanb.formatting import did_you_mean
-from deltanb.safe_text import with_cut
 from deltanb.schema.paths import quoted
 from deltanb.schema.types import StructType, backticked
 from deltanb.sql.literals import literal, text_literal
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import with_cut
 
 __all__ = ["name_of", "text_of"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from deltanb.errors import InvalidPredicate
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

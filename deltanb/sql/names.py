@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
-from deltanb.formatting import did_you_mean
 from deltanb.schema.types import DataType, StructType, arrow_type
 from deltanb.sql import expressions as ex
+from deltanb.text.formatting import did_you_mean
 
 
 def split_name(name: str) -> list[str]:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from deltanb.errors import InvalidPredicate, InvalidSchema, UnsupportedPredicate
-from deltanb.formatting import did_you_mean
 from deltanb.schema.types import StructType
 from deltanb.sql.syntax import function_names, syntax, too_deep
+from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltanb.errors import UnsupportedPredicate
-from deltanb.safe_text import with_cut
 from deltanb.sql.arrow_conditions import name_of
 from deltanb.sql.literals import text_literal
+from deltanb.text.safe_text import with_cut
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
-from deltanb.safe_text import with_cut
+from deltanb.text.safe_text import with_cut
 
 MAX_QUOTED = 60  # characters of a predicate in an error that is about its length
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.S)

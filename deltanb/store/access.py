@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import redacted
 from deltanb.store.uris import SERVICES, Location
+from deltanb.text.safe_text import redacted
 
 __all__ = ["CLIENT_OPTIONS", "PROFILE", "RETRY_OPTIONS", "Access", "access_of", "borrow", "lend", "lend_keys",
            "seconds"]

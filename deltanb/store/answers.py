@@ -15,8 +15,8 @@ import re
 from typing import NamedTuple
 
 from deltanb.errors import StorageError
-from deltanb.safe_text import redacted
 from deltanb.store.uris import Location
+from deltanb.text.safe_text import redacted
 
 __all__ = ["Answer", "answer_of", "is_no_bucket", "storage_error"]
 

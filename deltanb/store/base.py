@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from deltanb.parallel import MAX_WAITING
+from deltanb.concurrency.parallel import MAX_WAITING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,7 +120,7 @@ def is_remote(store: LogStore) -> bool:
 def at_a_time(store: LogStore, usual: int | None = None) -> int | None:
     """How many of a store's files are read at a time: ``usual`` where no network is waited for.
 
-    None is for as many as there are processors, as :func:`deltanb.parallel.each` takes it.
+    None is for as many as there are processors, as :func:`deltanb.concurrency.parallel.each` takes it.
     """
     return MAX_WAITING if is_remote(store) else usual
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
-from deltanb import parallel
+from deltanb.concurrency import parallel
+from deltanb.concurrency.parallel import MAX_WAITING
 from deltanb.errors import DeltaError, StorageError
-from deltanb.parallel import MAX_WAITING
-from deltanb.safe_text import safe
 from deltanb.store.access import Access
 from deltanb.store.answers import answer_of, is_no_bucket, storage_error
 from deltanb.store.clients import check_options, client_of
 from deltanb.store.uris import Location
+from deltanb.text.safe_text import safe
 
 __all__ = ["Bucket", "Found"]
 

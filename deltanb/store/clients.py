@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency
-from deltanb.safe_text import redacted
 from deltanb.store.access import CLIENT_OPTIONS, RETRY_OPTIONS, Access, seconds
 from deltanb.store.uris import SERVICES, Location
+from deltanb.text.safe_text import redacted
 
 __all__ = ["check_options", "client_of"]
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.errors import StorageError
 from deltanb.options import options
-from deltanb.safe_text import get_logger
+from deltanb.text.safe_text import get_logger
 
 try:
     import fcntl

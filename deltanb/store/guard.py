@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from deltanb.damage import what_is_wrong
 from deltanb.errors import DeltaError, StorageError
-from deltanb.safe_text import redacted
+from deltanb.text.damage import what_is_wrong
+from deltanb.text.safe_text import redacted
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,12 +26,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from deltanb.concurrency.memory import pool
 from deltanb.errors import InvalidArgument, StorageError
-from deltanb.memory import pool
 from deltanb.options import options
-from deltanb.safe_text import redacted
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.drafts import NO_HARD_LINKS, Draft, Turn, drop_checksum, held_time, stamp, sync_path
+from deltanb.text.safe_text import redacted
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from deltanb import parallel
-from deltanb.parallel import MAX_WAITING
+from deltanb.concurrency import parallel
+from deltanb.concurrency.parallel import MAX_WAITING
 from deltanb.store.access import Access, access_of
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.bucket import Bucket, Found
@@ -149,7 +149,7 @@ class ObjectStore:
     def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
         """The content of several in their order; None for one that is not there.
 
-        :data:`~deltanb.parallel.MAX_WAITING` are asked for at a time.
+        :data:`~deltanb.concurrency.parallel.MAX_WAITING` are asked for at a time.
         """
         def one(name: str) -> bytes | None:
             try:

@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import without_credentials
 from deltanb.store.base import LogStore
 from deltanb.store.local import LocalStore, can_name_a_file
 from deltanb.store.paths import place_of
 from deltanb.store.uris import is_served
+from deltanb.text.safe_text import without_credentials
 
 __all__ = ["beside", "elsewhere", "store_for"]
 

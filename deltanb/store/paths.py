@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deltanb.actions import decode_path
 from deltanb.errors import InvalidTable
-from deltanb.safe_text import without_credentials
+from deltanb.text.safe_text import without_credentials
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore

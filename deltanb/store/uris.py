@@ -14,7 +14,7 @@ import re
 from typing import NamedTuple
 
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import redacted, without_credentials
+from deltanb.text.safe_text import redacted, without_credentials
 
 __all__ = ["SERVICES", "Location", "is_served", "parse"]
 

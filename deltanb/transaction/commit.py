@@ -27,7 +27,7 @@ from deltanb.errors import (
     StorageError,
     add_note,
 )
-from deltanb.safe_text import get_logger
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction.conflicts import unchecked_conflict
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.rules import check

@@ -34,7 +34,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import get_logger, redacted
+from deltanb.text.safe_text import get_logger, redacted
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot

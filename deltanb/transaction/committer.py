@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.errors import DeltaError, StorageError, TableNotFound, TableReplaced, VersionNotFound
 from deltanb.log.commits import commit_name
-from deltanb.safe_text import get_logger
 from deltanb.store.local import turn_in
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from deltanb.actions import Action, AddFile, CommitInfo, RemoveFile
-from deltanb.display import Displayable
 from deltanb.errors import DeltaConcurrentModificationException
-from deltanb.safe_text import safe
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import safe
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.steps import Winner

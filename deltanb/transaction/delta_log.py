@@ -13,12 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.log.reader import LogReader
 from deltanb.store.base import LogStore
 from deltanb.store.guard import unguarded
 from deltanb.store.open import store_for
+from deltanb.text.display import Displayable
 from deltanb.transaction.committer import Committer, FolderCommitter, Makes
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb.display import above
 from deltanb.errors import CommitOutcomeUnknown, DeltaError, add_note
 from deltanb.options import report_folder
-from deltanb.safe_text import get_logger
+from deltanb.text.display import above
+from deltanb.text.safe_text import get_logger
 
 __all__ = ["leave_report"]
 

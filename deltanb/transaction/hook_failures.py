@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltanb.options import options
-from deltanb.safe_text import redacted, safe
+from deltanb.text.safe_text import redacted, safe
 from deltanb.transaction.commit_stats import error_code, tell_listeners
 from deltanb.transaction.journal import journal_of
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from deltanb import background
 from deltanb.actions import AddFile, RemoveFile
+from deltanb.concurrency import background
 from deltanb.errors import InvalidArgument, InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log import checksum
 from deltanb.options import options
-from deltanb.safe_text import get_logger, without_credentials
 from deltanb.schema import properties
 from deltanb.store.paths import Inside, place_of
+from deltanb.text.safe_text import get_logger, without_credentials
 from deltanb.transaction import hook_failures
 from deltanb.transaction.steps import Committed
 

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 
 from deltanb.actions import Metadata
 from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema, InvalidTransaction
-from deltanb.formatting import did_you_mean
 from deltanb.options import options
-from deltanb.safe_text import get_logger
 from deltanb.schema import properties
 from deltanb.schema.columns import mentioned
 from deltanb.schema.paths import find, parse_path
@@ -27,6 +25,8 @@ from deltanb.schema.types import (
     StructType,
     unknown_types,
 )
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction.new_table import MATERIALIZED_NAMES
 
 logger = get_logger("deltanb.transaction")

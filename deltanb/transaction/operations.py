@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deltanb.action import MAX_LONG
-from deltanb.display import Displayable
+from deltanb.actions.action import MAX_LONG
 from deltanb.errors import InvalidArgument, require
-from deltanb.safe_text import shown
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import shown
 
 CHANGES_DATA = frozenset({
     "WRITE", "STREAMING UPDATE", "DELETE", "TRUNCATE", "UPDATE", "MERGE", "CONVERT", "RESTORE",

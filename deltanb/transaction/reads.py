@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile
-from deltanb.display import Displayable
 from deltanb.errors import InvalidArgument, UnsupportedPredicate, require
 from deltanb.log.arrays import array_of
 from deltanb.log.reader import LogReader
 from deltanb.log.snapshot import Snapshot
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile, Metadata, Protocol
-from deltanb.display import Displayable, above
+from deltanb.concurrency.precedence import ahead
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaConcurrentModificationException,
@@ -25,9 +25,9 @@ from deltanb.errors import (
     require,
 )
 from deltanb.options import options
-from deltanb.precedence import ahead
-from deltanb.safe_text import last_part, redacted
 from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
+from deltanb.text.display import Displayable, above
+from deltanb.text.safe_text import last_part, redacted
 from deltanb.transaction import active, rebase
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit

@@ -15,10 +15,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deltanb.actions import AddFile, Metadata, Protocol
+from deltanb.concurrency.precedence import ahead
 from deltanb.errors import IllegalStateError, InvalidArgument, require
 from deltanb.log.file_options import FileOptions
 from deltanb.options import checked, options, random_id, set_options
-from deltanb.precedence import ahead
 from deltanb.store.paths import place_of
 from deltanb.transaction.ids import claimed, drawn_id
 from deltanb.transaction.reads import require_version_of

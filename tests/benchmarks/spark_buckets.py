@@ -31,7 +31,7 @@ ROWS, QUICK_ROWS, FILES = 4_000_000, 40_000, 8
 NAMES = ("deltanb", "executors", "plain Parquet")
 SERVER = """
 import json, sys
-from deltanb.s3_server import S3Server
+from deltanb.testing.s3_server import S3Server
 server = S3Server()
 print(json.dumps([server.make_bucket("figures"), server.options]), flush=True)
 sys.stdin.read()

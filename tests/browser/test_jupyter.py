@@ -86,7 +86,7 @@ def test_trusted_notebook_shows_the_rich_form(reader: Reader, server: Server) ->
 
 def test_progress_is_there_while_work_goes_on_and_gone_after(reader: Reader, server: Server) -> None:
     begin = """\
-from deltanb.progress import progress
+from deltanb.text.progress import progress
 line = progress("looking for rows", total=2, patience=0)
 done = line.__enter__()"""
     page = reader.open(server.write("progress", begin, "line.__exit__(None, None, None)"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from deltanb.lab import FIRST_TUTORIAL
+from deltanb.app.lab import FIRST_TUTORIAL
 from tests.browser.hosts import Reader, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import deltanb as dn
-from deltanb import background, errors
+from deltanb import errors
+from deltanb.concurrency import background
 from deltanb.log.commits import commit_name
 from deltanb.options import set_options
 from tests.transaction.test_background_checkpoints import Gate, checkpoints, gate

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import deltanb as dn
-from deltanb import cli, errors
+from deltanb import errors
+from deltanb.app import cli
 from deltanb.catalog.tables import delta_tables, txn_changes
 from deltanb.catalog.upkeep import check, sweep
 from deltanb.log.commits import STAGED_FOLDER, commit_name

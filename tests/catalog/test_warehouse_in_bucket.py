@@ -17,8 +17,8 @@ pytest.importorskip("obstore")
 import deltanb as dn
 from deltanb.catalog.file_io import file_io_properties
 from deltanb.errors import CommitFailed, DeltaError, InvalidArgument, StorageError
-from deltanb.s3_server import ACCESS, Request, S3Server
 from deltanb.store.object import ObjectStore
+from deltanb.testing.s3_server import ACCESS, Request, S3Server
 from tests.helpers import ids
 
 

@@ -14,7 +14,6 @@ import pytest
 from pyroaring import BitMap64
 
 import deltanb as dn
-from deltanb import formatting as units
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, encode_path
 from deltanb.commands.upkeep.vacuum import LAST_VACUUM, vacuum
 from deltanb.data import deletion_vectors
@@ -31,6 +30,7 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, Pass, ScriptedStore, TableBuilder, add
+from deltanb.text import formatting as units
 from tests.helpers import files_of, refused
 
 HOUR = 3_600_000

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb import parallel
 from deltanb.actions import AddFile
+from deltanb.concurrency import parallel
 from deltanb.data import data_file, read, row_groups, touched
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint.parquet_file import SafeFile

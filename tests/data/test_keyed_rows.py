@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltanb as dn
-from deltanb import DeltaTable, parallel
+from deltanb import DeltaTable
+from deltanb.concurrency import parallel
 from deltanb.data import key_index, keyed_rows
 from deltanb.data.key_index import rank
 from deltanb.data.keyed_rows import KeyedRows

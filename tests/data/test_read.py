@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from deltanb import parallel
 from deltanb.actions import AddFile, encode_path
+from deltanb.concurrency import parallel
 from deltanb.data import deletion_vectors, read
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION
 from deltanb.errors import (

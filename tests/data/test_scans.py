@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb import parallel
+from deltanb.concurrency import parallel
+from deltanb.concurrency.parallel import LANE_ITEMS
 from deltanb.data import file_writer, read, row_groups
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
-from deltanb.parallel import LANE_ITEMS
 from deltanb.store.local import LocalStore
 
 GROUP, GROUPS, FILES = 50, 4, 3

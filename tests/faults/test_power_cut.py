@@ -19,7 +19,7 @@ from unittest.mock import patch
 import pytest
 
 import deltanb as dn
-from deltanb import background
+from deltanb.concurrency import background
 from deltanb.options import set_options
 from deltanb.transaction.delta_log import DeltaLog
 from tests.faults import commands

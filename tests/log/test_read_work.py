@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltanb import parallel
+from deltanb.concurrency import parallel
 from deltanb.log import file_set, layer
 from deltanb.log.checkpoint import rows as checkpoint_rows
 from deltanb.log.checkpoint import write as checkpoint_write

@@ -21,7 +21,6 @@ from deltanb.catalog import progress
 from deltanb.commands.read.feed import ChangeFeed
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
-from deltanb.display import Displayable
 from deltanb.locks import Cycle, LockManager, Transaction, Wait
 from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
@@ -31,6 +30,7 @@ from deltanb.query.result import QueryResult
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import TableBuilder
+from deltanb.text.display import Displayable
 from deltanb.transaction.operations import Operation
 
 DAYS = 20

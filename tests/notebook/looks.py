@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 import altair
 
-from deltanb import formatting as units
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import chart, html, text
 from deltanb.notebook.views import registry as views
+from deltanb.text import formatting as units
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 VOID = {"br", "hr", "img", "input", "meta"}

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb import formatting as units
-from deltanb.display import Displayable
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import chart, html
 from deltanb.notebook.views import registry as views
 from deltanb.options import SeededIds
 from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
 from tests.conftest import ROOT
 from tests.notebook import large
 from tests.notebook.looks import assert_consistent

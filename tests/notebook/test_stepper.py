@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import deltanb as dn
-from deltanb import formatting as units
 from deltanb.errors import (
     CommitOutcomeUnknown,
     ConcurrentAppendException,
@@ -34,6 +33,7 @@ from deltanb.observe.stepper import CommitStepper, StepLine
 from deltanb.options import set_options
 from deltanb.store.base import LogStore
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore
+from deltanb.text import formatting as units
 from deltanb.transaction.drive import answer
 from deltanb.transaction.hooks import FunctionHook
 from deltanb.transaction.journal import journal_of

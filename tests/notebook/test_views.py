@@ -13,10 +13,8 @@ import pytest
 
 import deltanb
 from deltanb import actions
-from deltanb import formatting as units
 from deltanb.actions import AddFile, DeletionVector
 from deltanb.commands.result import CommandResult
-from deltanb.display import Displayable
 from deltanb.log.history import History, HistoryEntry
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import html, text
@@ -26,6 +24,8 @@ from deltanb.options import SeededIds, StepClock, set_options
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
 from tests.notebook.looks import assert_consistent, assert_golden
@@ -459,7 +459,7 @@ def test_more_than_fits_gives_up_rows() -> None:
 
 def test_every_displayable_class_has_a_view() -> None:
     """Found by importing what is there: a new class without a view is noticed here."""
-    skipped = ("deltanb.spark", "deltanb.cli")
+    skipped = ("deltanb.spark", "deltanb.app.cli")
     for module in pkgutil.walk_packages(deltanb.__path__, "deltanb."):
         if not module.name.startswith(skipped):
             importlib.import_module(module.name)

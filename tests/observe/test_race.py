@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb import formatting as units
 from deltanb.actions import AddFile
 from deltanb.errors import (
     ConcurrentAppendException,
@@ -23,7 +22,6 @@ from deltanb.errors import (
     LockTimeoutError,
     TableAlreadyExists,
 )
-from deltanb.formatting import MAX_COLUMNS
 from deltanb.locks import LockManager
 from deltanb.locks.waits import parking
 from deltanb.notebook.bundle import HTML
@@ -35,6 +33,8 @@ from deltanb.options import Options, options, set_options
 from deltanb.store.local import LocalStore
 from deltanb.table import DeltaTable
 from deltanb.testing import LoseResponse, MemoryIndex, MemoryStore, ScriptedStore
+from deltanb.text import formatting as units
+from deltanb.text.formatting import MAX_COLUMNS
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.drive import watching
 

@@ -17,11 +17,11 @@ from pyspark.errors import PySparkException
 
 import deltanb as dn
 from deltanb.errors import ConstraintViolation, DeltaError
-from deltanb.s3_server import ACCESS, S3Server
 from deltanb.spark import buckets
 from deltanb.store import access as accesses
 from deltanb.store.access import borrow, lend
 from deltanb.store.object import ObjectStore
+from deltanb.testing.s3_server import ACCESS, S3Server
 from tests.helpers import files_of, ids, refusing_data_files, rows
 
 SECRET = ACCESS["aws_secret_access_key"]

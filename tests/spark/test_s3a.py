@@ -17,8 +17,8 @@ pytest.importorskip("pyspark")
 pytest.importorskip("obstore")
 
 import deltanb as dn
-from deltanb.s3_server import ACCESS, Request, S3Server
 from deltanb.spark.permits import withdraw
+from deltanb.testing.s3_server import ACCESS, Request, S3Server
 from tests.helpers import files_of, refusing_data_files, rows
 from tests.peers.delta_spark import Unavailable
 from tests.spark import s3a

@@ -11,8 +11,8 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has 
 
 import deltanb as dn
 from deltanb.errors import ConstraintViolation, InvalidArgument, StreamSourceChanged
-from deltanb.s3_server import S3Server
 from deltanb.testing import MemoryStore
+from deltanb.testing.s3_server import S3Server
 from tests.helpers import ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect]

@@ -17,12 +17,12 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import DeltaError, InvalidArgument, MissingDependency, StorageError, TableNotFound
-from deltanb.s3_server import ACCESS, Request, S3Server
 from deltanb.store import bucket as requests
 from deltanb.store import uris
 from deltanb.store.answers import storage_error
 from deltanb.store.object import ObjectStore
 from deltanb.store.object_files import AHEAD, PART_SIZE
+from deltanb.testing.s3_server import ACCESS, Request, S3Server
 from deltanb.transaction.delta_log import identity_of
 from tests.helpers import exactly_one_wins
 

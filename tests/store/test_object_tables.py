@@ -29,9 +29,9 @@ from deltanb.errors import (
 from deltanb.log.commits import commit_name
 from deltanb.observe.schedule import Writer
 from deltanb.options import options, set_options
-from deltanb.s3_server import Request, S3Server, rounds
 from deltanb.store.object import ObjectStore
 from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.testing.s3_server import Request, S3Server, rounds
 from deltanb.transaction.commit import commit_steps
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 from tests.helpers import files_of, ids, rows

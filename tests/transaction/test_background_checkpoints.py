@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb import background
 from deltanb.actions import AddFile
+from deltanb.concurrency import background
 from deltanb.log.checkpoint.names import parse_name
 from deltanb.options import set_options
 from deltanb.store.base import LogStore

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from deltanb.errors import BadRequest
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 __all__ = ["Check", "Json", "array", "base64_text", "choice", "flag", "plain", "record", "refuse", "text",
            "texts", "uuid_text", "whole"]

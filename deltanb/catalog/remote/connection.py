@@ -35,7 +35,7 @@ from deltanb.errors import (
     MissingDependency,
     StorageError,
 )
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 __all__ = ["Connection", "Refusal", "new_key"]
 

@@ -30,7 +30,7 @@ from deltanb.catalog.server.tables import is_minimal
 from deltanb.catalog.server.tokens import Forbidden
 from deltanb.errors import DeltaError, MissingDependency
 from deltanb.options import options
-from deltanb.safe_text import get_logger
+from deltanb.text.safe_text import get_logger
 
 try:
     from starlette.applications import Starlette

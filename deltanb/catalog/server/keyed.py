@@ -27,7 +27,7 @@ from deltanb.catalog.warehouse.commit import AnswerFor, Committed, IcebergTable
 from deltanb.catalog.warehouse.metadata_files import MetadataFiles
 from deltanb.errors import InvalidArgument
 from deltanb.options import options
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 __all__ = ["AlreadyAnswered", "KeepingDatabase", "Keyed", "kept", "replayed", "unless_answered", "writing"]
 

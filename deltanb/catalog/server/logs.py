@@ -10,7 +10,7 @@ import json
 import logging
 from typing import TextIO
 
-from deltanb.safe_text import get_logger, safe
+from deltanb.text.safe_text import get_logger, safe
 
 __all__ = ["JsonLines", "log_to"]
 

@@ -18,7 +18,7 @@ from deltanb.catalog.iceberg.fields import Check, Json, array, refuse, text
 from deltanb.catalog.names import TableName, check_part, joined, parts_of
 from deltanb.catalog.warehouse.commit import IcebergTable
 from deltanb.errors import BadRequest, InvalidArgument
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.catalog.server.keyed import Keyed

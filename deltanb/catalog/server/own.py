@@ -52,7 +52,7 @@ from deltanb.catalog.tables import sa
 from deltanb.catalog.warehouse.contents import table_around
 from deltanb.errors import Forbidden, TableNotFound
 from deltanb.options import options
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 __all__ = ["config", "content", "drop", "forget_places", "free", "history", "instant", "is_registered",
            "load", "names", "overview", "page", "pointers", "published", "record_places", "register",

@@ -18,7 +18,7 @@ from deltanb.catalog.server.tokens import EVERYONE, Principal, Tokens
 from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.errors import DeltaError, IdempotencyKeyReused
 from deltanb.options import options
-from deltanb.safe_text import get_logger, shown
+from deltanb.text.safe_text import get_logger, shown
 
 __all__ = ["Service", "Settings"]
 

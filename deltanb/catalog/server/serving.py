@@ -22,10 +22,10 @@ from deltanb.catalog.server.tokens import Tokens
 from deltanb.catalog.store import CatalogStore
 from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.catalog.warehouse.tables import IcebergTables
-from deltanb.display import Displayable
 from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency, StorageError
-from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     import uvicorn

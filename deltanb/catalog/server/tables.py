@@ -19,7 +19,7 @@ from deltanb.catalog.server.messages import Reply, Request, identifier, name_fie
 from deltanb.catalog.server.pages import listed
 from deltanb.catalog.warehouse.commit import Change, Committed
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import get_logger, shown
+from deltanb.text.safe_text import get_logger, shown
 
 __all__ = ["commit_table", "commit_tables", "create_table", "drop_table", "list_tables", "load_table",
            "register_table", "rename_table", "report_metrics", "table_exists"]

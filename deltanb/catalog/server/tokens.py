@@ -27,7 +27,7 @@ from deltanb.catalog.iceberg.fields import Json, array, choice, record, refuse, 
 from deltanb.catalog.names import parts_of
 from deltanb.errors import Expired, Forbidden, InvalidArgument, Unauthorized
 from deltanb.options import options
-from deltanb.safe_text import get_logger
+from deltanb.text.safe_text import get_logger
 
 __all__ = ["EVERYONE", "Expired", "Forbidden", "Principal", "Tokens", "Unauthorized"]
 

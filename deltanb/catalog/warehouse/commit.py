@@ -29,7 +29,6 @@ from deltanb.catalog.rows import TableRow
 from deltanb.catalog.store import CatalogStore, Replayed
 from deltanb.catalog.warehouse.contents import first_file
 from deltanb.catalog.warehouse.metadata_files import MetadataFile, MetadataFiles
-from deltanb.damage import reading
 from deltanb.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
@@ -38,7 +37,8 @@ from deltanb.errors import (
 )
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
-from deltanb.safe_text import shown
+from deltanb.text.damage import reading
+from deltanb.text.safe_text import shown
 from deltanb.transaction.ids import deciding_id, new_table_id
 
 __all__ = ["Change", "Committed", "Committer", "IcebergTable", "Prepared", "moved_again", "not_iceberg"]

@@ -19,9 +19,9 @@ import msgspec
 from deltanb.catalog.iceberg.draft import completed
 from deltanb.catalog.iceberg.fields import Json
 from deltanb.catalog.warehouse.places import Warehouse
-from deltanb.damage import reading
 from deltanb.errors import DeltaError, InvalidTable, MetadataFileNotFound, StorageError
 from deltanb.store.new_files import names_for
+from deltanb.text.damage import reading
 
 __all__ = ["MetadataFile", "MetadataFiles"]
 

@@ -18,11 +18,11 @@ from deltanb.catalog.iceberg.fields import refuse
 from deltanb.catalog.names import TableName
 from deltanb.catalog.warehouse.contents import first_file, table_around
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import shown, without_credentials
 from deltanb.store.base import LogStore
 from deltanb.store.guard import guarded
 from deltanb.store.open import beside, store_for
 from deltanb.store.paths import address_of, place_of
+from deltanb.text.safe_text import shown, without_credentials
 
 __all__ = ["Warehouse"]
 

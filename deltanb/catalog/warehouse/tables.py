@@ -39,8 +39,8 @@ from deltanb.catalog.warehouse.places import Warehouse
 from deltanb.errors import InvalidArgument, InvalidTable, NamespaceNotFound
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
-from deltanb.safe_text import shown
 from deltanb.store.base import LogStore
+from deltanb.text.safe_text import shown
 from deltanb.transaction.ids import deciding_id, new_table_id
 
 __all__ = ["IcebergTables"]

@@ -19,9 +19,9 @@ from deltanb.errors import (
     InvalidPredicate,
     UnsupportedPredicate,
 )
-from deltanb.formatting import did_you_mean
 from deltanb.sql import predicates
 from deltanb.sql.row_expressions import inspect, refuse_changing
+from deltanb.text.formatting import did_you_mean
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 

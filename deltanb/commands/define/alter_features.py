@@ -15,7 +15,6 @@ from deltanb.commands.begin import begin
 from deltanb.commands.define.row_tracking import commit_protocol
 from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
-from deltanb.formatting import did_you_mean
 from deltanb.schema.features import FEATURES
 from deltanb.schema.protocol import (
     FEATURE_PREFIX,
@@ -25,6 +24,7 @@ from deltanb.schema.protocol import (
     supports,
     upgraded,
 )
+from deltanb.text.formatting import did_you_mean
 from deltanb.transaction import active
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
 from deltanb.commands.define.row_tracking import backfill
 from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument
-from deltanb.safe_text import shown
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.paths import walk
 from deltanb.schema.protocol import FEATURE_PREFIX
+from deltanb.text.safe_text import shown
 from deltanb.transaction import active
 from deltanb.transaction.new_table import with_materialized_names
 from deltanb.transaction.operations import Operation

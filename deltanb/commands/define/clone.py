@@ -22,7 +22,6 @@ from deltanb.commands.define.place import check_place
 from deltanb.data.deletion_vectors import vector_path
 from deltanb.errors import InvalidArgument, TableAlreadyExists
 from deltanb.options import options
-from deltanb.safe_text import redacted, without_credentials
 from deltanb.schema.protocol import (
     CATALOG_MANAGED,
     CATALOG_TABLE_ID,
@@ -34,6 +33,7 @@ from deltanb.schema.protocol import (
 from deltanb.store.base import LogStore
 from deltanb.store.open import beside
 from deltanb.store.paths import is_same_table, place_of
+from deltanb.text.safe_text import redacted, without_credentials
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.ids import new_table_id

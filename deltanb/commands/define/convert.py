@@ -16,10 +16,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltanb import parallel
 from deltanb.actions import AddFile, Metadata, encode_path
 from deltanb.commands.define import evolution
-from deltanb.damage import reading
+from deltanb.concurrency import parallel
 from deltanb.data import statistics
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.log.checkpoint.parquet_file import open_parquet
@@ -32,6 +31,7 @@ from deltanb.schema.types import DataType, StructField, StructType, from_arrow
 from deltanb.store.base import FileStatus, LogStore, at_a_time
 from deltanb.store.local import raise_unlistable
 from deltanb.store.paths import can_be_named
+from deltanb.text.damage import reading
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.ids import new_table_id
@@ -57,7 +57,7 @@ def convert(
     collect_stats: bool = True,
 ) -> DeltaLog:
     """The log of a folder made a table; arguments and errors are those of :func:`deltanb.convert`."""
-    from deltanb.progress import progress
+    from deltanb.text.progress import progress
 
     log = DeltaLog.for_table(path)
     txn = active.begin(log)

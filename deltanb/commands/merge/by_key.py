@@ -23,11 +23,11 @@ from deltanb.data.key_index import Key, KeyColumns, rank
 from deltanb.data.keyed_rows import KeyedRows
 from deltanb.data.row_values import column_of
 from deltanb.errors import InvalidArgument
-from deltanb.formatting import did_you_mean
 from deltanb.log.skipping.partitions import format_value
-from deltanb.safe_text import shown
 from deltanb.schema.types import StructType, backticked, to_arrow
 from deltanb.sql.literals import text_literal
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import shown
 from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:

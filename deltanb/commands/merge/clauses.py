@@ -16,10 +16,10 @@ from typing import Any, TypeGuard
 from deltanb.commands.define import evolution
 from deltanb.data import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
-from deltanb.formatting import did_you_mean
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
 from deltanb.schema.types import DataType, StructField, StructType, backticked
 from deltanb.sql import equal_columns
+from deltanb.text.formatting import did_you_mean
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
 UPDATE, DELETE, INSERT = "update", "delete", "insert"

@@ -38,6 +38,7 @@ from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.search import Changed, Search
 from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.commands.rows.find_and_change import uses_vectors
+from deltanb.concurrency.memory import give_back, pool
 from deltanb.data import inputs
 from deltanb.data.assignments import replaced
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
@@ -50,7 +51,6 @@ from deltanb.data.row_ids import renewed
 from deltanb.data.touched import ahead, live_rows
 from deltanb.engine import Found
 from deltanb.log.arrays import array_of, numbers
-from deltanb.memory import give_back, pool
 from deltanb.schema.types import StructType, to_arrow
 from deltanb.sql import predicates
 from deltanb.sql.predicates import Predicate

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.commands.merge.on import Key
+from deltanb.concurrency.memory import pool
 from deltanb.log.arrays import array_of, numbers
-from deltanb.memory import pool
 from deltanb.sql.coercion import arrow_scalar
 
 MAX_TABLE_RATIO = 8

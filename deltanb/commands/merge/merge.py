@@ -64,7 +64,7 @@ from deltanb.schema import columns as column_values
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import StructType, to_arrow
-from deltanb.spellings import Spelt
+from deltanb.text.spellings import Spelt
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan
@@ -351,7 +351,7 @@ class _Merge:
 
     def run(self) -> CommandResult:
         """Find what changes, write it, commit."""
-        from deltanb.progress import progress
+        from deltanb.text.progress import progress
 
         txn = self.txn
         if self.done is not None and is_done(txn, self.done):

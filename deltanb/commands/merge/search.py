@@ -21,17 +21,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from deltanb import parallel
 from deltanb.actions import AddFile
 from deltanb.commands.merge.clauses import MATCHED, NOT_MATCHED_BY_SOURCE, Names, Resolved
 from deltanb.commands.merge.matching import SourceKeys, comparable
 from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.sides import evaluated, is_true, sided
+from deltanb.concurrency import parallel
+from deltanb.concurrency.memory import pool
 from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.data.kept import Kept, Room
 from deltanb.data.read import SMALL_SCAN_BYTES
 from deltanb.log.arrays import array_of, numbers
-from deltanb.memory import pool
 from deltanb.sql import expressions as ex
 from deltanb.store.base import is_remote
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.commands.merge.clauses import Names
+from deltanb.concurrency.memory import pool
 from deltanb.log.arrays import numbers
-from deltanb.memory import pool
 from deltanb.sql import expressions as ex
 from deltanb.sql import values
 from deltanb.sql.coercion import arrow_scalar

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from deltanb import parallel
 from deltanb.actions import (
     Action,
     AddCDCFile,
@@ -34,6 +33,7 @@ from deltanb.actions import (
 )
 from deltanb.commands.read.moved_rows import ALONE, CHANGED, Piece, told_apart
 from deltanb.commands.rows.change_files import CHANGE_TYPE
+from deltanb.concurrency import parallel
 from deltanb.data import deletion_vectors
 from deltanb.data.data_file import Scan, plan_for, read_data_file
 from deltanb.data.row_ids import Fields, columns_of

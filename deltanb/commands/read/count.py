@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb import parallel
 from deltanb.actions import decode_path
+from deltanb.concurrency import parallel
 from deltanb.data.data_file import opened, plan
 from deltanb.data.read import stream
 from deltanb.log.row_count import RowCount, of_files

@@ -10,9 +10,9 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.define.clustering import logical_columns
-from deltanb.display import Displayable
-from deltanb.safe_text import redacted
 from deltanb.schema.protocol import features_of
+from deltanb.text.display import Displayable
+from deltanb.text.safe_text import redacted
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot

@@ -21,16 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from deltanb import parallel
 from deltanb.commands.read.diff_rows import Sides, conformed, match
+from deltanb.concurrency import parallel
 from deltanb.data import deletion_vectors
 from deltanb.data.data_file import plan, read_data_file
 from deltanb.data.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument
-from deltanb.formatting import did_you_mean
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
 from deltanb.log.snapshot import Snapshot
 from deltanb.store.base import at_a_time
+from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog

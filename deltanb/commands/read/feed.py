@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from deltanb.commands.read.changes import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_COLUMNS
 from deltanb.commands.read.diff_rows import codes_of, is_unlikely_key
 from deltanb.commands.rows.change_files import CHANGE_TYPE
-from deltanb.display import Displayable
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from deltanb import parallel
 from deltanb.actions import AddCDCFile, Metadata
+from deltanb.concurrency import parallel
 from deltanb.data import inputs
 from deltanb.data.write import write_files
 from deltanb.schema import column_mapping, properties

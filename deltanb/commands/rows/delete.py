@@ -74,7 +74,7 @@ def delete(
     if condition.is_decided_by_log(txn):
         return _whole_files(txn, condition, files, watch, user_metadata)
     worker = named(choose_engine(txn, engine, files, condition.reason, [condition.sql]))
-    from deltanb.progress import progress
+    from deltanb.text.progress import progress
 
     with progress("DELETE: looking for rows", len(files)) as seen:
         touched = find(txn, files, condition, worker, seen, leave=True)

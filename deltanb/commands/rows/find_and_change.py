@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deltanb import parallel
 from deltanb.actions import AddCDCFile, AddFile, DeletionVector, RemoveFile
+from deltanb.concurrency import parallel
 from deltanb.data import deletion_vectors
 from deltanb.data.row_ids import preserved
 from deltanb.data.touched import deleted_rows, live_rows, physical_count

@@ -19,11 +19,11 @@ from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import Batch, write_batch
 from deltanb.data import inputs
 from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
-from deltanb.formatting import did_you_mean
 from deltanb.log.file_options import FileOptions
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import backticked
 from deltanb.store.base import is_remote
+from deltanb.text.formatting import did_you_mean
 from deltanb.transaction import active
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ def update(
     files = condition.scan(txn)
     worker = named(choose_engine(txn, engine, files, condition.reason or reason,
                                  [condition.sql, *assigning.texts(tree)]))
-    from deltanb.progress import progress
+    from deltanb.text.progress import progress
 
     with progress("UPDATE: looking for rows", len(files)) as seen:
         touched = find(txn, files, condition, worker, seen)

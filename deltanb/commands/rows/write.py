@@ -30,9 +30,9 @@ from deltanb.data.written import Written
 from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, SchemaMismatch
 from deltanb.log.file_options import FileOptions
 from deltanb.options import options
-from deltanb.safe_text import get_logger
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction import active
 from deltanb.transaction.operations import OFFSETS, Operation
 

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb import parallel
 from deltanb.actions import AddFile, decode_path
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
-from deltanb.damage import reading
+from deltanb.concurrency import parallel
 from deltanb.data import statistics
 from deltanb.data.data_file import opened
 from deltanb.errors import InvalidArgument
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
 from deltanb.store.base import at_a_time
+from deltanb.text.damage import reading
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.writing import clustering_columns
@@ -62,7 +62,7 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     >>> table.snapshot.files["stats"][0].as_py()
     '{"numRecords":1,"minValues":{"a":1,"b":2},"maxValues":{"a":1,"b":2},"nullCount":{"a":0,"b":0}}'
     """
-    from deltanb.progress import progress
+    from deltanb.text.progress import progress
 
     txn = begin(log, "files")
     paths = clustering_columns(txn.snapshot)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb import parallel
 from deltanb.actions import AddFile
 from deltanb.commands.begin import begin
 from deltanb.commands.define import clustering
@@ -27,6 +26,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.commands.session import through_session
 from deltanb.commands.upkeep.rewrite import Rewrite, commit_rewrite
+from deltanb.concurrency import parallel
 from deltanb.data import zorder
 from deltanb.data.row_ids import preserved
 from deltanb.errors import InvalidArgument
@@ -261,7 +261,7 @@ def _packed(places: Sequence[int], sizes: Sequence[int], target: int) -> Iterato
 def _run(
     txn: OptimisticTransaction, tasks: Sequence[_Task], operation: Operation, engine: str
 ) -> CommandResult:
-    from deltanb.progress import progress
+    from deltanb.text.progress import progress
 
     if not tasks:
         return CommandResult(operation.name, None, "log")

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb import parallel
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, decode_path
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
+from deltanb.concurrency import parallel
 from deltanb.data.deletion_vectors import vector_path
 from deltanb.errors import DataFileNotFound, InvalidArgument
-from deltanb.formatting import count, number
 from deltanb.log.replay import FILES_SCHEMA, key_array
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import with_marks_kept
 from deltanb.schema.protocol import CATALOG_TABLE_ID, merged
 from deltanb.store.base import at_a_time
 from deltanb.store.paths import place_of
+from deltanb.text.formatting import count, number
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan

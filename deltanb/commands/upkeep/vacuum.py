@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb import parallel
 from deltanb.actions import (
     AddCDCFile,
     AddFile,
@@ -37,6 +36,7 @@ from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.leftovers import folders_of_leftovers, leftovers
 from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS
+from deltanb.concurrency import parallel
 from deltanb.data.deletion_vectors import vector_path
 from deltanb.errors import (
     DeltaConcurrentModificationException,
@@ -45,11 +45,11 @@ from deltanb.errors import (
 )
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
-from deltanb.safe_text import shown
 from deltanb.schema import properties
 from deltanb.store.base import FileStatus, LogStore, at_a_time, delete_many
 from deltanb.store.local import is_temporary_vector
 from deltanb.store.paths import Inside, can_be_named
+from deltanb.text.safe_text import shown
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
@@ -132,7 +132,7 @@ def vacuum(
     >>> vacuum(table.log, 0, check=False).num_files
     1
     """
-    from deltanb.progress import progress
+    from deltanb.text.progress import progress
 
     txn = begin(log, "files")
     snapshot = txn.snapshot

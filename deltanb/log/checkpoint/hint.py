@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from deltanb.damage import what_is_wrong
-from deltanb.safe_text import get_logger
 from deltanb.store.local import unsynced
+from deltanb.text.damage import what_is_wrong
+from deltanb.text.safe_text import get_logger
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as t
 
-from deltanb.memory import pool
-from deltanb.precedence import give_way
+from deltanb.concurrency.memory import pool
+from deltanb.concurrency.precedence import give_way
 
 __all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "open_parquet", "raw_footer", "read_footer"]
 

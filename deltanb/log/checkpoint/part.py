@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltanb import actions, parallel
-from deltanb.action import camel
+from deltanb import actions
 from deltanb.actions import (
     Action,
     AddFile,
@@ -31,7 +30,8 @@ from deltanb.actions import (
     SetTransaction,
     Sidecar,
 )
-from deltanb.damage import what_is_wrong
+from deltanb.actions.action import camel
+from deltanb.concurrency import parallel
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
 from deltanb.log.arrays import within
 from deltanb.log.checkpoint.parquet_file import SafeFile, has_codes, open_parquet
@@ -48,6 +48,7 @@ from deltanb.log.checkpoint.rows import (
 from deltanb.log.checkpoint.splice import RowGroup, row_groups
 from deltanb.log.checkpoint.stats import stats_as_json
 from deltanb.log.replay import FILES_SCHEMA, files_table, tombstones_table
+from deltanb.text.damage import what_is_wrong
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore

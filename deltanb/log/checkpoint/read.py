@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from deltanb import parallel
 from deltanb.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, Sidecar
+from deltanb.concurrency import parallel
 from deltanb.log.arrays import within
 from deltanb.log.checkpoint.names import sidecar_name
 from deltanb.log.checkpoint.part import Convert, Job, JsonPart, ParquetPart, Part, as_read, run_all
 from deltanb.log.checkpoint.rows import concat
 from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA
-from deltanb.progress import progress
+from deltanb.text.progress import progress
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.action import camel
+from deltanb.actions.action import camel
+from deltanb.concurrency.memory import pool
 from deltanb.log.arrays import within
 from deltanb.log.arrow_rows import scalar
 from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.log.replay import DELETION_VECTOR_TYPE
-from deltanb.memory import pool
 
 __all__ = [
     "BATCH",

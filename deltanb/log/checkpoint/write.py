@@ -28,6 +28,8 @@ from deltanb.actions import (
     SetTransaction,
     Sidecar,
 )
+from deltanb.concurrency.memory import pool
+from deltanb.concurrency.precedence import give_way
 from deltanb.errors import InvalidArgument, InvalidTable
 from deltanb.log import parquet_options
 from deltanb.log.arrays import regrouped
@@ -53,9 +55,7 @@ from deltanb.log.checkpoint.stats import (
 from deltanb.log.file_set import FileSet
 from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
 from deltanb.log.replay import FILES_SCHEMA
-from deltanb.memory import pool
 from deltanb.options import options, random_id
-from deltanb.precedence import give_way
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
 from deltanb.store.guard import unguarded

@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.actions import decode_path
-from deltanb.display import Displayable
-from deltanb.formatting import name_of
 from deltanb.log.skipping import partitions, prune
 from deltanb.log.skipping.generated import implied_predicates
 from deltanb.log.skipping.stats import NUM_RECORDS, Stat, has_bounds
@@ -29,6 +27,8 @@ from deltanb.sql import coercion as co
 from deltanb.sql import expressions as ex
 from deltanb.sql import failures, predicates
 from deltanb.sql.expressions import Call, Column, Expression
+from deltanb.text.display import Displayable
+from deltanb.text.formatting import name_of
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import text
 from deltanb.notebook.drawing.timeline_scene import (
     MAX_TEXT_ROWS,
@@ -21,6 +20,7 @@ from deltanb.notebook.drawing.timeline_scene import (
 )
 from deltanb.observe.catalog_timeline import CatalogTrack
 from deltanb.observe.tracks import Track
+from deltanb.text import formatting as units
 
 MAX_NAMED = 3  # tables named on a line of text
 

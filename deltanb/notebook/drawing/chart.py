@@ -16,9 +16,9 @@ from functools import lru_cache
 from html import escape
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import html
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 VEGALITE = "application/vnd.vegalite.v5+json"
 SVG = "image/svg+xml"

@@ -11,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import html, text
 from deltanb.notebook.views.conflict import ADVICE, ConflictView, Row, Side, sentence
 from deltanb.notebook.views.model import plain, spans
+from deltanb.text import formatting as units
 
 TEXT_OVERLAPS = 2  # rows of the overlap in text, so that checks and advice stay within its lines
 NOTE_OVERLAPS = 5  # rows of it below a traceback, where there is more room

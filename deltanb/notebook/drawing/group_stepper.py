@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import group as group_forms
 from deltanb.notebook.drawing import html, text
 from deltanb.notebook.drawing import stepper as stepper_forms
@@ -19,6 +18,7 @@ from deltanb.notebook.views import group
 from deltanb.notebook.views.group import GroupView
 from deltanb.notebook.views.model import Inline, Section, Span, View, muted, plain, spans
 from deltanb.observe.group_frames import GROUP_ALGORITHM, GroupFrame
+from deltanb.text import formatting as units
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from functools import lru_cache
 from html import escape
 from importlib.resources import files
 
-from deltanb.formatting import clean, count, number
 from deltanb.notebook.views.model import Inline, Section, Table, View, plain, spans
 from deltanb.options import options
-from deltanb.safe_text import safe
+from deltanb.text.formatting import clean, count, number
+from deltanb.text.safe_text import safe
 
 COMMON = "style.css"
 MAX_BYTES = 60_000  # an output is saved in the notebook and parsed at every opening

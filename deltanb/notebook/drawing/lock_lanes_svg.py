@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, SHARED, UPGRADABLE, base_of, intention_of
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import NEUTRAL, color, element, label, line, picture
 from deltanb.notebook.drawing.lock_lanes import WAITS, Band, Lane, Lanes, Line, Mark, ScopeBand
+from deltanb.text import formatting as units
 
 LEFT, WIDTH, RIGHT = 150, 700, 110  # pixels: names, the plot, words at its end
 ROW, BAND, SCOPE = 19, 14, 15  # pixels: a lock's row, its band, a level of scopes

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import html, text
 from deltanb.notebook.views.model import Inline, View, plain
+from deltanb.text import formatting as units
 
 STEP = 2  # columns that a scope is indented in the one around it
 MAX_STEPS = 8  # levels up to which a deeper scope is indented more

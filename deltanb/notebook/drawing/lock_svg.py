@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing.chart import NEUTRAL, color, element, label, picture
 from deltanb.notebook.drawing.lock_net import LETTER, SMALL, Arrow, Box, Net, laid_out
+from deltanb.text import formatting as units
 
 LEGEND = 26  # pixels below the boxes
 MAX_WORDS = 20  # characters beside an arrow; only of a whole with parts a mode has more

@@ -10,8 +10,8 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
-from deltanb import formatting as units
 from deltanb.observe.tracks import Track
+from deltanb.text import formatting as units
 
 HEIGHT = 36  # pixels
 MIDDLE = 20  # where nothing is counted: more comes than goes

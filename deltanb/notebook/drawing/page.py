@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from deltanb.formatting import clean
 from deltanb.notebook.drawing.html import Markup, join, tag
-from deltanb.safe_text import safe
+from deltanb.text.formatting import clean
+from deltanb.text.safe_text import safe
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = (

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import html
 from deltanb.notebook.drawing.html import Markup, tag
 from deltanb.notebook.views.model import Section, View
 from deltanb.notebook.views.query import Scanned
 from deltanb.notebook.views.scan import Bar, Bars
+from deltanb.text import formatting as units
 
 SHEET = "scan.css"
 LEAST = 0.6  # percent of the width: one file of a million is a bar that can be seen

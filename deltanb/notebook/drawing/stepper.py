@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import html, text
 from deltanb.notebook.views import conflict
 from deltanb.notebook.views.model import Inline, Section, Span, View, muted, plain, spans
 from deltanb.observe.frames import ALGORITHM, Box, StepFrame, Try
+from deltanb.text import formatting as units
 
 LEAST_BOXES = 6  # boxes drawn at least, the rest of them empty: the log goes on
 MAX_BOXES = 6  # beyond these the versions before the one read give way

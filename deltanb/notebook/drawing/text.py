@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from deltanb.formatting import MAX_COLUMNS, clean, count, fit, pad, width
 from deltanb.notebook.views.model import Inline, Section, Table, View, plain
+from deltanb.text.formatting import MAX_COLUMNS, clean, count, fit, pad, width
 
 MAX_LINES = 12  # what stays in view under a notebook cell beside the code
 MIN_COLUMN = 8  # a column of a table is not cut below this

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import html, layout
 from deltanb.notebook.drawing.chart import element
 from deltanb.notebook.drawing.html import Markup, tag
@@ -23,6 +22,7 @@ from deltanb.notebook.drawing.timeline_lanes import AXIS, Lanes, sign
 from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene
 from deltanb.notebook.drawing.timeline_strip import Strip
 from deltanb.observe.tracks import Track
+from deltanb.text import formatting as units
 
 SHEET = "timeline.css"
 WIDE, NARROW = 760, 440  # pixels of a cell from which on a drawing is shown; timeline.css has the first, too

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import element, label
 from deltanb.notebook.drawing.pens import Pen, width_of
 from deltanb.notebook.drawing.timeline_scene import MAX_LABELLED, Scene
 from deltanb.observe.tracks import Track
+from deltanb.text import formatting as units
 
 ROW, LABELLED_ROW = 20, 40  # pixels: a line alone, and one with words above it
 BAND = 6  # pixels that a band has beside its rows

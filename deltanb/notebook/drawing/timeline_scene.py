@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import layout, text
 from deltanb.observe.tracks import KINDS, WHOLE_TABLE, Mark, Track
+from deltanb.text import formatting as units
 
 SESSION = "attempts seen in this session"
 MAX_TEXT_ROWS = 10  # transactions named in the text form

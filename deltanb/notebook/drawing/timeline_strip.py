@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import element
 from deltanb.notebook.drawing.pens import Pen
 from deltanb.notebook.drawing.timeline_lanes import sign
 from deltanb.notebook.drawing.timeline_scene import Scene
+from deltanb.text import formatting as units
 
 HEIGHT = 64  # pixels of the bars
 SIGNS = 18  # pixels above them

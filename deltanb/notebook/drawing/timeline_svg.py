@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing.chart import element, label, line, picture
 from deltanb.notebook.drawing.pens import Fixed, width_of
 from deltanb.notebook.drawing.timeline_html import NAME, windows
 from deltanb.notebook.drawing.timeline_lanes import AXIS, Lanes, sign
 from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene
 from deltanb.notebook.drawing.timeline_strip import Strip
+from deltanb.text import formatting as units
 
 WIDTH = 960  # pixels: a page of a document
 EDGE, RIGHT = 16, 22  # pixels at the left of words, and right of the last sign

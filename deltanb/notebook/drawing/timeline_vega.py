@@ -14,10 +14,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing.chart import NEUTRAL, color
 from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene
 from deltanb.observe.tracks import KINDS, Track
+from deltanb.text import formatting as units
 
 WIDTH = 640  # pixels; with the writers' names, what a cell of JupyterLab has beside an open side bar
 STRIP = 64

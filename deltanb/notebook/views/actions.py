@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.actions import STORAGE_TYPES
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, plain, spans
+from deltanb.text import formatting as units
 
 MAX_STATISTICS = 200  # columns of one file's statistics; more than Delta collects by default (32)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views import iceberg, tables
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 MAX_LISTED = 20  # tables and transactions asked for: more is a list, and no picture
 MAX_NAMED = 3  # namespaces named on their line, tables on the line of a transaction

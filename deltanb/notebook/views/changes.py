@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views import diff
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 UPDATED, INSERTED, DELETED = (
     Span("~ updated", "rewrite"), Span("+ inserted", "append"), Span("− deleted", "delete"))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
+from deltanb.text import formatting as units
 
 MAX_TEXT = 60  # columns that a value takes: schemas are long
 COLUMNS = ("field", "the checksum says", "the log gives")

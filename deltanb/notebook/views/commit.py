@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.actions import FileAction
 from deltanb.log.commit_content import CommitContent, FileSum, live_rows
 from deltanb.notebook.views import actions, history
 from deltanb.notebook.views.metrics import in_words
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 FILE_COLUMNS = ("file", "partition", "rows", "size", "statistics")
 TEXT_COLUMNS = FILE_COLUMNS[:-1]

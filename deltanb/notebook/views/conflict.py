@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing.text import MAX_LINES
 from deltanb.notebook.views import actions
 from deltanb.notebook.views.model import Inline, Span, View, code, muted, ok, plain, spans, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 MAX_RENAMED = 3  # columns whose new names the sentence says
 MAX_LOOK = 2_000  # actions of one commit looked at; the counts are of all of them

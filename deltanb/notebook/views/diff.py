@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing.text import places
 from deltanb.notebook.views import first_columns
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, plain, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 MAX_COLUMNS = 12  # columns of rows that are looked at: of more, no screen has room
 MAX_TEXT_COLUMNS = 5  # in 88 characters

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from deltanb import formatting as units
+from deltanb.text import formatting as units
 
 CONDITIONS = ("predicate", "matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
 """Parameters of commits that hold conditions."""

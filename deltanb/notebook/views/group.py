@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.catalog.progress import PHASES, Cell, GroupCommit, GroupRow
 from deltanb.notebook.views import conflict, iceberg
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, spans, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 COLUMNS = ("table", "did", *PHASES)
 TONES = {"✓": "ok", "✕": "warn", "?": "warn"}

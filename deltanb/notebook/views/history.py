@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views.metrics import in_words
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, muted, plain
 from deltanb.observe.tracks import writer_of
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 COLUMNS = ("version", "timestamp", "who", "operation", "what it did")
 KEPT = ("timestamp", "what it did")

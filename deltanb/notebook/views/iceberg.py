@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 MAX_COLUMNS = 200  # columns listed at most
 MAX_SCHEMA_WORDS = 12  # columns named on the line

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.locks.modes import MODE_NAMES, label
 from deltanb.locks.refusals import advice, attached
 from deltanb.notebook.drawing import html, lock_svg
 from deltanb.notebook.drawing.lock_net import Arrow, Box, Net
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, plain, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 MAX_NAMED = 6  # transactions or locks named in a cell; a lock can be shared by thousands
 MAX_RING = 12  # boxes of a circle on a line of text

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import html, lock_lanes, lock_lanes_svg
 from deltanb.notebook.drawing.lock_lanes import Lane, Lanes
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 LETTERS = "w waits  s shared  u upgradable  x exclusive  i intention"
 NO_LANES = Lanes((), 0, 0, 0, False)

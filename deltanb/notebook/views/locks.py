@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.locks.commit import described
 from deltanb.locks.modes import MODE_NAMES, label
 from deltanb.locks.refusals import attached
 from deltanb.notebook.drawing.lock_scopes import ScopeLines, ScopesView, room_of
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 MAX_CHANGE = 60  # characters of a change in words
 MAX_DESCRIBED = 1000  # changes that their participants are asked to describe

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.log.history import whole_number
+from deltanb.text import formatting as units
 
 # Names without case and underscores, the first one there counts: Delta Spark writes numAddedFiles, delta-rs
 # num_added_files or numFilesAdded.

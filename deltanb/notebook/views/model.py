@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deltanb import formatting as units
+from deltanb.text import formatting as units
 
 TONES = ("", "ok", "warn", "muted", "append", "rewrite", "delete", "optimize", "lost", "fixed",
          "changed")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views import scan
 from deltanb.notebook.views.diff import MAX_COLUMNS, MAX_TEXT_COLUMNS, fitting, shown
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 MAX_SCANS = 20  # tables of a query that are told of
 MAX_TEXT_ROWS = 6  # rows in the text form: a word on the files has to stand below them

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok
+from deltanb.text import formatting as units
 
 ENGINES = {"arrow": "in this process", "spark": "on Spark", "log": "log only",
            "pyiceberg": "by PyIceberg"}

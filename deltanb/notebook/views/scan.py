@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 CONDITION_COLUMNS = ("condition", "held against", "skips", "notes")
 FILE_COLUMNS = ("file", "because", "condition", "size")

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from deltanb import formatting as units
 from deltanb.actions import AddFile
 from deltanb.notebook.views import tables
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted
+from deltanb.text import formatting as units
 
 MAX_COLUMNS = 200  # lines of a tree at most; tree() has all of them
 BLANK = "\N{NO-BREAK SPACE}"  # HTML would make one of several spaces

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Table, View, muted, ok, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 SOURCES = ("source", "read", "newest", "behind", "in time")
 BATCHES = ("batch", "rows in", "rows out", "version", "took", "committed")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.actions import AddFile
 from deltanb.notebook.drawing.layout import sparkline
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 MAX_SCHEMA_WORDS = 12  # columns named on the line; the table has all of them
 MAX_SCHEMA = 200  # columns listed at most: a table of thousands stays quick to draw

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views import diff, first_columns
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, warn
 from deltanb.observe.availability import spans
+from deltanb.text import formatting as units
 
 MAX_GAPS = 2  # told on the line; the table has all of them
 FATES = {"changes": Span("~ changes", "rewrite"), "goes": Span("− goes", "delete")}

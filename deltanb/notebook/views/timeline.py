@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.errors import MissingDependency
 from deltanb.notebook.drawing import chart, html
 from deltanb.notebook.drawing.catalog_scene import CatalogScene
 from deltanb.notebook.drawing.timeline_scene import Scene
 from deltanb.notebook.views.model import Inline, View, warn
+from deltanb.text import formatting as units
 
 
 def view(timeline: Any) -> View:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import html
 from deltanb.notebook.views import actions, conflict, tables
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, plain, spans, warn
 from deltanb.observe import frames as stepper_frames
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 FAR_BEHIND = 10  # versions; a transaction this old has much to be checked against
 STATES = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 COLUMNS = ("file", "size", "last modified")
 MAX_SORTED = 10_000  # files of one size that are ordered by name, in some milliseconds

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from deltanb import formatting as units
 from deltanb.notebook.views import conflict
 from deltanb.notebook.views.conflict import SIGNS, check_line, counted
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, muted, ok, warn
 from deltanb.observe.what_if import AS_RECORDED
 from deltanb.options import options
+from deltanb.text import formatting as units
 
 NO_BREAK = "\u00a0"
 MAX_UNBROKEN = 24  # characters of a writer's name that stay on one line

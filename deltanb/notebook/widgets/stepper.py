@@ -17,9 +17,9 @@ from typing import Any
 
 import ipywidgets as w
 
-from deltanb import formatting as units
 from deltanb.notebook import bundle
 from deltanb.observe import rivals
+from deltanb.text import formatting as units
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 MAX_MESSAGE = 300  # characters of an error beside the buttons: a conflict's are all in the picture

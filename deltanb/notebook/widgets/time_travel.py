@@ -18,10 +18,10 @@ from typing import Any
 
 import ipywidgets as w
 
-from deltanb import formatting as units
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import mini_strip
+from deltanb.text import formatting as units
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 MAX_STOPS = 400

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb import cli, errors
+from deltanb import errors
+from deltanb.app import cli
 from deltanb.catalog.limits import Limits
 from deltanb.catalog.server.app import application
 from deltanb.catalog.server.service import Service
 from deltanb.catalog.store import CatalogStore
 from deltanb.catalog.warehouse.tables import IcebergTables
-from deltanb.parallel import workers
+from deltanb.concurrency.parallel import workers
 from tests.catalog.conftest import url_of
 from tests.catalog.iceberg_tables import SCHEMA, set_properties
 from tests.catalog.server.ask import TABLES, Client, change, commit, error, loaded, made, new_key

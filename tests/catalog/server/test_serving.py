@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 import deltanb as dn
-from deltanb import cli
+from deltanb.app import cli
 from deltanb.catalog.server import serve
 from deltanb.catalog.store import CatalogStore
 from deltanb.errors import InvalidArgument, StorageError
@@ -95,7 +95,7 @@ def test_each_request_is_a_line_of_json(tmp_path: Path, caplog: pytest.LogCaptur
 @contextmanager
 def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """``deltanb serve`` as a process, and the URL that it prints."""
-    command = [sys.executable, "-m", "deltanb.cli", "serve", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "deltanb.app.cli", "serve", "--port", "0", *arguments]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         overdue = threading.Timer(START_SECONDS, run.kill)

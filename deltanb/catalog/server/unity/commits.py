@@ -20,11 +20,11 @@ from deltanb.catalog.managed import commit_info_of, kept_of
 from deltanb.catalog.rows import DeltaState
 from deltanb.catalog.server.unity.forms import bare
 from deltanb.catalog.store import Commit
-from deltanb.damage import reading
 from deltanb.errors import InvalidArgument
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID
 from deltanb.store.base import LogStore
+from deltanb.text.damage import reading
 from deltanb.transaction.delta_log import DeltaLog
 
 __all__ = ["Content", "configuration_of", "disagreement", "managed_table", "require_managed", "staged"]

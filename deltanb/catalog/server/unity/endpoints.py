@@ -41,8 +41,8 @@ from deltanb.errors import (
     TableNotFound,
 )
 from deltanb.options import options
-from deltanb.safe_text import get_logger, shown
 from deltanb.schema.protocol import CATALOG_TABLE_ID
+from deltanb.text.safe_text import get_logger, shown
 from deltanb.transaction.ids import new_table_id
 
 __all__ = ["ENDPOINTS"]

@@ -15,8 +15,8 @@ from deltanb.catalog.iceberg.fields import Json, array, flag, plain, record, ref
 from deltanb.catalog.remote.forms import is_staged_name
 from deltanb.catalog.rows import TableRow
 from deltanb.catalog.store import Commit, Tail
-from deltanb.safe_text import shown
 from deltanb.schema.protocol import FEATURE_PREFIX
+from deltanb.text.safe_text import shown
 
 __all__ = ["bare", "columns_of", "columns_value", "commit_of", "domains_of", "is_derived",
            "last_change", "loaded_value", "protocol_of", "uniform_of"]

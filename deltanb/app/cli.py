@@ -15,7 +15,7 @@ from typing import Any
 
 from deltanb._version import __version__
 from deltanb.errors import DeltaError, InvalidArgument
-from deltanb.safe_text import safe
+from deltanb.text.safe_text import safe
 
 HISTORY_LIMIT = 20  # commits; a screenful
 HELP = ("-h", "--help")
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = _parser().parse_args(given)
     try:
         if known.command == "lab":
-            from deltanb import lab
+            from deltanb.app import lab
 
             return lab.run(known.folder, rest)
         command: Callable[[argparse.Namespace], int | None] = known.run

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import unquote
 
-from deltanb.safe_text import escaped, redacted
+from deltanb.text.safe_text import escaped, redacted
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MAX_COLUMNS = 88  # of a line of text: fits a terminal, and a JupyterLab cell at its usual zoom
@@ -224,7 +224,7 @@ def parsed(text: Any) -> Any:
 
 
 def clean(text: Any) -> str:
-    """Text that stays on its line and tells no secret: see :mod:`deltanb.safe_text`.
+    """Text that stays on its line and tells no secret: see :mod:`deltanb.text.safe_text`.
 
     >>> clean("a\\nb"), clean("x\\u202ey"), clean("s3://key:secret@lake/t")
     ('a\\\\nb', 'x\\\\u202ey', 's3://***@lake/t')

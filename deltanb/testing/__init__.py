@@ -1,8 +1,8 @@
 """Tools to test with, ours and yours: stores in memory or misbehaving on request, a table builder.
 
 What lives here: :class:`MemoryStore`, :class:`ScriptedStore` and :class:`TableBuilder`; and by name
-:class:`~deltanb.locks.memory_index.MemoryIndex`, :class:`~deltanb.s3_server.S3Server` and
-:class:`~deltanb.simulated_time.SimulatedTime`.
+:class:`~deltanb.locks.memory_index.MemoryIndex`, :class:`~deltanb.testing.s3_server.S3Server` and
+:class:`~deltanb.testing.simulated_time.SimulatedTime`.
 What it does not know: pytest, or any test.
 
 >>> table = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
@@ -24,15 +24,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltanb.actions import Action, Metadata
-from deltanb.completion import offered
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.memory_index import MemoryIndex
 from deltanb.log.commits import commit_name
 from deltanb.options import options
-from deltanb.s3_server import S3Server
-from deltanb.simulated_time import SimulatedTime
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.open import elsewhere, store_for
+from deltanb.testing.s3_server import S3Server
+from deltanb.testing.simulated_time import SimulatedTime
+from deltanb.text.completion import offered
 from deltanb.transaction.ids import note_made
 
 if TYPE_CHECKING:

@@ -26,11 +26,20 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from deltanb.action import BY_KEY, Action, action, as_json, camel, check_texts, extra_fields, wire_hash
-from deltanb.completion import offered
-from deltanb.damage import what_is_wrong
+from deltanb.actions.action import (
+    BY_KEY,
+    Action,
+    action,
+    as_json,
+    camel,
+    check_texts,
+    extra_fields,
+    wire_hash,
+)
 from deltanb.errors import InvalidAction, InvalidTable
 from deltanb.options import options
+from deltanb.text.completion import offered
+from deltanb.text.damage import what_is_wrong
 
 if TYPE_CHECKING:
     from deltanb.schema.types import StructType

@@ -42,7 +42,7 @@ class _Workers(ThreadPoolExecutor):
 class _Patient(_Workers):
     """One that still works, in the caller's thread, where the interpreter ends and no pool takes work.
 
-    That is when the rest of the work in the background is done (:mod:`deltanb.background`).
+    That is when the rest of the work in the background is done (:mod:`deltanb.concurrency.background`).
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

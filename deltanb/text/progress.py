@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import Any, Protocol
 
-from deltanb.formatting import duration
+from deltanb.text.formatting import duration
 
 PATIENCE = 2.0
 """Seconds before anything is shown: shorter work is over before one has read it."""
@@ -191,7 +191,7 @@ class Line:
                     self.surface.clear()
 
 
-_current: ContextVar[Line | None] = ContextVar("deltanb.progress", default=None)
+_current: ContextVar[Line | None] = ContextVar("deltanb.text.progress", default=None)
 """The line of the work that goes on in this context."""
 
 

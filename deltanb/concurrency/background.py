@@ -6,7 +6,7 @@ What it does not know: what is done. It is work that may be left out, since whoe
 
 The thread is no daemon: the interpreter waits for it at its end. What waits by then is done for
 :data:`AT_EXIT_SECONDS` more, and left out after that. A forked process begins with an empty line.
-Commits go first: the work waits for them where it calls :func:`deltanb.precedence.give_way`.
+Commits go first: the work waits for them where it calls :func:`deltanb.concurrency.precedence.give_way`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
 
+from deltanb.concurrency.precedence import behind
 from deltanb.errors import InvalidArgument
-from deltanb.precedence import behind
-from deltanb.progress import unseen
-from deltanb.safe_text import get_logger
+from deltanb.text.progress import unseen
+from deltanb.text.safe_text import get_logger
 
 __all__ = ["flush"]
 
@@ -91,7 +91,7 @@ class Line:
     def _has_thread(self) -> bool:
         """Whether there is a thread that will see what is put in; starts it."""
         if self._thread is None and not self._is_ending():
-            from deltanb import parallel
+            from deltanb.concurrency import parallel
 
             assert parallel  # pools register their end when they are loaded, too late once the process ends
             thread = threading.Thread(target=self._run, name="deltanb-background", daemon=False)

@@ -27,8 +27,8 @@ from itertools import count
 from pathlib import Path
 
 from deltanb.errors import InvalidArgument, MissingDependency, StorageError
-from deltanb.safe_text import safe
 from deltanb.store.drafts import write_whole
+from deltanb.text.safe_text import safe
 
 FIRST_TUTORIAL = "00-tour.ipynb"
 TUTORIALS_FOLDER = "deltanb-tutorials"
@@ -78,7 +78,7 @@ def _environment() -> dict[str, str]:
 
 def shipped_tutorials() -> Path:
     """The folder the tutorials came in: in a checkout its own ``notebooks``, else a part of the package."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
     checkout = package.parent / "notebooks"
     is_checkout = (package.parent / "pyproject.toml").exists() and any(checkout.glob("*.ipynb"))
     return checkout if is_checkout else package / "tutorials"

@@ -12,8 +12,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from deltanb.display import Displayable
 from deltanb.errors import InvalidAction
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltanb.errors import IllegalStateError, InvalidArgument
-from deltanb.safe_text import shown
+from deltanb.text.safe_text import shown
 
 
 class SimulatedTime:

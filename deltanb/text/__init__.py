@@ -1,0 +1,1 @@
+"""Words and how they are shown: safe, formatted, displayed, completed, counted while work goes on."""
