@@ -2,7 +2,7 @@
 
 What lives here: :class:`LockedRows`, the rows of one table in one transaction, and how what was stored
 becomes one statement.
-What it does not know: how rows are read in order (``data/keyed_rows``), who gets a lock, the commit.
+What it does not know: how rows are read in order (``engines/arrow/keyed_rows``), who gets a lock, the commit.
 
 A row that is stored waits here until its transaction commits, or until a statement of it looks at the table.
 So transactions that hold the locks of different rows do not meet although the rows lie in one file: each
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from deltanb.commands.merge.by_key import apply_changes, partition_for
-from deltanb.data.keyed_rows import KeyedRows
+from deltanb.engines.arrow.keyed_rows import KeyedRows
 from deltanb.errors import InvalidArgument, SchemaMismatch
 from deltanb.locks import keys
 from deltanb.locks.cursor import Key, Row

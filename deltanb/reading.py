@@ -1,7 +1,7 @@
 """Reading a table: its rows as Arrow, pandas, polars, DuckDB and Spark take them.
 
 What lives here: :class:`ReadableTable`, the reading half of a table, which delegates.
-What it does not know: how rows are found and decoded (``data/read``), what commands do to a table.
+What it does not know: how rows are found and decoded (``engines/arrow/read``), what commands do to a table.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ReadableTable(Displayable):
         >>> table.to_arrow(["name"], where=pc.field("nephews") > 0).to_pylist()
         [{'name': 'Donald'}]
         """
-        from deltanb.data.read import read_table
+        from deltanb.engines.arrow.read import read_table
 
         where, limit = self._condition(where), _row_limit(limit)
         snapshot, files = self._files(where)
@@ -118,7 +118,7 @@ class ReadableTable(Displayable):
             InvalidArgument: another backend, or one beside ``types_mapper``.
             MissingDependency: pandas is not installed.
         """
-        from deltanb.data.frames import to_pandas, types_for
+        from deltanb.engines.arrow.frames import to_pandas, types_for
 
         mapper = types_for(types_mapper, dtype_backend)
         return to_pandas(self.to_arrow(columns, where, limit), mapper)
@@ -191,7 +191,7 @@ class ReadableTable(Displayable):
         >>> table.to_dataset().to_table(filter=pc.field("p") == "b")["id"].to_pylist()
         [2]
         """
-        from deltanb.data.dataset import dataset
+        from deltanb.engines.arrow.dataset import dataset
         from deltanb.sql.predicates import parse
 
         where = self._condition(where)
@@ -214,7 +214,7 @@ class ReadableTable(Displayable):
         Raises:
             MissingDependency: polars is not installed.
         """
-        from deltanb.data.frames import to_polars
+        from deltanb.engines.arrow.frames import to_polars
 
         where = self._condition(where)
         snapshot, _ = self._files(where)
@@ -235,7 +235,7 @@ class ReadableTable(Displayable):
         Raises:
             MissingDependency: DuckDB is not installed.
         """
-        from deltanb.data.frames import Rows, to_duckdb
+        from deltanb.engines.arrow.frames import Rows, to_duckdb
 
         where = self._condition(where)
         snapshot, files = self._files(where)
@@ -253,7 +253,7 @@ class ReadableTable(Displayable):
             columns: as in :meth:`to_arrow`.
             where: as in :meth:`to_arrow`, or SQL that only Spark understands.
         """
-        from deltanb.spark.read import read_table
+        from deltanb.engines.spark.read import read_table
 
         where = self._condition(where)
         at = active.read_elsewhere(self.log, self._pinned, where) or self.snapshot
@@ -281,8 +281,8 @@ class ReadableTable(Displayable):
         columns: Sequence[str] | None = None, where: Where | None = None, spark: Any = None,
     ) -> Any:
         """As :meth:`changes`, as a Spark DataFrame; the rows are read in this process first."""
-        from deltanb.spark.columns import arrow_frame
-        from deltanb.spark.session import spark as start_session
+        from deltanb.engines.spark.columns import arrow_frame
+        from deltanb.engines.spark.session import spark as start_session
 
         session = start_session() if spark is None else spark
         return arrow_frame(session, self.changes(start, end, columns, where).to_arrow())
@@ -314,8 +314,8 @@ class ReadableTable(Displayable):
     ) -> pa.RecordBatchReader:
         import pyarrow as pa
 
-        from deltanb.data.data_file import plan
-        from deltanb.data.read import stream
+        from deltanb.engines.arrow.data_file import plan
+        from deltanb.engines.arrow.read import stream
 
         scan = self._run_here(lambda: plan(snapshot, columns, where))
         batches = lazily(lambda: stream(scan, files(), limit))

@@ -1,7 +1,7 @@
 """Streams into and out of a table: the methods that people call.
 
 What lives here: :class:`StreamedTable`, the part of a table that streams, which delegates.
-What it does not know: how a stream is run (``commands/rows/stream``, ``spark/streaming``).
+What it does not know: how a stream is run (``commands/rows/stream``, ``engines/spark/streaming``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.reading import ReadableTable
 
 if TYPE_CHECKING:
-    from deltanb.spark.streaming import TableStream
+    from deltanb.engines.spark.streaming import TableStream
     from deltanb.transaction.delta_log import DeltaLog
 
 
@@ -81,10 +81,10 @@ class StreamedTable(ReadableTable):
         Raises:
             InvalidArgument: options that contradict each other, or a table opened with credentials without
                 ``storage_options``. What else stops a stream is told by the query
-                that reads it: a :class:`~deltanb.spark.streaming.TableStream` raises it as it is, of Spark's
-                own queries :func:`deltanb.spark.source.told` makes it of their exception.
+                that reads it: a :class:`~deltanb.engines.spark.streaming.TableStream` raises it as it is, of
+                Spark's own queries :func:`deltanb.sources.spark.source.told` makes it of their exception.
         """
-        from deltanb.spark.source_stream import read_stream
+        from deltanb.sources.spark.stream import read_stream
         return read_stream(
             self.log, spark, {
                 "startingVersion": starting_version, "startingTimestamp": starting_timestamp,

@@ -17,13 +17,13 @@ from deltanb.actions import Action, AddCDCFile, FileAction
 from deltanb.commands.read.changes import changed_in, check_schema, feed_scan, rows_of
 from deltanb.commands.rows.change_files import CHANGE_TYPE, wants_changes, write_changes
 from deltanb.commands.rows.write import commit_or_discard
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import IllegalStateError, IncompatibleSchemaChange
 from deltanb.table import DeltaTable
 from deltanb.transaction.staging import StagedLog
 
 if TYPE_CHECKING:
-    from deltanb.data.data_file import Scan
+    from deltanb.engines.arrow.data_file import Scan
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.staging import Statement

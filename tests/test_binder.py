@@ -19,7 +19,7 @@ from nbformat.sign import NotebookNotary
 from packaging.requirements import Requirement
 
 from deltanb.app.lab import FIRST_TUTORIAL
-from deltanb.spark.session import MIN_JAVA
+from deltanb.engines.spark.session import MIN_JAVA
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -79,7 +79,7 @@ def test_java_is_of_the_system_and_new_enough() -> None:
 
 
 def test_spark_takes_the_memory_that_start_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltanb.spark.session import DRIVER_MEMORY, local_settings
+    from deltanb.engines.spark.session import DRIVER_MEMORY, local_settings
 
     monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
     assert local_settings()["spark.driver.memory"] == DRIVER_MEMORY

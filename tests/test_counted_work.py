@@ -270,7 +270,7 @@ def test_a_small_append_finds_nothing_out_again_that_stays_the_same(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its layout is that of the last one. The functions that run are counted: they are what it costs."""
-    from deltanb.data import layout
+    from deltanb.engines.arrow import layout
 
     table, row = fresh(folder), pa.table(ROW)
     for _ in range(2):

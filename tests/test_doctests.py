@@ -27,7 +27,7 @@ def test_examples(
 ) -> None:
     """Each module's examples give what they show, in a folder of their own."""
     monkeypatch.chdir(tmp_path)
-    if name.startswith("deltanb.spark"):
+    if name.startswith(("deltanb.engines.spark", "deltanb.sources.spark")):
         request.getfixturevalue("spark")
     result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
     assert result.failed == 0, f"\n{capsys.readouterr().out}"

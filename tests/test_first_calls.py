@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import deltanb
-from deltanb.data import row_groups
+from deltanb.engines.arrow import row_groups
 
 ROOT = Path(__file__).resolve().parent.parent
 ARROW = {"pyarrow", "numpy", "typing_extensions"}

@@ -53,7 +53,7 @@ def test_an_append_loads_nothing_that_finds_rows() -> None:
         "import deltanb; from deltanb.testing import MemoryStore; "
         "deltanb.create(MemoryStore(), {'id': [1]}).append({'id': [2]})")
     assert "deltanb.commands.rows.write" in loaded
-    assert not {"pyroaring", "deltanb.engine", "deltanb.data.data_file"} & loaded
+    assert not {"pyroaring", "deltanb.engines.contract", "deltanb.engines.arrow.data_file"} & loaded
 
 
 def test_locks_are_had_without_arrow() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltanb as dn
-from deltanb.data import data_file, read
+from deltanb.engines.arrow import data_file, read
 from deltanb.errors import (
     DataFileNotFound,
     InvalidArgument,
@@ -192,7 +192,7 @@ def test_a_lazy_frame_reads_the_columns_and_rows_that_it_needs(
     assert table.to_polars().head(2).collect().height == 2 and len(opened) == 1
     planned: list[Any] = []
     inner = data_file.plan
-    monkeypatch.setattr("deltanb.data.frames.plan",
+    monkeypatch.setattr("deltanb.engines.arrow.frames.plan",
                         lambda *given: planned.append(given[1]) or inner(*given))  # type: ignore[func-returns-value]
     assert table.to_polars().select(polars.col("id").sum()).collect().item() == 40
     assert planned[-1] == ["id"]

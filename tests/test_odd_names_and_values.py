@@ -206,7 +206,8 @@ BEYOND = 10**4400
 def test_what_no_spark_can_evaluate_starts_none(
     table: DeltaTable, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deltanb.spark.session.spark", lambda *_, **__: pytest.fail("a session is started"))
+    monkeypatch.setattr(
+        "deltanb.engines.spark.session.spark", lambda *_, **__: pytest.fail("a session is started"))
     refusals: list[Callable[[], Any]] = [
         lambda: table.delete(where),
         lambda: table.update({"i": "1"}, where=where),

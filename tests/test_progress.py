@@ -192,7 +192,7 @@ class Session:
 
 def test_tasks_of_spark_connect_are_counted(told: list[str]) -> None:
     pytest.importorskip("pyspark")
-    from deltanb.spark.jobs import followed
+    from deltanb.engines.spark.jobs import followed
 
     session = type("SparkSession", (Session,), {"__module__": "pyspark.sql.connect.session"})()
     with followed(session, "Spark writes"):
@@ -240,7 +240,7 @@ class Context:
 @contextlib.contextmanager
 def watched(context: Any) -> Iterator[Line]:
     """A line that somebody watches, around Spark's work; it is drawn when the test asks for it."""
-    from deltanb.spark.jobs import followed
+    from deltanb.engines.spark.jobs import followed
 
     surface = Surface()
     with progress("MERGE", surface=surface, patience=3600) as outer, \
@@ -296,7 +296,7 @@ def test_spark_that_cannot_be_asked_leaves_the_time_alone() -> None:
 
 def test_spark_is_not_asked_where_nobody_watches(told: list[str]) -> None:
     pytest.importorskip("pyspark")
-    from deltanb.spark.jobs import followed
+    from deltanb.engines.spark.jobs import followed
 
     with followed(SimpleNamespace(), "Spark writes"):  # it has no context to ask
         pass
@@ -327,7 +327,7 @@ class LocalSession:
 def cells_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Cells that are drawn when the test asks for it."""
     pytest.importorskip("pyspark")
-    from deltanb.spark import cells
+    from deltanb.engines.spark import cells
 
     monkeypatch.setattr(cells, "PATIENCE", 3600)
     return cells.Cells
@@ -377,7 +377,7 @@ def test_the_start_of_spark_has_a_line_from_its_first_import_on(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pyspark")
-    from deltanb.spark import session
+    from deltanb.engines.spark import session
 
     def no_java() -> None:
         assert told == [], "the line is there while Java is looked for"
@@ -404,7 +404,7 @@ def test_the_start_of_spark_has_a_line_from_its_first_import_on(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_local_session_counts_its_tasks(spark: Any) -> None:
-    from deltanb.spark.jobs import followed
+    from deltanb.engines.spark.jobs import followed
 
     context = spark.sparkContext
     with progress("MERGE", surface=Surface(), patience=3600) as outer:

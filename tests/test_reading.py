@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb.data import read
+from deltanb.engines.arrow import read
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidPredicate, MissingDependency
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add

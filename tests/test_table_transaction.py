@@ -192,7 +192,7 @@ def test_rows_keep_their_ids_and_new_ones_get_ids_behind_the_winner(tmp_path: Pa
 
 def ids_of(table: DeltaTable) -> dict[int, int]:
     """n -> the row's id."""
-    from deltanb.data.read import iter_batches
+    from deltanb.engines.arrow.read import iter_batches
 
     snapshot = table.snapshot
     found: dict[int, int] = {}

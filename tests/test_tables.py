@@ -20,7 +20,7 @@ import pytest
 
 import deltanb
 from deltanb.actions import decode_path
-from deltanb.data.read import iter_batches, read_table
+from deltanb.engines.arrow.read import iter_batches, read_table
 from deltanb.errors import DeltaError, UnsupportedProtocol
 from deltanb.log.snapshot import Snapshot
 from deltanb.store.local import LocalStore

@@ -167,7 +167,7 @@ class IcebergTable(Displayable):
     def _write(self, how: str, data: Any) -> CommandResult:
         import pyarrow as arrow
 
-        from deltanb.data import inputs
+        from deltanb.engines.arrow import inputs
 
         if inputs.is_spark(data):
             raise InvalidArgument(

@@ -46,7 +46,9 @@ def begin(
     if changes is not None:
         check_writable(txn.protocol, txn.metadata, txn.table, writes_data=changes == "rows")
     if changes == "layout":
-        from deltanb.data.rewriter import plain_metadata  # late: it reads files, which an append does not
+        from deltanb.engines.arrow.rewriter import (
+            plain_metadata,  # late: it reads files, which an append does not
+        )
 
         check_writable(txn.protocol, plain_metadata(txn.metadata), txn.table)
     if removes is not None:

@@ -20,16 +20,16 @@ import pyarrow.compute as pc
 
 from deltanb.actions import decode_path
 from deltanb.commands.session import through_session
-from deltanb.data.constraints import Checker
-from deltanb.data.data_file import opened
-from deltanb.data.engine import PROCESS
-from deltanb.data.generated import checks_of
+from deltanb.engines.arrow.constraints import Checker
+from deltanb.engines.arrow.data_file import opened
+from deltanb.engines.arrow.engine import PROCESS
+from deltanb.engines.arrow.generated import checks_of
 from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
 from deltanb.text.formatting import did_you_mean
 from deltanb.text.safe_text import safe
 
 if TYPE_CHECKING:
-    from deltanb.engine import Engine
+    from deltanb.engines.contract import Engine
     from deltanb.store.base import LogStore
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -84,7 +84,7 @@ def choose_engine(
 def named(engine: str) -> Engine:
     """The engine that :func:`choose_engine` chose."""
     if engine == "spark":
-        from deltanb.spark.engine import SPARK
+        from deltanb.engines.spark.engine import SPARK
 
         through_session(engine)
         return SPARK
@@ -151,7 +151,7 @@ def announce_spark(why: str, instead: str) -> None:
     """
     if os.environ.get("SPARK_REMOTE") or sys.stderr is None:
         return
-    from deltanb.spark.session import running_session
+    from deltanb.engines.spark.session import running_session
 
     if running_session() is None:
         why = safe(why).splitlines()[0].rstrip(".")
@@ -167,7 +167,7 @@ def refuse_unknown_functions(sql: str) -> None:
     Raises:
         InvalidPredicate: naming the function, with the closest names.
     """
-    from deltanb.spark.session import running_session
+    from deltanb.engines.spark.session import running_session
     from deltanb.sql.row_expressions import ROW_FUNCTIONS
     from deltanb.sql.syntax import anonymous_functions
 

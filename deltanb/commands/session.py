@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from deltanb.data import inputs
+from deltanb.engines.arrow import inputs
 
 __all__ = ["through_session"]
 
@@ -28,7 +28,7 @@ def through_session(engine: str, data: Any = None, takes: Collection[str] = ()) 
     session = getattr(data, "sparkSession", None) if inputs.is_spark(data) else None
     if session is None and engine != "spark":
         return {}
-    from deltanb.spark.session import spark
-    from deltanb.spark.session_settings import through
+    from deltanb.engines.spark.session import spark
+    from deltanb.engines.spark.session_settings import through
 
     return through(spark() if session is None else session, takes)

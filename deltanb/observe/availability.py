@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.data.deletion_vectors import vector_path
+from deltanb.engines.arrow.deletion_vectors import vector_path
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound
 from deltanb.log.checkpoint.names import complete_checkpoints
 from deltanb.log.commits import LOG_FOLDER

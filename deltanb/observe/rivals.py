@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltanb.actions import AddFile
 from deltanb.commands.define.alter_properties import set_properties
 from deltanb.commands.rows.write import append
-from deltanb.data.read import read_table
+from deltanb.engines.arrow.read import read_table
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.log.replay import FILES_SCHEMA
 from deltanb.options import set_options

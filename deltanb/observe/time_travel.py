@@ -2,7 +2,7 @@
 
 What lives here: :class:`TimeTravel`, which stands at one or two versions, and the frame it shows there.
 What it does not know: the slider and the box (``notebook/widgets/time_travel.py``), how versions are
-compared (``commands/read/diff.py``), how rows are read (``data/read.py``).
+compared (``commands/read/diff.py``), how rows are read (``engines/arrow/read.py``).
 
 Rows are read when one moves, in the process; looking at what was read reads nothing.
 """
@@ -288,7 +288,7 @@ def _preview(snapshot: Snapshot) -> tuple[pa.Table, list[str]]:
     """The first rows, from as few files as it takes, and the paths of the files they may be from."""
     import pyarrow as pa
 
-    from deltanb.data.read import head
+    from deltanb.engines.arrow.read import head
 
     total = min(snapshot.num_files, MAX_FILES)
     rows: pa.Table = snapshot.schema.to_arrow().empty_table()

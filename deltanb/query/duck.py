@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb.data import read
+from deltanb.engines.arrow import read
 from deltanb.errors import DeltaError, InvalidQuery, MissingDependency
 from deltanb.query.result import Read
 from deltanb.query.run import Answer, Engine, Source
 from deltanb.reading import lazily
 
 if TYPE_CHECKING:
-    from deltanb.data.data_file import Scan
+    from deltanb.engines.arrow.data_file import Scan
 
 SETTINGS = ("SET TimeZone = 'UTC'", "SET python_enable_replacements = false")
 """Times mean what they mean in Delta; names that are not registered are not sought among our variables."""

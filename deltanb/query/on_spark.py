@@ -1,7 +1,8 @@
 """Queries on Spark: tables are views over the files that may hold what is asked for.
 
 What lives here: :data:`SPARK`, the engine.
-What it does not know: which files may be left out (``pushed``), how Spark reads them (``spark/read``).
+What it does not know: which files may be left out (``pushed``), how Spark reads them
+(``engines/spark/read``).
 
 The session is the running one, or a local one is begun. Its views are dropped when the rows are there.
 """
@@ -26,9 +27,9 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
         DeltaError: a table cannot be read.
     """
     session = _session()
-    from deltanb.spark.columns import arrow_rows
-    from deltanb.spark.jobs import followed
-    from deltanb.spark.refusals import refusals
+    from deltanb.engines.spark.columns import arrow_rows
+    from deltanb.engines.spark.jobs import followed
+    from deltanb.engines.spark.refusals import refusals
 
     try:
         for source in sources:
@@ -44,8 +45,8 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
 
 
 def _frame(session: Any, source: Source) -> Any:
-    from deltanb.spark.columns import arrow_frame
-    from deltanb.spark.read import read_table
+    from deltanb.engines.spark.columns import arrow_frame
+    from deltanb.engines.spark.read import read_table
 
     if source.snapshot is None:
         return arrow_frame(session, pa.table(source.rows))
@@ -53,7 +54,7 @@ def _frame(session: Any, source: Source) -> Any:
 
 
 def _session() -> Any:
-    from deltanb.spark.session import spark
+    from deltanb.engines.spark.session import spark
 
     return spark()
 

@@ -2,8 +2,8 @@
 
 What lives here: the metadata of such columns both ways (PROTOCOL.md, "Generated Columns", "Identity
 Columns", "Default Columns"), and the next value of an identity column.
-What it does not know: rows, how an expression is computed (``data/generated.py``), and what a new table's
-must fulfil (``transaction/column_check.py``).
+What it does not know: rows, how an expression is computed (``engines/arrow/generated.py``), and what a new
+table's must fulfil (``transaction/column_check.py``).
 
 >>> from deltanb.schema.types import PrimitiveType
 >>> field = StructField("id", PrimitiveType("long"), metadata=identity(start=10, step=5))

@@ -25,7 +25,7 @@ ABOVE = {
     "CatalogTimeline": "deltanb.observe.catalog_timeline",
     "CatalogTransaction": "deltanb.catalog.transaction",
     "CommitStepper": "deltanb.observe.stepper",
-    "DeltaDataSource": "deltanb.spark.source",
+    "DeltaDataSource": "deltanb.sources.spark.source",
     "GroupStepper": "deltanb.observe.group_stepper",
     "IcebergTable": "deltanb.catalog.iceberg_table",
     "lock_events": "deltanb.observe.lock_events",

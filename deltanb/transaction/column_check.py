@@ -1,7 +1,8 @@
 """What columns whose values the table gives must fulfil: generated, identity and default ones.
 
 What lives here: the check of their metadata and of the expressions in it, when a transaction proposes them.
-What it does not know: what that metadata means for rows (``schema/columns.py``, ``data/generated.py``).
+What it does not know: what that metadata means for rows (``schema/columns.py``,
+``engines/arrow/generated.py``).
 """
 
 from __future__ import annotations

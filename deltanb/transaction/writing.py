@@ -157,7 +157,7 @@ class TransactionalWrite:
                 (rows of a file at most) and ``compression`` (a codec); and ``targetFileSize``.
             target_file_size: bytes at which a file ends.
             data_change: whether the rows are new to the table; an OPTIMIZE only moves them.
-            checks: conditions (:class:`deltanb.data.constraints.Check`) beside the table's own.
+            checks: conditions (:class:`deltanb.engines.arrow.constraints.Check`) beside the table's own.
             clustering: physical paths of columns whose statistics are wanted in any case, beside those
                 that the table is clustered by.
             hidden: columns of the data that go into the files beside the table's, such as row ids.
@@ -173,10 +173,10 @@ class TransactionalWrite:
         if target_file_size is not None:
             file_options = replace(file_options, target_file_size=target_file_size)
         self.has_written = True
-        engine = "spark" if type(data).__module__.partition(".")[0] == "pyspark" else "data"
-        write = import_module(f"deltanb.{engine}.write").write_files
+        engine = "spark" if type(data).__module__.partition(".")[0] == "pyspark" else "arrow"
+        write = import_module(f"deltanb.engines.{engine}.write").write_files
         begun: list[str] = []
-        more: dict[str, Any] = {"begun": begun} if engine == "data" else {}
+        more: dict[str, Any] = {"begun": begun} if engine == "arrow" else {}
         timed = set_options(clock=self.clock) if self.clock is not _clock else nullcontext()
         with self._removed_unless_known(begun), ahead(), timed:
             added = write(

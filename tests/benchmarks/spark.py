@@ -107,7 +107,7 @@ READERS = dict(zip(NAMES, (ours, theirs, plain, data_source), strict=True))
 
 def forget(session: Any) -> None:
     """What the two libraries know of tables."""
-    from deltanb.spark import kept
+    from deltanb.engines.spark import file_lists as kept
     from deltanb.transaction.delta_log import DeltaLog
 
     DeltaLog.clear_cache()

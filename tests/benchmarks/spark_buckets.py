@@ -52,8 +52,8 @@ def server() -> Iterator[tuple[str, dict[str, str]]]:
 @contextmanager
 def by_executors() -> Iterator[None]:
     """As in a session that has no file system for the bucket."""
-    with patch("deltanb.spark.plans.connector_for", lambda *_: None), \
-            patch("deltanb.spark.write.connector_for", lambda *_: None):
+    with patch("deltanb.engines.spark.plans.connector_for", lambda *_: None), \
+            patch("deltanb.engines.spark.write.connector_for", lambda *_: None):
         yield
 
 
@@ -72,7 +72,7 @@ class Bucket:
 
     def hadoop(self, path: str) -> tuple[str, dict[str, str]]:
         """A path and options as Spark's own reader and writer are given them."""
-        from deltanb.spark.connectors import connector_for
+        from deltanb.engines.spark.connectors import connector_for
         from deltanb.store.object import ObjectStore
 
         found = connector_for(ObjectStore(path, self.options), self.session)

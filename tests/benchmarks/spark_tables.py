@@ -81,7 +81,7 @@ def _logged(folder: Path, files: Sequence[str], each: int, by: Sequence[str], de
     from pyroaring import BitMap64
 
     from deltanb.actions import AddFile, Metadata, Protocol
-    from deltanb.data import deletion_vectors
+    from deltanb.engines.arrow import deletion_vectors
     from deltanb.schema.types import from_arrow
     from deltanb.store.local import LocalStore
 

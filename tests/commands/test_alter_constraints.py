@@ -113,14 +113,14 @@ def test_the_engine_can_be_forced() -> None:
 def test_what_one_row_does_not_decide_is_refused_without_spark(
     expression: str, match: str, engine: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deltanb.spark.engine.SparkEngine.first", no_spark)
+    monkeypatch.setattr("deltanb.engines.spark.engine.SparkEngine.first", no_spark)
     table = table_of({"id": [1], "name": ["x"]})
     refused(table, InvalidPredicate, match, "c", expression, engine)
 
 
 def test_a_function_that_spark_lacks_is_refused_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deltanb.spark.engine.SparkEngine.first", no_spark)
-    monkeypatch.setattr("deltanb.spark.session.running_session", lambda: None)
+    monkeypatch.setattr("deltanb.engines.spark.engine.SparkEngine.first", no_spark)
+    monkeypatch.setattr("deltanb.engines.spark.session.running_session", lambda: None)
     table = table_of({"id": [1], "name": ["x"]})
     refused(table, InvalidPredicate, r"soundexx\(\), which is not a function of Spark; did you mean soundex",
             "c", "soundexx(name) = 'X000'")
@@ -138,7 +138,7 @@ def test_every_function_of_spark_is_known(spark: Any, monkeypatch: pytest.Monkey
     no_rows = {"any", "between", "in", "not", "collations", "measure", "python_worker_logs", "range",
                "sql_keywords", "variant_explode", "variant_explode_outer", "vector_avg", "vector_sum"}
     names = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect()} - no_rows
-    monkeypatch.setattr("deltanb.spark.session.running_session", lambda: None)
+    monkeypatch.setattr("deltanb.engines.spark.session.running_session", lambda: None)
     refused_ones = []
     for name in filter(str.isidentifier, names):
         try:

@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 import deltanb as dn
 from deltanb.actions import AddFile, DeletionVector, DomainMetadata, RemoveFile
 from deltanb.commands.define.drop_feature import droppable
-from deltanb.data.deletion_vectors import inline
+from deltanb.engines.arrow.deletion_vectors import inline
 from deltanb.errors import (
     ConcurrentTransactionException,
     DeltaError,

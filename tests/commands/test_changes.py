@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import AddCDCFile, decode_path
-from deltanb.data.deletion_vectors import inline
+from deltanb.engines.arrow.deletion_vectors import inline
 from deltanb.errors import (
     DataFileNotFound,
     IncompatibleSchemaChange,

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import DomainMetadata
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentWriteException,

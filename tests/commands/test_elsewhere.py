@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb.commands.rows.elsewhere import PlannedWrite, commit_planned, planned
+from deltanb.commands.rows.two_phase_write import PlannedWrite, commit_planned, planned
 from deltanb.commands.rows.write import WriteOptions
-from deltanb.data.write import write_files
+from deltanb.engines.arrow.write import write_files
 from deltanb.errors import (
     AppendOnlyTable,
     CommitOutcomeUnknown,

@@ -25,7 +25,7 @@ LIE = 1 << 50
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process where no Spark runs, though other tests may have begun it."""
     pytest.importorskip("pyspark")
-    monkeypatch.setattr("deltanb.spark.session.running_session", lambda: None)
+    monkeypatch.setattr("deltanb.engines.spark.session.running_session", lambda: None)
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
 
 
@@ -161,7 +161,7 @@ def test_a_jvm_that_nobody_asked_for_is_announced_in_one_line(
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
     assert said("auto", reason) == "", "a server runs already"
     monkeypatch.delenv("SPARK_REMOTE")
-    monkeypatch.setattr("deltanb.spark.session.running_session", object)
+    monkeypatch.setattr("deltanb.engines.spark.session.running_session", object)
     assert said("auto", reason) == "", "the session runs already"
 
 
@@ -177,7 +177,7 @@ def test_a_jvm_that_nobody_asked_for_is_announced_in_one_line(
 def test_a_function_that_spark_lacks_is_refused_before_it_starts(
     command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("deltanb.spark.session.running_session", lambda: None)
+    monkeypatch.setattr("deltanb.engines.spark.session.running_session", lambda: None)
     table = create(tmp_path / "t", {"id": [1], "name": ["Donald"]})
     with pytest.raises(InvalidPredicate, match=r"calls soundexx\(\), .*did you mean soundex\(\)"):
         command(table, "soundexx(name)")
@@ -202,7 +202,7 @@ def test_what_the_process_does_not_know_is_refused_with_the_way_out(tmp_path: Pa
 def test_a_constraint_that_spark_is_started_for_is_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from deltanb.spark.engine import SparkEngine
+    from deltanb.engines.spark.engine import SparkEngine
 
     monkeypatch.setattr(SparkEngine, "first", lambda *_: None)
     table = create(tmp_path / "t", {"t": ["a"]})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import deltanb as dn
 from deltanb.actions import Metadata
-from deltanb.data.write import write_files
+from deltanb.engines.arrow.write import write_files
 from deltanb.errors import (
     ConcurrentAppendException,
     InvalidArgument,

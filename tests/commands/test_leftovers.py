@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb.data.write import SPARK_FOLDER
+from deltanb.engines.arrow.write import SPARK_FOLDER
 from deltanb.errors import StorageError
 from deltanb.store.local import _SyncedFile, is_temporary
 from tests.helpers import tree

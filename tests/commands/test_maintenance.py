@@ -14,7 +14,7 @@ import pytest
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, DomainMetadata
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentDeleteReadException,

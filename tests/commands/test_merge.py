@@ -16,7 +16,7 @@ import pytest
 
 from deltanb.actions import AddCDCFile, AddFile, CommitInfo, Metadata, RemoveFile
 from deltanb.commands.merge.merge import MergeBuilder
-from deltanb.data.read import read_data_file
+from deltanb.engines.arrow.read import read_data_file
 from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
@@ -507,7 +507,7 @@ def test_the_change_data_feed(properties: dict[str, str]) -> None:
 def changes_of(table: DeltaTable) -> list[tuple[Any, ...]]:
     from dataclasses import replace
 
-    from deltanb.data.data_file import plan
+    from deltanb.engines.arrow.data_file import plan
 
     fields = (*table.schema.fields, StructField("_change_type", PrimitiveType("string")))
     scan = replace(plan(table.snapshot), columns=fields, fields=fields)
@@ -685,7 +685,7 @@ def test_the_table_gives_values_to_inserted_rows() -> None:
 
 def test_rows_that_were_found_must_be_written(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Conditions that Spark evaluates again may name other rows; then nothing is committed."""
-    from deltanb.data.engine import ProcessEngine
+    from deltanb.engines.arrow.engine import ProcessEngine
 
     write = ProcessEngine.write
     monkeypatch.setattr(ProcessEngine, "write", lambda self, txn, rows: write(self, txn, rows)[:-1])

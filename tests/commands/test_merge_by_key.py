@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import deltanb as dn
 from deltanb import DeltaTable
 from deltanb.commands.merge.by_key import apply_changes, partition_for
-from deltanb.data.keyed_rows import KeyedRows
+from deltanb.engines.arrow.keyed_rows import KeyedRows
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,

@@ -22,7 +22,7 @@ from deltanb.commands.merge.matching import SourceKeys
 from deltanb.commands.merge.merge import MergeBuilder
 from deltanb.commands.merge.on import analyze
 from deltanb.commands.merge.reach import Reach
-from deltanb.data import file_writer, row_groups
+from deltanb.engines.arrow import file_writer, row_groups
 from deltanb.entry import create
 from deltanb.errors import ConcurrentAppendException, MultipleSourceRowsMatched
 from deltanb.table import DeltaTable
@@ -67,7 +67,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The path of each data file that is opened."""
-    from deltanb.data import data_file
+    from deltanb.engines.arrow import data_file
 
     found: list[str] = []
     plain = data_file.opened

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 import deltanb as dn
 from deltanb.actions import AddFile, DomainMetadata, RemoveFile
 from deltanb.commands.upkeep.optimize import optimize
-from deltanb.data import deletion_vectors, zorder
+from deltanb.engines.arrow import deletion_vectors, zorder
 from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentDeleteDeleteException,

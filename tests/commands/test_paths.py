@@ -24,7 +24,7 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import AddFile
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
 from deltanb.log import cleanup
 from deltanb.observe.availability import versions

@@ -13,7 +13,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import Metadata
-from deltanb.commands.rows.elsewhere import WriteOptions, planned
+from deltanb.commands.rows.two_phase_write import WriteOptions, planned
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
 from deltanb.schema.types import from_arrow
 from deltanb.testing import MemoryStore

@@ -28,7 +28,7 @@ def source(table: dn.DeltaTable, **options: Any) -> TableStreamSource:
 
 def ids(table: dn.DeltaTable, files: list[dict[str, Any]]) -> list[int]:
     """The rows of files, as a reader of the stream's finds them."""
-    from deltanb.data.data_file import plan, read_data_file
+    from deltanb.engines.arrow.data_file import plan, read_data_file
 
     scan = plan(table.log.update())
     return [n for file in files for batch in read_data_file(scan, file) for n in batch["id"].to_pylist()]

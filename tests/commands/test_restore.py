@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 import deltanb as dn
 from deltanb.actions import AddFile, DomainMetadata, RemoveFile
 from deltanb.commands.upkeep.restore import restore
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,

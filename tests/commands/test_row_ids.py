@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltanb as dn
-from deltanb.data import row_ids
-from deltanb.data.read import read_table
+from deltanb.engines.arrow import row_ids
+from deltanb.engines.arrow.read import read_table
 from deltanb.errors import ConstraintViolation, InvalidSchema, SchemaMismatch
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore

@@ -8,9 +8,9 @@ import pytest
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.find_and_change import FileChanges, find, mark_deleted, understand
-from deltanb.data.data_file import plan
-from deltanb.data.engine import PROCESS
-from deltanb.data.touched import bitmap, marked_rows, rows_of
+from deltanb.engines.arrow.data_file import plan
+from deltanb.engines.arrow.engine import PROCESS
+from deltanb.engines.arrow.touched import bitmap, marked_rows, rows_of
 from deltanb.entry import create
 from deltanb.options import StepClock, set_options
 from deltanb.table import DeltaTable

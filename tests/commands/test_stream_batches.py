@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb.commands.rows.elsewhere import commit_batch, planned
+from deltanb.commands.rows.two_phase_write import commit_batch, planned
 from deltanb.commands.rows.write import Batch, WriteOptions
 from deltanb.errors import ConcurrentTransactionException, MetadataChangedException
 from deltanb.schema.types import PrimitiveType, StructField, StructType
@@ -17,7 +17,7 @@ from tests.helpers import tree
 
 pytest.importorskip("pyspark")
 
-from deltanb.spark.executors import Place, begun, write_files
+from deltanb.engines.spark.executors import Place, begun, write_files
 
 SCHEMA = StructType([StructField("id", PrimitiveType("long"))])
 

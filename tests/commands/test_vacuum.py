@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 import deltanb as dn
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, encode_path
 from deltanb.commands.upkeep.vacuum import LAST_VACUUM, vacuum
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.entry import create
 from deltanb.errors import (
     DataFileNotFound,

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import STORAGE_TYPES, DeletionVector, RemoveFile
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import DataFileNotFound
 from deltanb.observe.availability import versions
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb.data import data_file, file_writer, row_groups
+from deltanb.engines.arrow import data_file, file_writer, row_groups
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 

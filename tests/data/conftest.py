@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltanb.data import copyable, file_writer
+from deltanb.engines.arrow import copyable, file_writer
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile
-from deltanb.data import data_file, file_rows, row_groups
+from deltanb.engines.arrow import data_file, file_rows, row_groups
 from deltanb.errors import InvalidSchema, SchemaMismatch, UnsupportedProtocol
 from deltanb.schema.types import from_arrow, from_arrow_type
 from deltanb.table import DeltaTable

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from deltanb.actions import Metadata
-from deltanb.data.constraints import Check, Checker, NotNull, Within, constraints_of
+from deltanb.engines.arrow.constraints import Check, Checker, NotNull, Within, constraints_of
 from deltanb.errors import (
     ConstraintViolation,
     InvalidPredicate,

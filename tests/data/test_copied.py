@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltanb.data import copyable
+from deltanb.engines.arrow import copyable
 from deltanb.errors import InvalidTable, StorageError
 from deltanb.testing import MemoryStore
 from tests.data.copies import ENCODE, NESTED, OTHERS, SETTINGS, UTC, added, foreign, rows, table_of

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from deltanb.data.enforce import Enforcer, differences
+from deltanb.engines.arrow.enforce import Enforcer, differences
 from deltanb.errors import SchemaMismatch
 from deltanb.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType, parse_type
 

@@ -12,8 +12,8 @@ import pytest
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile
-from deltanb.data import data_file, file_rows, read, row_groups
-from deltanb.data.pages import Pages
+from deltanb.engines.arrow import data_file, file_rows, read, row_groups
+from deltanb.engines.arrow.pages import Pages
 from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.schema import ddl
 from deltanb.testing import MemoryStore, TableBuilder

@@ -154,8 +154,8 @@ def test_spark_does_the_same(way: str, table: DeltaTable, spark: Any) -> None:
 
 @pytest.mark.spark
 def test_the_limit_of_a_session_counts_where_a_write_has_none(table: DeltaTable, spark: Any) -> None:
-    from deltanb.spark.session import settings
-    from deltanb.spark.write import MAX_RECORDS
+    from deltanb.engines.spark.session import settings
+    from deltanb.engines.spark.write import MAX_RECORDS
 
     frame = spark.range(10).selectExpr("id", "'a' AS p").coalesce(1)
     with settings(spark, {MAX_RECORDS: "4"}):

@@ -14,7 +14,7 @@ import pytest
 import deltanb as dn
 from deltanb.actions import AddFile
 from deltanb.concurrency import parallel
-from deltanb.data import data_file, read, row_groups, touched
+from deltanb.engines.arrow import data_file, read, row_groups, touched
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.schema import ddl

@@ -10,7 +10,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import Metadata, Protocol
-from deltanb.data.generated import Filler, plan
+from deltanb.engines.arrow.generated import Filler, plan
 from deltanb.errors import (
     ConstraintViolation,
     InvalidSchema,

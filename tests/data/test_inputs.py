@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltanb.data.inputs import source
+from deltanb.engines.arrow.inputs import source
 
 KINDS = [st.integers(-2**63, 2**63 - 1), st.floats(), st.text(max_size=5), st.booleans(), st.none()]
 

@@ -10,8 +10,8 @@ import pytest
 from pyroaring import BitMap64
 
 import deltanb as dn
-from deltanb.data import kept
-from deltanb.data.kept import Kept, Room
+from deltanb.engines.arrow import column_cache as kept
+from deltanb.engines.arrow.column_cache import Kept, Room
 from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore

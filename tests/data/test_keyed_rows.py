@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import deltanb as dn
 from deltanb import DeltaTable
 from deltanb.concurrency import parallel
-from deltanb.data import key_index, keyed_rows
-from deltanb.data.key_index import rank
-from deltanb.data.keyed_rows import KeyedRows
+from deltanb.engines.arrow import key_index, keyed_rows
+from deltanb.engines.arrow.key_index import rank
+from deltanb.engines.arrow.keyed_rows import KeyedRows
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.locks.keys import encode
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder

@@ -11,9 +11,9 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import Metadata, Protocol
-from deltanb.data import layout
-from deltanb.data.constraints import Within
-from deltanb.data.layout import MOST_KEPT, layout_of
+from deltanb.engines.arrow import layout
+from deltanb.engines.arrow.constraints import Within
+from deltanb.engines.arrow.layout import MOST_KEPT, layout_of
 from deltanb.schema.columns import generated_as
 from deltanb.schema.types import PrimitiveType, StructField, StructType, from_arrow
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb.data import data_file, file_writer, pages, row_groups
+from deltanb.engines.arrow import data_file, file_writer, pages, row_groups
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
 

@@ -18,7 +18,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddCDCFile, AddFile
-from deltanb.data import copyable, encodings
+from deltanb.engines.arrow import copyable, encodings
 from deltanb.errors import ConstraintViolation, InvalidTable, SchemaMismatch
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore

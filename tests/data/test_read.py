@@ -15,8 +15,8 @@ from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, encode_path
 from deltanb.concurrency import parallel
-from deltanb.data import deletion_vectors, read
-from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION
+from deltanb.engines.arrow import deletion_vectors, read
+from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION
 from deltanb.errors import (
     DataFileNotFound,
     InvalidArgument,

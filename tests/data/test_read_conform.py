@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from deltanb.data.conform import Place, check_type_changes, compile_conversion, find_field
+from deltanb.engines.arrow.conform import Place, check_type_changes, compile_conversion, find_field
 from deltanb.errors import InvalidTable, UnsupportedProtocol
 from deltanb.schema.column_mapping import ID_KEY, NAME_KEY, PARQUET_ID
 from deltanb.schema.types import (

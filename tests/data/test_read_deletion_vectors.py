@@ -9,7 +9,7 @@ import pytest
 from pyroaring import BitMap64
 
 from deltanb.actions import DeletionVector
-from deltanb.data import deletion_vectors as dvs
+from deltanb.engines.arrow import deletion_vectors as dvs
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
 from deltanb.store.local import LocalStore
 

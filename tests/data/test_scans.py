@@ -15,7 +15,7 @@ import pytest
 import deltanb as dn
 from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import LANE_ITEMS
-from deltanb.data import file_writer, read, row_groups
+from deltanb.engines.arrow import file_writer, read, row_groups
 from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
 from deltanb.store.local import LocalStore
 

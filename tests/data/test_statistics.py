@@ -17,8 +17,8 @@ import pytest
 
 from deltanb import actions
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
-from deltanb.data import statistics
-from deltanb.data.bounds import truncate_max
+from deltanb.engines.arrow import statistics
+from deltanb.engines.arrow.bounds import truncate_max
 from deltanb.schema import column_mapping
 from deltanb.schema.types import PrimitiveType, from_arrow
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltanb.data.conform import Place, compile_conversion
-from deltanb.data.variants import MalformedVariant, put_together
+from deltanb.engines.arrow.conform import Place, compile_conversion
+from deltanb.engines.arrow.variants import MalformedVariant, put_together
 from deltanb.entry import create
 from deltanb.errors import InvalidTable
 from deltanb.schema.types import PrimitiveType

@@ -18,9 +18,9 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile, Metadata, Protocol, decode_path
-from deltanb.data import file_writer, inputs, statistics, write
-from deltanb.data.constraints import Check
-from deltanb.data.write import write_files
+from deltanb.engines.arrow import file_writer, inputs, statistics, write
+from deltanb.engines.arrow.constraints import Check
+from deltanb.engines.arrow.write import write_files
 from deltanb.entry import create
 from deltanb.errors import (
     ConstraintViolation,

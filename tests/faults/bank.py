@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import deltanb as dn
-from deltanb.data.read import read_table
+from deltanb.engines.arrow.read import read_table
 from deltanb.errors import DeltaConcurrentModificationException
 from deltanb.transaction import rules
 

@@ -35,7 +35,7 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import DeletionVector
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import DeltaError
 from deltanb.store.base import LogStore
 from deltanb.store.local import LocalStore

@@ -22,8 +22,8 @@ from unittest import mock
 
 import deltanb as dn
 from deltanb.actions import decode_path
-from deltanb.data.deletion_vectors import relative_path
-from deltanb.data.write import SPARK_FOLDER
+from deltanb.engines.arrow.deletion_vectors import relative_path
+from deltanb.engines.arrow.write import SPARK_FOLDER
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.options import SeededIds, set_options
 from deltanb.transaction import ids

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.actions import DeletionVector
-from deltanb.data import deletion_vectors
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint.hint import LAST_CHECKPOINT, read_last_checkpoint
 from deltanb.log.checkpoint.names import classic_name

@@ -22,8 +22,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltanb.engines.spark import session as spark_session
 from deltanb.errors import MissingDependency
-from deltanb.spark import session as spark_session
 from tests.peers.maven import alone, cache_folder
 
 VERSION = "4.4.0"  # of delta-spark: the newest in Maven Central for Spark 4.2

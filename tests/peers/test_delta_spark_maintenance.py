@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb.data.read import read_table
+from deltanb.engines.arrow.read import read_table
 from tests.peers.delta_spark import DeltaSpark, PeerError, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.data import read
+from deltanb.engines.arrow import read
 from deltanb.options import StepClock
 from deltanb.query.duck import DUCKDB
 from deltanb.query.result import QueryResult

@@ -68,7 +68,7 @@ def test_a_cast_gives_the_type_by_every_name_or_is_left_to_spark(one: TypeNames)
 @every_type
 def test_spark_has_the_class_and_calls_it_by_the_first_name(one: TypeNames) -> None:
     types = pytest.importorskip("pyspark.sql.types")
-    from deltanb.spark.columns import spark_type
+    from deltanb.engines.spark.columns import spark_type
 
     if not one.spark:
         with pytest.raises(UnsupportedProtocol, match=f"'x' has type {one.delta}, which Spark does not have"):

@@ -135,7 +135,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    from deltanb.spark.session import java_home
+    from deltanb.engines.spark.session import java_home
 
     return {"SPARK_LOCAL_IP": _HOST, "SPARK_LOCAL_DIRS": str(folder), "JAVA_HOME": str(java_home()),
             "SPARK_DAEMON_MEMORY": DAEMON_MEMORY, "PYSPARK_PYTHON": sys.executable}

@@ -23,7 +23,7 @@ def connect_session(**config: str) -> Any:
         pytest.importorskip(module, reason="Spark Connect needs pip install 'pyspark[connect]'")
     from pyspark.sql import SparkSession
 
-    from deltanb.spark import session as sessions
+    from deltanb.engines.spark import session as sessions
 
     os.environ["SPARK_TESTING"] = "1"  # any free port; else the server waits for one that is named
     starter = SparkSession.builder.remote("local[2]").config(

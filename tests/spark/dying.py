@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from deltanb.commands.read.stream import TableStreamSource
-from deltanb.spark import source_stream, source_write, stream_sink
-from deltanb.spark.source import DeltaDataSource
+from deltanb.engines.spark import stream_sink
+from deltanb.sources.spark import stream as source_stream
+from deltanb.sources.spark import write as source_write
+from deltanb.sources.spark.source import DeltaDataSource
 from deltanb.store.local import LocalStore
 from deltanb.transaction.transaction import OptimisticTransaction
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import deltanb as dn
+from deltanb.engines.spark import buckets
+from deltanb.engines.spark.connectors import connector_for
+from deltanb.engines.spark.stream_sink import reads
 from deltanb.errors import DeltaError
-from deltanb.spark import buckets
-from deltanb.spark.connectors import connector_for
-from deltanb.spark.stream_sink import reads
 from tests.spark.driver import Session
 
 Options = dict[str, str]

@@ -16,8 +16,8 @@ pytest.importorskip("obstore")
 from pyspark.errors import PySparkException
 
 import deltanb as dn
+from deltanb.engines.spark import buckets
 from deltanb.errors import ConstraintViolation, DeltaError
-from deltanb.spark import buckets
 from deltanb.store import access as accesses
 from deltanb.store.access import borrow, lend
 from deltanb.store.object import ObjectStore
@@ -44,7 +44,7 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from pyspark.sql import DataFrame
 
     monkeypatch.setattr(DataFrame, "toArrow", refuse)
-    monkeypatch.setattr("deltanb.data.read.read_table", refuse)
+    monkeypatch.setattr("deltanb.engines.arrow.read.read_table", refuse)
     yield
 
 

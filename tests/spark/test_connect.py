@@ -26,12 +26,15 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 from deltanb.actions import Metadata, Protocol
-from deltanb.data import deletion_vectors, read as in_process
+from deltanb.engines.arrow import deletion_vectors
+from deltanb.engines.arrow import read as in_process
 from deltanb.errors import ConstraintViolation, InvalidPredicate, SchemaMismatch
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.store.local import LocalStore
-from deltanb.spark import read, session as sessions, write
+from deltanb.engines.spark import read
+from deltanb.engines.spark import session as sessions
+from deltanb.engines.spark import write
 
 starter = SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.address", "127.0.0.1")
 with sessions._environment(JAVA_HOME=str(sessions.java_home())):

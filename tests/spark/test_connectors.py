@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("obstore")
 
+from deltanb.engines.spark import connectors
+from deltanb.engines.spark.compiled import has_class, is_everywhere
+from deltanb.engines.spark.connectors import ANONYMOUS, KEYS_BY_FILE, S3A, connector_for, refusals
 from deltanb.errors import StorageError
-from deltanb.spark import connectors
-from deltanb.spark.compiled import has_class, is_everywhere
-from deltanb.spark.connectors import ANONYMOUS, KEYS_BY_FILE, S3A, connector_for, refusals
 from deltanb.store.local import LocalStore
 from deltanb.store.object import ObjectStore
 

@@ -11,10 +11,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 import deltanb as dn
-from deltanb.data.data_file import plan
-from deltanb.data.written import Target
-from deltanb.errors import ConstraintViolation
-from deltanb.spark.executors import (
+from deltanb.engines.arrow.data_file import plan
+from deltanb.engines.arrow.prewritten import Target
+from deltanb.engines.spark.executors import (
     Place,
     begun,
     ended,
@@ -23,6 +22,7 @@ from deltanb.spark.executors import (
     read_files,
     write_files,
 )
+from deltanb.errors import ConstraintViolation
 from tests.helpers import tree
 
 ROWS = {"id": [1, 2, 3, 4], "p": ["a", "b", "a", None]}

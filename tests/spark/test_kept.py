@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deltanb.spark import kept
+from deltanb.engines.spark import file_lists as kept
 
 
 class Context:

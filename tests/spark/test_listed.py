@@ -19,13 +19,13 @@ from pyspark.sql import functions as F
 
 import deltanb as dn
 from deltanb.actions import Metadata
-from deltanb.data import deletion_vectors, statistics
-from deltanb.data import read as in_process
+from deltanb.engines.arrow import deletion_vectors, statistics
+from deltanb.engines.arrow import read as in_process
+from deltanb.engines.spark import listed, plans
+from deltanb.engines.spark.read import read_table
+from deltanb.engines.spark.session import settings
 from deltanb.errors import DataFileNotFound
 from deltanb.schema.types import STRING, StructField, StructType, to_arrow
-from deltanb.spark import listed, plans
-from deltanb.spark.read import read_table
-from deltanb.spark.session import settings
 from tests.helpers import schema_of
 from tests.spark.test_read import PARTITION_VALUES, one_file, table_of, with_files
 

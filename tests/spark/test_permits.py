@@ -13,13 +13,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 import deltanb as dn
-from deltanb.data.written import Target
+from deltanb.engines.arrow.prewritten import Target
+from deltanb.engines.spark.executors import Place, WritePlan, begun, ended, write_files
+from deltanb.engines.spark.permits import permit_of
 from deltanb.errors import IllegalStateError, StorageError
 from deltanb.log.file_options import FileOptions
 from deltanb.observe.schedule import interleavings
 from deltanb.options import options
-from deltanb.spark.executors import Place, WritePlan, begun, ended, write_files
-from deltanb.spark.permits import permit_of
 from deltanb.store.base import FileStatus
 from deltanb.testing import MemoryStore
 from tests.helpers import files_of

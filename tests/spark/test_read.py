@@ -16,9 +16,14 @@ from pyroaring import BitMap64
 from pyspark.errors import PySparkException
 
 from deltanb.actions import AddFile, Metadata, Protocol, encode_path
-from deltanb.data import deletion_vectors
-from deltanb.data import read as in_process
-from deltanb.data import write as in_process_write
+from deltanb.engines.arrow import deletion_vectors
+from deltanb.engines.arrow import read as in_process
+from deltanb.engines.arrow import write as in_process_write
+from deltanb.engines.spark import listed
+from deltanb.engines.spark import plans as spark_plans
+from deltanb.engines.spark import read as spark_read
+from deltanb.engines.spark.columns import arrow_frame
+from deltanb.engines.spark.session import READ_BY_FIELD_ID
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidPredicate
 from deltanb.schema.column_mapping import MAX_ID_KEY, MODE_KEY, assign
 from deltanb.schema.types import (
@@ -30,11 +35,6 @@ from deltanb.schema.types import (
     from_arrow,
     to_arrow,
 )
-from deltanb.spark import listed
-from deltanb.spark import plans as spark_plans
-from deltanb.spark import read as spark_read
-from deltanb.spark.columns import arrow_frame
-from deltanb.spark.session import READ_BY_FIELD_ID
 from deltanb.store.local import LocalStore
 from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import schema_of

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("obstore")
 
 import deltanb as dn
-from deltanb.spark.permits import withdraw
+from deltanb.engines.spark.permits import withdraw
 from deltanb.testing.s3_server import ACCESS, Request, S3Server
 from tests.helpers import files_of, refusing_data_files, rows
 from tests.peers.delta_spark import Unavailable

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from deltanb.engines.spark import session as sessions
 from deltanb.errors import InvalidArgument, MissingDependency
-from deltanb.spark import session as sessions
 
 
 def _fake_java(folder: Path, version: str) -> Path:

@@ -12,10 +12,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 import deltanb as dn
-from deltanb.errors import InvalidArgument
-from deltanb.options import Options, options, set_options
-from deltanb.spark import session_settings
-from deltanb.spark.session_settings import (
+from deltanb.engines.spark import session_settings
+from deltanb.engines.spark.session_settings import (
     DEFAULTS,
     ELSEWHERE,
     LAST_VERSION,
@@ -25,6 +23,8 @@ from deltanb.spark.session_settings import (
     SessionSettingWarning,
     said,
 )
+from deltanb.errors import InvalidArgument
+from deltanb.options import Options, options, set_options
 from deltanb.table import DeltaTable
 from deltanb.testing import MemoryStore
 from deltanb.transaction import active

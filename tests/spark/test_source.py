@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 import deltanb as dn
+from deltanb.engines.spark.session import settings
 from deltanb.errors import (
     ConstraintViolation,
     DeltaError,
@@ -27,10 +28,9 @@ from deltanb.errors import (
     UnsupportedProtocol,
     VersionNotFound,
 )
-from deltanb.spark.session import settings
-from deltanb.spark.source import told
-from deltanb.spark.source_options import WriteOptions
-from deltanb.spark.source_write import writer
+from deltanb.sources.spark.options import WriteOptions
+from deltanb.sources.spark.source import told
+from deltanb.sources.spark.write import writer
 from tests.helpers import tree
 
 pytestmark = pytest.mark.spark

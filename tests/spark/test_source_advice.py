@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
+from deltanb.engines.spark.columns import spark_schema
 from deltanb.errors import DeltaError, SchemaMismatch
 from deltanb.schema.ddl import parse_schema
-from deltanb.spark.columns import spark_schema
-from deltanb.spark.source import DeltaDataSource
+from deltanb.sources.spark.source import DeltaDataSource
 
 OPTION = re.compile(r'\.option\("(\w+)", "([^"]*)"\)')
 COLUMNS = {"other type": "id string, p string", "no partition column": "id bigint, x bigint",

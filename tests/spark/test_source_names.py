@@ -11,7 +11,7 @@ pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument
-from deltanb.spark.source import told
+from deltanb.sources.spark.source import told
 
 pytestmark = pytest.mark.spark
 

@@ -10,9 +10,9 @@ pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument
-from deltanb.spark.source import DeltaDataSource
-from deltanb.spark.source_options import ReadOptions, WriteOptions
-from deltanb.spark.source_stream import _Read, stream_reader
+from deltanb.sources.spark.options import ReadOptions, WriteOptions
+from deltanb.sources.spark.source import DeltaDataSource
+from deltanb.sources.spark.stream import _Read, stream_reader
 
 
 @pytest.mark.parametrize(("options", "said"), [

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from deltanb.spark import session as sessions
-from deltanb.spark import start
+from deltanb.engines.spark import session as sessions
+from deltanb.engines.spark import start
 
 ROOT = Path(__file__).resolve().parents[2]
 BOUND = 120  # seconds of polling: ends a test that hangs, and decides nothing

@@ -13,7 +13,7 @@ pytest.importorskip("obstore")
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument, StorageError
-from deltanb.spark.source import told
+from deltanb.sources.spark.source import told
 from deltanb.testing.s3_server import ACCESS, S3Server
 from tests.helpers import files_of, ids
 

@@ -18,6 +18,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has 
 from pyspark.sql.types import StructType
 
 import deltanb as dn
+from deltanb.engines.spark.stream_checkpoint import Checkpoint
 from deltanb.errors import (
     CheckpointMismatch,
     DataFileNotFound,
@@ -27,9 +28,8 @@ from deltanb.errors import (
     TableNotFound,
     VersionNotFound,
 )
-from deltanb.spark.source import told
-from deltanb.spark.source_stream import stream_reader, stream_schema, stream_writer
-from deltanb.spark.stream_checkpoint import Checkpoint
+from deltanb.sources.spark.source import told
+from deltanb.sources.spark.stream import stream_reader, stream_schema, stream_writer
 from tests.helpers import tree
 from tests.notebook.looks import assert_consistent
 

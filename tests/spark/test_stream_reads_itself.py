@@ -10,8 +10,8 @@ import pytest
 
 import deltanb as dn
 from deltanb.commands.read.stream import Offset, Position
-from deltanb.spark.source_stream import DeltaStreamWriter
-from deltanb.spark.stream_checkpoint import Checkpoint
+from deltanb.engines.spark.stream_checkpoint import Checkpoint
+from deltanb.sources.spark.stream import DeltaStreamWriter
 
 pytest.importorskip("pyspark")
 

@@ -50,7 +50,7 @@ for way in sys.argv[2:]:
 
 def alone(batches):  # where Spark speculates, two attempts of a task may be at work at any time
     from types import SimpleNamespace
-    from deltanb.spark.source_write import Wrote
+    from deltanb.sources.spark.write import Wrote
     told = Wrote.of(SimpleNamespace(name="part", target=None), iter([]))
     for batch in batches:
         yield batch.from_pydict({"alone": [told.is_only]})

@@ -153,7 +153,7 @@ def test_a_batch_that_reads_the_table_reads_all_of_it(
     source.add(1)
     table.append({"id": [1], "text": ["known"]})
     if not listed:
-        monkeypatch.setattr("deltanb.spark.listed.is_possible", lambda session: False)
+        monkeypatch.setattr("deltanb.engines.spark.listed.is_possible", lambda session: False)
     known = table.to_df().select(F.col("id").alias("other"))
     fresh = meddled(source.frame().join(known, F.expr("id = other"), "left_semi"), table, tmp_path / "met")
     stream = table.write_stream(fresh, checkpoint=tmp_path / "c", trigger="availableNow")

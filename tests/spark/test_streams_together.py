@@ -25,9 +25,9 @@ from deltanb.errors import (
     IllegalStateError,
     MetadataChangedException,
 )
-from deltanb.spark.source import told
-from deltanb.spark.source_stream import DeltaStreamWriter, stream_writer
-from deltanb.spark.source_write import Wrote
+from deltanb.sources.spark.source import told
+from deltanb.sources.spark.stream import DeltaStreamWriter, stream_writer
+from deltanb.sources.spark.write import Wrote
 from tests.helpers import files_of, ids, parquet_files, rows
 
 pytestmark = pytest.mark.spark

@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from deltanb.data import read as in_process
+from deltanb.engines.arrow import read as in_process
+from deltanb.engines.spark.read import read_table
 from deltanb.errors import DeltaError
-from deltanb.spark.read import read_table
 from deltanb.transaction.delta_log import DeltaLog
 from tests.shared_tables import canon, expectations, names, path_of
 

@@ -14,9 +14,9 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
 
-from deltanb.data.conform import Place, compile_conversion
+from deltanb.engines.arrow.conform import Place, compile_conversion
+from deltanb.engines.spark.session import settings
 from deltanb.schema.types import PrimitiveType
-from deltanb.spark.session import settings
 
 pytestmark = pytest.mark.spark
 

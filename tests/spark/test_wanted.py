@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from deltanb.engines.spark import session as sessions
+from deltanb.engines.spark.session_request import wanted
 from deltanb.errors import IllegalStateError, InvalidArgument
-from deltanb.spark import session as sessions
-from deltanb.spark.wanted import wanted
 
 HADOOP = "org.apache.hadoop:hadoop-aws:3.5.0"
 
@@ -210,7 +210,7 @@ FOREIGN = """
 import sys
 from pyspark.sql import SparkSession
 import deltanb as dn
-from deltanb.spark import session as sessions
+from deltanb.engines.spark import session as sessions
 with sessions._environment(JAVA_HOME=str(sessions.java_home())):
     theirs = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 before = dict(theirs.conf.getAll)

@@ -19,8 +19,10 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from deltanb.actions import Metadata, Protocol, decode_path
-from deltanb.data import write as in_process
-from deltanb.data.constraints import Within
+from deltanb.engines.arrow import write as in_process
+from deltanb.engines.arrow.constraints import Within
+from deltanb.engines.spark import folders
+from deltanb.engines.spark import write as spark_write
 from deltanb.errors import ConstraintViolation, InvalidArgument, InvalidSchema, SchemaMismatch
 from deltanb.log.file_options import FileOptions
 from deltanb.options import SeededIds, set_options
@@ -34,8 +36,6 @@ from deltanb.schema.types import (
     from_arrow,
     to_arrow,
 )
-from deltanb.spark import folders
-from deltanb.spark import write as spark_write
 from deltanb.store.local import LocalStore
 from tests.helpers import schema_of, tree
 

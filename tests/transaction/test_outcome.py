@@ -645,7 +645,7 @@ def test_ctrl_c_between_two_lines_leaves_no_file_that_nobody_names(
     tmp_path: Path, command: str
 ) -> None:
     """Between what a write has done and what the transaction knows of it, at every line."""
-    from deltanb.data import write as in_process
+    from deltanb.engines.arrow import write as in_process
     from deltanb.transaction.writing import TransactionalWrite
 
     codes = {in_process.write_files.__code__, TransactionalWrite.write_files.__code__}

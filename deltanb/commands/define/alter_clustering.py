@@ -15,7 +15,7 @@ from deltanb.commands.begin import begin
 from deltanb.commands.define.alter import refuse_unwritable
 from deltanb.commands.define.clustering import logical_columns
 from deltanb.commands.result import CommandResult
-from deltanb.data.statistics import indexed_leaves
+from deltanb.engines.arrow.statistics import indexed_leaves
 from deltanb.errors import InvalidArgument
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.paths import field_at, find, parse_path, quoted, type_at

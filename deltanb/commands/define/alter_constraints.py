@@ -1,7 +1,7 @@
 """ADD and DROP CONSTRAINT: conditions that every row satisfies (PROTOCOL.md, "CHECK Constraints").
 
 What lives here: the check of the rows that are there, and the property a constraint is kept in.
-What it does not know: how rows are checked while they are written (``data/constraints.py``).
+What it does not know: how rows are checked while they are written (``engines/arrow/constraints.py``).
 """
 
 from __future__ import annotations

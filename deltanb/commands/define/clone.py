@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, encode_path
 from deltanb.commands.define.place import check_place
-from deltanb.data.deletion_vectors import vector_path
+from deltanb.engines.arrow.deletion_vectors import vector_path
 from deltanb.errors import InvalidArgument, TableAlreadyExists
 from deltanb.options import options
 from deltanb.schema.protocol import (

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from deltanb.actions import AddFile, Metadata, encode_path
 from deltanb.commands.define import evolution
 from deltanb.concurrency import parallel
-from deltanb.data import statistics
+from deltanb.engines.arrow import statistics
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.log.checkpoint.parquet_file import open_parquet
 from deltanb.log.skipping import partitions

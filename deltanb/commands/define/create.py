@@ -21,8 +21,8 @@ from deltanb.commands.define import evolution
 from deltanb.commands.define.place import begun, check_place
 from deltanb.commands.rows.write import commit_or_discard, metrics_of, removed_metrics
 from deltanb.commands.session import through_session
-from deltanb.data import inputs
-from deltanb.data.written import Written
+from deltanb.engines.arrow import inputs
+from deltanb.engines.arrow.prewritten import Written
 from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists
 from deltanb.log.file_options import FileOptions
 from deltanb.options import options

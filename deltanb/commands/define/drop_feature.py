@@ -31,7 +31,7 @@ from deltanb.commands.define.alter_features import feature_name
 from deltanb.commands.define.alter_properties import set_properties, unset_properties
 from deltanb.commands.define.row_tracking import has_ids, unbackfill
 from deltanb.commands.result import CommandResult
-from deltanb.data.conform import Place, compile_conversion, find_field
+from deltanb.engines.arrow.conform import Place, compile_conversion, find_field
 from deltanb.errors import FeatureDropConflict, IllegalStateError, InvalidArgument
 from deltanb.log import cleanup
 from deltanb.log.checkpoint.names import complete_checkpoints
@@ -209,7 +209,7 @@ def _history_uses(log: DeltaLog, removable: _Removable) -> bool:
 
 def _keep_vector_files(log: DeltaLog) -> None:
     """Tombstones for vector files that older versions need: clients that do not know them spare those."""
-    from deltanb.data.deletion_vectors import vector_path
+    from deltanb.engines.arrow.deletion_vectors import vector_path
 
     txn = begin(log)
     retention = properties.get(txn.metadata.configuration, "delta.deletedFileRetentionDuration")

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deltanb.actions import Metadata
-from deltanb.data import enforce, inputs
+from deltanb.engines.arrow import enforce, inputs
 from deltanb.errors import InvalidArgument, SchemaMismatch, UnsupportedPredicate
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import GENERATION
@@ -192,7 +192,7 @@ def check_constraints_kept(before: Metadata, after: Metadata) -> None:
         SchemaMismatch: a constraint, or a generated column's expression, reads a column whose type changes.
     """
     _check_expressions_kept(before, after)
-    from deltanb.data.constraints import Check, constraints_of
+    from deltanb.engines.arrow.constraints import Check, constraints_of
     from deltanb.sql import predicates
 
     old, new = before.schema, after.schema

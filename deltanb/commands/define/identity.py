@@ -1,7 +1,7 @@
 """SYNC IDENTITY: the high-water mark of an identity column moved to what the column holds.
 
 What lives here: :func:`sync_identity`, for columns into which data brought values of its own.
-What it does not know: how values are given (``data/generated.py``).
+What it does not know: how values are given (``engines/arrow/generated.py``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def sync_identity(log: DeltaLog, column: str) -> CommandResult:
     >>> table.to_arrow(where="name = 'Daisy'")["id"].to_pylist()
     [8]
     """
-    from deltanb.data.read import iter_batches
+    from deltanb.engines.arrow.read import iter_batches
 
     txn = begin(log)
     field = txn.metadata.schema.get(column)

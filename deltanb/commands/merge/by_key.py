@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, MergeBuilder, Narrow, merge
 from deltanb.commands.result import CommandResult
-from deltanb.data import generated
-from deltanb.data.enforce import nullable
-from deltanb.data.key_index import Key, KeyColumns, rank
-from deltanb.data.keyed_rows import KeyedRows
-from deltanb.data.row_values import column_of
+from deltanb.engines.arrow import generated
+from deltanb.engines.arrow.enforce import nullable
+from deltanb.engines.arrow.key_index import Key, KeyColumns, rank
+from deltanb.engines.arrow.keyed_rows import KeyedRows
+from deltanb.engines.arrow.row_values import column_of
 from deltanb.errors import InvalidArgument
 from deltanb.log.skipping.partitions import format_value
 from deltanb.schema.types import StructType, backticked, to_arrow
@@ -57,8 +57,8 @@ def apply_changes(
         key: names of columns.
         changes: by key (a tuple of one value for each column) the row, or None to delete what is there.
         partitions: the partitions in which rows of these keys can be, as
-            :meth:`~deltanb.data.keyed_rows.KeyedRows.partition_of` gives them: others are not looked into,
-            and what somebody commits there is no conflict. All unless given.
+            :meth:`~deltanb.engines.arrow.keyed_rows.KeyedRows.partition_of` gives them: others are not looked
+            into, and what somebody commits there is no conflict. All unless given.
         rows: of any version, by the same key: what is known of the keys in each file is not read again.
         user_metadata: a text kept in the commit.
 

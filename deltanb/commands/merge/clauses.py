@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any, TypeGuard
 
 from deltanb.commands.define import evolution
-from deltanb.data import assignments as assigning
+from deltanb.engines.arrow import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
 from deltanb.schema.types import DataType, StructField, StructType, backticked

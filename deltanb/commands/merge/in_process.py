@@ -2,7 +2,7 @@
 
 What lives here: :class:`ArrowMerge`, which holds the source, finds the target's rows that clauses change
 (:meth:`ArrowMerge.find`) and then writes the new ones (:meth:`ArrowMerge.write`); the contract is
-:class:`deltanb.engine.MergeEngine`.
+:class:`deltanb.engines.contract.MergeEngine`.
 What it does not know: how rows are found (``search``); the transaction's commit, metrics, deletion vectors
 (``merge``); Spark.
 
@@ -39,17 +39,17 @@ from deltanb.commands.merge.search import Changed, Search
 from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.commands.rows.find_and_change import uses_vectors
 from deltanb.concurrency.memory import give_back, pool
-from deltanb.data import inputs
-from deltanb.data.assignments import replaced
-from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
-from deltanb.data.enforce import Enforcer, nullable
-from deltanb.data.engine import PROCESS
-from deltanb.data.kept import Room
-from deltanb.data.patched import Changing, Patcher
-from deltanb.data.read import SMALL_SCAN_BYTES
-from deltanb.data.row_ids import renewed
-from deltanb.data.touched import ahead, live_rows
-from deltanb.engine import Found
+from deltanb.engines.arrow import inputs
+from deltanb.engines.arrow.assignments import replaced
+from deltanb.engines.arrow.column_cache import Room
+from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
+from deltanb.engines.arrow.enforce import Enforcer, nullable
+from deltanb.engines.arrow.engine import PROCESS
+from deltanb.engines.arrow.patched import Changing, Patcher
+from deltanb.engines.arrow.read import SMALL_SCAN_BYTES
+from deltanb.engines.arrow.row_ids import renewed
+from deltanb.engines.arrow.touched import ahead, live_rows
+from deltanb.engines.contract import Found
 from deltanb.log.arrays import array_of, numbers
 from deltanb.schema.types import StructType, to_arrow
 from deltanb.sql import predicates
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class ArrowMerge:
-    """One merge in the process; see :class:`deltanb.engine.MergeEngine`.
+    """One merge in the process; see :class:`deltanb.engines.contract.MergeEngine`.
 
     Args:
         on: the condition, which must have a key.

@@ -45,11 +45,11 @@ from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import FileChanges, mark_deleted, uses_vectors
 from deltanb.commands.rows.write import commit_or_discard, is_done
 from deltanb.commands.session import through_session
-from deltanb.data import inputs
-from deltanb.data.assignments import texts
-from deltanb.data.enforce import Enforcer, nullable
-from deltanb.data.touched import live_count, rows_of, written_rows
-from deltanb.engine import FileRows, Found, MergeEngine, TouchedFile
+from deltanb.engines.arrow import inputs
+from deltanb.engines.arrow.assignments import texts
+from deltanb.engines.arrow.enforce import Enforcer, nullable
+from deltanb.engines.arrow.touched import live_count, rows_of, written_rows
+from deltanb.engines.contract import FileRows, Found, MergeEngine, TouchedFile
 from deltanb.errors import (
     IllegalStateError,
     InvalidArgument,
@@ -287,12 +287,12 @@ class Source:
         """The rows in the Arrow types of the schema."""
         wanted = nullable(self.schema)
         if self.snapshot is not None:
-            from deltanb.data.read import iter_batches
+            from deltanb.engines.arrow.read import iter_batches
 
             rows = iter_batches(self.snapshot, self.snapshot.files)
             data = inputs.Source(to_arrow(self.schema), lambda: rows)
         elif self.frame is not None:
-            from deltanb.spark.columns import arrow_rows
+            from deltanb.engines.spark.columns import arrow_rows
 
             data = inputs.source(arrow_rows(self.frame))
         else:

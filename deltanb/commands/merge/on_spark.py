@@ -1,7 +1,7 @@
 """MERGE on Spark: joins of any condition, and the rows they give, as DataFrames.
 
 What lives here: :class:`SparkMerge`, which finds the rows that clauses change, and writes the new
-ones; the contract is :class:`deltanb.engine.MergeEngine`.
+ones; the contract is :class:`deltanb.engines.contract.MergeEngine`.
 What it does not know: the transaction's commit, metrics, deletion vectors (``merge``).
 
 The source is numbered and held still first: it is read twice, and must be the same both times. Executors
@@ -35,21 +35,21 @@ from deltanb.commands.merge.clauses import (
 )
 from deltanb.commands.merge.on import MAX_LISTED_PARTITIONS, MAX_LISTED_VALUES, Key
 from deltanb.commands.merge.outcomes import plain_column, type_at
-from deltanb.data.enforce import differences, mismatch, nullable, refuse_lacking
-from deltanb.data.row_ids import columns_of
-from deltanb.engine import Found
+from deltanb.engines.arrow.enforce import differences, mismatch, nullable, refuse_lacking
+from deltanb.engines.arrow.row_ids import columns_of
+from deltanb.engines.contract import Found
+from deltanb.engines.spark.checks import refused
+from deltanb.engines.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
+from deltanb.engines.spark.engine import SPARK
+from deltanb.engines.spark.jobs import followed
+from deltanb.engines.spark.read import PATH, ROW, read_rows
+from deltanb.engines.spark.refusals import refusals
+from deltanb.engines.spark.rows import rules, stored
+from deltanb.engines.spark.session import spark as start_session
 from deltanb.errors import InvalidTable, SourceRowsLost
 from deltanb.log.replay import files_table
 from deltanb.schema.columns import KEYS
 from deltanb.schema.types import StructField, StructType, to_arrow
-from deltanb.spark.checks import refused
-from deltanb.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
-from deltanb.spark.engine import SPARK
-from deltanb.spark.jobs import followed
-from deltanb.spark.read import PATH, ROW, read_rows
-from deltanb.spark.refusals import refusals
-from deltanb.spark.rows import rules, stored
-from deltanb.spark.session import spark as start_session
 from deltanb.sql import expressions as ex
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class SparkChanged:
 
 class SparkMerge:
     """One merge on Spark; arguments as of ``ArrowMerge``, with the source. See
-    :class:`deltanb.engine.MergeEngine`.
+    :class:`deltanb.engines.contract.MergeEngine`.
 
     Raises:
         InvalidPredicate: SQL that Spark cannot evaluate.
@@ -106,7 +106,7 @@ class SparkMerge:
             return arrow_frame(self.session, table, schema)
         frame = source.frame
         if frame is None:
-            from deltanb.spark.read import read_table
+            from deltanb.engines.spark.read import read_table
 
             assert source.snapshot is not None
             frame = read_table(source.snapshot, None, self.session)

@@ -19,8 +19,8 @@ import pyarrow.types as t
 from deltanb.commands.merge.clauses import MATCHED, Fields, Names, Resolved
 from deltanb.commands.merge.on import Key
 from deltanb.commands.merge.sides import inner
-from deltanb.data import assignments as assigning
-from deltanb.data.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
+from deltanb.engines.arrow import assignments as assigning
+from deltanb.engines.arrow.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
 from deltanb.sql import equal_columns, predicates
 from deltanb.sql import expressions as ex

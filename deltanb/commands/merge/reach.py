@@ -21,7 +21,7 @@ import pyarrow.types as t
 
 from deltanb.commands.merge.on import Key
 from deltanb.commands.merge.sides import whole
-from deltanb.data.row_groups import Condition
+from deltanb.engines.arrow.row_groups import Condition
 from deltanb.log.arrays import array_of, numbers
 from deltanb.log.skipping.partitions import typed_partition_values
 from deltanb.log.skipping.stats import Stat, has_bounds, parse_stats
@@ -100,7 +100,7 @@ class Reach:
     def holds(self, table: pa.Table) -> list[bool]:
         """For each row of statistics whether the rows it describes may match.
 
-        As of :class:`deltanb.data.row_groups.Condition`.
+        As of :class:`deltanb.engines.arrow.row_groups.Condition`.
         """
         met = self._met(self._stored, table)
         for condition in self._further:

@@ -28,9 +28,9 @@ from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.concurrency import parallel
 from deltanb.concurrency.memory import pool
-from deltanb.data.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
-from deltanb.data.kept import Kept, Room
-from deltanb.data.read import SMALL_SCAN_BYTES
+from deltanb.engines.arrow.column_cache import Kept, Room
+from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
+from deltanb.engines.arrow.read import SMALL_SCAN_BYTES
 from deltanb.log.arrays import array_of, numbers
 from deltanb.sql import expressions as ex
 from deltanb.store.base import is_remote

@@ -2,7 +2,7 @@
 
 What lives here: which files say what a commit changed, over which versions that is known, and the rows
 themselves (PROTOCOL.md, "Reader Requirements for AddCDCFile").
-What it does not know: how one file is read (``data/data_file``), and who writes the feed.
+What it does not know: how one file is read (``engines/arrow/data_file``), and who writes the feed.
 
 A commit that carries change data files is told by them alone. Any other is told by its files: rows of
 an added one are inserted, those of a removed one deleted; where a file only got another deletion
@@ -34,9 +34,9 @@ from deltanb.actions import (
 from deltanb.commands.read.moved_rows import ALONE, CHANGED, Piece, told_apart
 from deltanb.commands.rows.change_files import CHANGE_TYPE
 from deltanb.concurrency import parallel
-from deltanb.data import deletion_vectors
-from deltanb.data.data_file import Scan, plan_for, read_data_file
-from deltanb.data.row_ids import Fields, columns_of
+from deltanb.engines.arrow import deletion_vectors
+from deltanb.engines.arrow.data_file import Scan, plan_for, read_data_file
+from deltanb.engines.arrow.row_ids import Fields, columns_of
 from deltanb.errors import (
     DataFileNotFound,
     IncompatibleSchemaChange,

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from deltanb.actions import decode_path
 from deltanb.concurrency import parallel
-from deltanb.data.data_file import opened, plan
-from deltanb.data.read import stream
+from deltanb.engines.arrow.data_file import opened, plan
+from deltanb.engines.arrow.read import stream
 from deltanb.log.row_count import RowCount, of_files
 from deltanb.log.skipping.stats import NUM_RECORDS, parse_stats
 from deltanb.sql import predicates

@@ -23,9 +23,9 @@ from pyroaring import BitMap64
 
 from deltanb.commands.read.diff_rows import Sides, conformed, match
 from deltanb.concurrency import parallel
-from deltanb.data import deletion_vectors
-from deltanb.data.data_file import plan, read_data_file
-from deltanb.data.row_ids import columns_of
+from deltanb.engines.arrow import deletion_vectors
+from deltanb.engines.arrow.data_file import plan, read_data_file
+from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
 from deltanb.log.snapshot import Snapshot
@@ -252,7 +252,7 @@ def _beyond(
 
 def _counted(before: Snapshot, after: Snapshot, files: FileDiff, reason: str) -> RowDiff:
     """Rows that the log counts: exactly where files only came or only went, else at most so many."""
-    from deltanb.data.read import head
+    from deltanb.engines.arrow.read import head
 
     found = _estimated(after, files, reason)
     if files.remasked_after.num_rows or (files.added.num_rows and files.removed.num_rows):

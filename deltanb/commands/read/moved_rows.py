@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from deltanb.data.data_file import ROW_POSITION, Scan, read_data_file
+from deltanb.engines.arrow.data_file import ROW_POSITION, Scan, read_data_file
 
 ALONE, CHANGED, SAME = range(3)
 

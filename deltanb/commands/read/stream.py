@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from deltanb.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
 from deltanb.commands.read.changes import ChangedFile, as_inserted, changed_in, feed_scan
-from deltanb.data.data_file import Scan, plan
+from deltanb.engines.arrow.data_file import Scan, plan
 from deltanb.errors import InvalidArgument, StreamSourceChanged, VersionNotFound
 from deltanb.log import history
 from deltanb.schema.types import StructType

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from deltanb.actions import AddCDCFile, Metadata
 from deltanb.concurrency import parallel
-from deltanb.data import inputs
-from deltanb.data.write import write_files
+from deltanb.engines.arrow import inputs
+from deltanb.engines.arrow.write import write_files
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import KEYS
 from deltanb.schema.types import STRING, StructType

@@ -21,13 +21,13 @@ from deltanb.commands.rows.find_and_change import (
     understand,
 )
 from deltanb.commands.rows.write import commit_or_discard
-from deltanb.data.touched import known_live_count, rows_of
-from deltanb.engine import Condition, TouchedFile
+from deltanb.engines.arrow.touched import known_live_count, rows_of
+from deltanb.engines.contract import Condition, TouchedFile
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
-    from deltanb.engine import Engine
+    from deltanb.engines.contract import Engine
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddCDCFile, AddFile, DeletionVector, RemoveFile
 from deltanb.concurrency import parallel
-from deltanb.data import deletion_vectors
-from deltanb.data.row_ids import preserved
-from deltanb.data.touched import deleted_rows, live_rows, physical_count
-from deltanb.engine import Condition, TouchedFile
+from deltanb.engines.arrow import deletion_vectors
+from deltanb.engines.arrow.row_ids import preserved
+from deltanb.engines.arrow.touched import deleted_rows, live_rows, physical_count
+from deltanb.engines.contract import Condition, TouchedFile
 from deltanb.errors import UnsupportedPredicate
 from deltanb.options import options
 from deltanb.schema import properties
@@ -25,7 +25,7 @@ from deltanb.sql import predicates
 from deltanb.store.base import is_remote
 
 if TYPE_CHECKING:
-    from deltanb.engine import Engine
+    from deltanb.engines.contract import Engine
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 

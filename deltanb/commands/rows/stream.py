@@ -1,7 +1,7 @@
 """WRITE STREAM: the micro-batches of a Spark stream, each of them one commit to a table.
 
 What lives here: :func:`write_stream`, and what becomes of a batch in each output mode (:func:`add_batch`).
-What it does not know: Spark's queries and checkpoints (``spark/streaming``), how rows become files.
+What it does not know: Spark's queries and checkpoints (``engines/spark/streaming``), how rows become files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deltanb.commands.define import evolution
 from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, merge
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import Batch, write_batch
-from deltanb.data import inputs
+from deltanb.engines.arrow import inputs
 from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
 from deltanb.log.file_options import FileOptions
 from deltanb.schema.protocol import check_writable
@@ -27,7 +27,7 @@ from deltanb.text.formatting import did_you_mean
 from deltanb.transaction import active
 
 if TYPE_CHECKING:
-    from deltanb.spark.streaming import TableStream
+    from deltanb.engines.spark.streaming import TableStream
     from deltanb.transaction.delta_log import DeltaLog
 
 MODES = ("append", "complete", "update")
@@ -101,9 +101,9 @@ def write_stream(
     chosen = _trigger(trigger)
     _check_table(log, frame, options)
     _check_place(log, frame)
-    from deltanb.spark.stream_checkpoint import Checkpoint
-    from deltanb.spark.stream_sink import Sink, reads
-    from deltanb.spark.streaming import start
+    from deltanb.engines.spark.stream_checkpoint import Checkpoint
+    from deltanb.engines.spark.stream_sink import Sink, reads
+    from deltanb.engines.spark.streaming import start
 
     sink = Sink(log, Checkpoint(checkpoint), partial(_add, log, options), reads(frame, log))
     return start(frame, sink, mode=mode, trigger=chosen, query_name=query_name)
@@ -229,14 +229,14 @@ def _check_table(log: DeltaLog, frame: Any, options: _Options) -> None:
         evolution.schema_of(frame)
         return
     check_writable(txn.protocol, txn.metadata, txn.table)
-    from deltanb.spark.write import check_columns
+    from deltanb.engines.spark.write import check_columns
 
     check_columns(frame, txn.metadata, txn.protocol)
 
 
 def _check_place(log: DeltaLog, frame: Any) -> None:
     """Refuse a table that a process of a Connect server cannot get to; batches are written by one."""
-    from deltanb.spark.wanted import is_remote as is_connect
+    from deltanb.engines.spark.session_request import is_remote as is_connect
 
     if not is_connect(frame.sparkSession):
         return

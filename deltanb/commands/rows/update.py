@@ -4,7 +4,7 @@ What lives here: :func:`update`. Only files that hold such rows change. Where th
 ``delta.enableDeletionVectors`` the rows leave them by a deletion vector and are written, changed, into
 new files; else the files are written again.
 What it does not know: how rows are found and files written (``find_and_change``, the engines), how values are
-computed (``data/assignments.py``).
+computed (``engines/arrow/assignments.py``).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from deltanb.commands.rows.find_and_change import (
     uses_vectors,
 )
 from deltanb.commands.rows.write import commit_or_discard
-from deltanb.data import assignments as assigning
-from deltanb.data.touched import (
+from deltanb.engines.arrow import assignments as assigning
+from deltanb.engines.arrow.touched import (
     rows_of,
     written_rows,
 )
-from deltanb.engine import Condition, TouchedFile
+from deltanb.engines.contract import Condition, TouchedFile
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
-    from deltanb.engine import Engine
+    from deltanb.engines.contract import Engine
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 

@@ -21,12 +21,12 @@ from deltanb.commands.define import evolution
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.session import through_session
-from deltanb.data import inputs
-from deltanb.data.constraints import Check, Within
-from deltanb.data.enforce import OVERWRITE_SCHEMA
-from deltanb.data.generated import refuse_explicit
-from deltanb.data.row_ids import preserved
-from deltanb.data.written import Written
+from deltanb.engines.arrow import inputs
+from deltanb.engines.arrow.constraints import Check, Within
+from deltanb.engines.arrow.enforce import OVERWRITE_SCHEMA
+from deltanb.engines.arrow.generated import refuse_explicit
+from deltanb.engines.arrow.prewritten import Written
+from deltanb.engines.arrow.row_ids import preserved
 from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, SchemaMismatch
 from deltanb.log.file_options import FileOptions
 from deltanb.options import options
@@ -401,7 +401,7 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
     # Late: they bring both engines' ways to find rows, which other writes do without.
     from deltanb.commands.engine import choose_by_size, named
     from deltanb.commands.rows.find_and_change import find, take_out, understand
-    from deltanb.data.touched import rows_of, written_rows
+    from deltanb.engines.arrow.touched import rows_of, written_rows
 
     condition = understand(txn, where)
     if condition.reason is not None:  # refused now, before anything is written

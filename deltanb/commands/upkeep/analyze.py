@@ -2,7 +2,7 @@
 
 What lives here: :func:`analyze`, which describes files again (PROTOCOL.md, "Per-file Statistics") and
 commits those whose description changed.
-What it does not know: how a file is described (``data/statistics.py``).
+What it does not know: how a file is described (``engines/arrow/statistics.py``).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from deltanb.actions import AddFile, decode_path
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
 from deltanb.concurrency import parallel
-from deltanb.data import statistics
-from deltanb.data.data_file import opened
+from deltanb.engines.arrow import statistics
+from deltanb.engines.arrow.data_file import opened
 from deltanb.errors import InvalidArgument
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType

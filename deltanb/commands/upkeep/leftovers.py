@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from deltanb.data.write import SPARK_FOLDER
+from deltanb.engines.arrow.write import SPARK_FOLDER
 from deltanb.errors import StorageError
 from deltanb.log.checkpoint.names import LOG_FOLDER, SIDECAR_FOLDER
 from deltanb.store.base import FileStatus, LogStore

@@ -27,8 +27,8 @@ from deltanb.commands.rows.write import commit_or_discard
 from deltanb.commands.session import through_session
 from deltanb.commands.upkeep.rewrite import Rewrite, commit_rewrite
 from deltanb.concurrency import parallel
-from deltanb.data import zorder
-from deltanb.data.row_ids import preserved
+from deltanb.engines.arrow import zorder
+from deltanb.engines.arrow.row_ids import preserved
 from deltanb.errors import InvalidArgument
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
@@ -40,7 +40,7 @@ from deltanb.transaction.reads import FileScan, partition_key
 from deltanb.transaction.writing import clustering_columns
 
 if TYPE_CHECKING:
-    from deltanb.engine import Engine
+    from deltanb.engines.contract import Engine
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -65,7 +65,7 @@ def optimize(
     A table with clustering columns is clustered: files that are not yet, are ordered along a Hilbert
     curve. Others are compacted, or ordered along a Z-order curve, partition by partition.
     Where files are compacted, row groups that are large enough are copied as they are, and smaller ones
-    grow together (:mod:`deltanb.data.copied`). Deleted rows go with that; a file that has none to go
+    grow together (:mod:`deltanb.engines.arrow.copied`). Deleted rows go with that; a file that has none to go
     with keeps its deletion vector, as in Delta Spark, and :func:`purge` takes it.
 
     Args:
@@ -327,7 +327,7 @@ def _physical(schema: StructType, path: clustering.Path, mode: str) -> clusterin
 
 def _fitted(snapshot: Snapshot, task: _Task) -> zorder.Curve | None:
     """The task's curve, from a sample of the columns that it goes by; None where there is no row."""
-    from deltanb.data.read import iter_batches
+    from deltanb.engines.arrow.read import iter_batches
 
     names = list(dict.fromkeys(path[0] for path in task.columns))
     batches = iter_batches(snapshot, task.files, names)

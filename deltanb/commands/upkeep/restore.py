@@ -21,7 +21,7 @@ from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, decode_pa
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
 from deltanb.concurrency import parallel
-from deltanb.data.deletion_vectors import vector_path
+from deltanb.engines.arrow.deletion_vectors import vector_path
 from deltanb.errors import DataFileNotFound, InvalidArgument
 from deltanb.log.replay import FILES_SCHEMA, key_array
 from deltanb.schema import column_mapping, properties

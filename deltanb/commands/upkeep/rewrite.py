@@ -2,7 +2,8 @@
 
 What lives here: :func:`commit_rewrite`, which commits new files for old ones and tries again behind
 commits that left the old ones alone.
-What it does not know: which files are worth it, and how their rows are written (``data/rewriter.py``).
+What it does not know: which files are worth it, and how their rows are written
+(``engines/arrow/rewriter.py``).
 
 Nothing but layout changes, so such a commit reads nothing: what stands against it is a winner that
 removed one of its files. Two rewrites of one file therefore never both commit.
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import Action, AddFile
-from deltanb.data.row_ids import columns_of
+from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaConcurrentModificationException,

@@ -37,7 +37,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.leftovers import folders_of_leftovers, leftovers
 from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS
 from deltanb.concurrency import parallel
-from deltanb.data.deletion_vectors import vector_path
+from deltanb.engines.arrow.deletion_vectors import vector_path
 from deltanb.errors import (
     DeltaConcurrentModificationException,
     IllegalStateError,

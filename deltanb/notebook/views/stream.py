@@ -18,7 +18,7 @@ BATCHES = ("batch", "rows in", "rows out", "version", "took", "committed")
 
 
 def stream(stream: Any) -> View:
-    """The view of a :class:`~deltanb.spark.streaming.TableStream`, as it stands now."""
+    """The view of a :class:`~deltanb.engines.spark.streaming.TableStream`, as it stands now."""
     return view(stream.state)
 
 

@@ -1,0 +1,225 @@
+"""WRITE in two halves: planned here, and committed here once rows were written as files elsewhere.
+
+What lives here: :func:`planned`, what files are to be written for, and :func:`commit_planned` and
+:func:`commit_batch`, which make one transaction of them, by the command that writes rows in the process.
+What it does not know: who writes the files.
+
+The commit reads the version of the plan, so that whatever other writers do while the rows are written is
+held against it by the same rules as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deltanb.actions import decode_path
+from deltanb.commands.begin import begin
+from deltanb.commands.define.create import create, metadata_of
+from deltanb.commands.define.evolution import fresh
+from deltanb.commands.define.place import check_place
+from deltanb.commands.result import CommandResult
+from deltanb.commands.rows.write import (
+    STREAMING_UPDATE,
+    Batch,
+    WriteOptions,
+    advising,
+    append,
+    is_done,
+    overwrite,
+    prepare,
+    write_batch,
+)
+from deltanb.engines.arrow.constraints import Check, Within
+from deltanb.engines.arrow.inputs import Source
+from deltanb.engines.arrow.prewritten import Target, Written
+from deltanb.engines.arrow.write import TableWriter, delete_files
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    MetadataChangedException,
+    TableNotFound,
+    UnsupportedProtocol,
+)
+from deltanb.schema.protocol import check_writable
+from deltanb.schema.types import StructType
+from deltanb.transaction.writing import clustering_columns
+
+if TYPE_CHECKING:
+    from deltanb.actions import AddFile
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+__all__ = ["PlannedWrite", "commit_batch", "commit_planned", "discard", "planned"]
+
+
+@dataclass(frozen=True)
+class PlannedWrite:
+    """A write that has begun: its options, and what files are written for; None where it was done before."""
+
+    options: WriteOptions
+    schema: pa.Schema
+    target: Target | None
+
+
+def planned(
+    log: DeltaLog, schema: StructType, options: WriteOptions, partition_by: Sequence[str] = ()
+) -> PlannedWrite:
+    """Begin a write of rows with some columns; where there is no table, that is to be created.
+
+    Args:
+        schema: of the rows.
+        options: as for any write. Their ``file_options`` are the writers' matter.
+        partition_by: of a table that is created.
+
+    Raises:
+        SchemaMismatch, InvalidPredicate, UnsupportedPredicate, AppendOnlyTable, …: as of a write.
+        UnsupportedProtocol: the table gives values to a column that only one process can give.
+    """
+    data = Source(schema.to_arrow(), lambda: iter(()), 0, columns=schema)
+    checks: list[Check] = []
+    if log.update().version < 0:
+        txn = _creating(log, schema, options, partition_by)
+    else:
+        txn = begin(log, None)
+        if options.txn is not None and is_done(txn, options.txn):
+            return PlannedWrite(options, data.schema, None)
+        prepare(txn, data, options)
+        checks = _checks(txn, options)
+    target = Target(txn.read_version, txn.metadata, txn.protocol, tuple(checks),
+                    tuple(clustering_columns(txn.snapshot)), options.file_options)
+    with advising(options):
+        _try(log, data.schema, target)
+    return PlannedWrite(options, data.schema, target)
+
+
+def _creating(
+    log: DeltaLog, schema: StructType, options: WriteOptions, partition_by: Sequence[str]
+) -> OptimisticTransaction:
+    if options.where is not None:
+        raise TableNotFound(
+            f"there is no Delta table at {log.path} whose rows of {options.where!r} could be replaced; leave "
+            "the condition out, and the table is created", path=log.path)
+    check_place(log.store, partition_by)
+    txn = log.start_transaction()
+    columns = fresh(schema)
+    assert isinstance(columns, StructType)
+    txn.update_metadata_for_new_table(metadata_of(columns, tuple(partition_by), {}))
+    check_writable(txn.protocol, txn.metadata, txn.table)
+    return txn
+
+
+def _checks(txn: OptimisticTransaction, options: WriteOptions) -> list[Check]:
+    if options.where is None:
+        return []
+    from deltanb.commands.rows.find_and_change import understand  # late, as in the command
+
+    condition = understand(txn, options.where)
+    if condition.reason is not None:
+        raise condition.reason
+    return [Within("where", options.where)]
+
+
+def _try(log: DeltaLog, schema: pa.Schema, target: Target) -> None:
+    """What a writer of such rows would refuse is refused now, before any is begun.
+
+    Raises:
+        UnsupportedProtocol: identity columns, whose values go on from one row to the next.
+    """
+    writer = TableWriter(log.store, target.metadata, target.protocol, schema, target.file_options,
+                         target.checks, target.clustering, {})
+    try:
+        identities = list(writer.filler.plan.identities)
+    finally:
+        writer.encoders.end()
+    if identities:
+        raise UnsupportedProtocol(
+            f"column {identities[0]!r} of {log.path} is an identity column: its values go on from one row to "
+            "the next, so several processes cannot give them at a time. Write with table.append(df) or "
+            "table.overwrite(df)", features=["identityColumns"], path=log.path)
+
+
+def commit_planned(log: DeltaLog, plan: PlannedWrite, files: Sequence[AddFile]) -> CommandResult:
+    """Commit the files of a write as one transaction on the version that was planned on.
+
+    Where the commit surely has not landed the files are gone.
+
+    Raises:
+        DeltaConcurrentModificationException: what another writer did meanwhile contradicts it.
+        CommitOutcomeUnknown: nobody knows whether it landed; the files stay.
+    """
+    target, options = plan.target, plan.options
+    if target is None:
+        return CommandResult("WRITE", None, "log")
+    return _or_discarded(log, plan.schema, target, files, lambda written: _committed(log, written, options))
+
+
+def commit_batch(
+    log: DeltaLog, plan: PlannedWrite, batch: Batch, files: Sequence[AddFile]
+) -> CommandResult:
+    """Commit the files of a micro-batch, unless the table has the batch: then they are removed.
+
+    A stream plans once and commits many times, so the commit reads the newest version. It is refused where
+    the table is no longer what the files were written for; a stream that is started again runs it again.
+
+    Raises:
+        MetadataChangedException: the table's columns or properties have changed since the stream began.
+        Others: as :func:`commit_planned`.
+    """
+    target, options = plan.target, plan.options
+    assert target is not None
+    newest = log.update()
+    if newest.set_transactions.get(batch.query_id, -1) >= batch.number:
+        discard(log, files)
+        return CommandResult(STREAMING_UPDATE, None, "log")
+    if newest.version != target.version:
+        grown = (target.metadata, target.protocol)  # what merge_schema made of it, once that is committed
+        before = log.snapshot_at(target.version)
+        if (newest.metadata, newest.protocol) not in (grown, (before.metadata, before.protocol)):
+            discard(log, files)
+            raise MetadataChangedException(
+                f"the columns or properties of {log.path} have changed since the stream began (version "
+                f"{target.version}), and its files are written for those of before. Nothing was committed; "
+                "start the stream again with the same checkpoint")
+        target = replace(target, version=newest.version)
+    return _or_discarded(log, plan.schema, target, files, lambda written: write_batch(
+        log, written, batch, merge_schema=options.merge_schema, overwrite_schema=options.overwrite_schema,
+        user_metadata=options.user_metadata))
+
+
+def discard(log: DeltaLog, files: Sequence[AddFile]) -> None:
+    """Remove files that no version will name."""
+    delete_files(log.store, [decode_path(file.path) for file in files])
+
+
+def _or_discarded(
+    log: DeltaLog, schema: pa.Schema, target: Target, files: Sequence[AddFile],
+    commit: Callable[[Written], CommandResult],
+) -> CommandResult:
+    """Commit the files; where that surely has not landed they are gone."""
+    written = Written(schema, lambda: iter(()), sum(file.num_records or 0 for file in files),
+                      target=target, files=tuple(files))
+    try:
+        return commit(written)
+    except CommitOutcomeUnknown:
+        raise
+    except BaseException:
+        if not written.taken:  # else the transaction has removed them, if that was safe
+            discard(log, files)
+        raise
+
+
+def _committed(log: DeltaLog, written: Written, options: WriteOptions) -> CommandResult:
+    assert written.target is not None
+    if written.target.version < 0:
+        made = create(log, written, user_metadata=options.user_metadata, application=options.txn)
+        return CommandResult("CREATE TABLE AS SELECT", made.snapshot.version, "spark")
+    if options.mode == "Append":
+        return append(log, written, merge_schema=options.merge_schema, txn=options.txn,
+                      user_metadata=options.user_metadata)
+    return overwrite(
+        log, written, where=options.where, partition_overwrite=options.partition_overwrite,
+        overwrite_schema=options.overwrite_schema, partition_by=options.partition_by,
+        merge_schema=options.merge_schema, txn=options.txn, user_metadata=options.user_metadata)

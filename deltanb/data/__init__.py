@@ -1,5 +1,0 @@
-"""Parquet data in and out of a table, with Arrow only: no JVM, no engine, no notebook.
-
-Modules are imported one by one (``deltanb.data.read``); this package itself imports nothing, so
-that ``import deltanb`` stays light.
-"""

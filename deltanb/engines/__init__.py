@@ -1,0 +1,1 @@
+"""Two engines, one contract: rows found and written in the process by Arrow, or by Spark."""

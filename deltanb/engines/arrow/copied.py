@@ -1,0 +1,146 @@
+"""Files put together as they are: their row groups copied, byte by byte, into one new file.
+
+What lives here: :func:`copied`, which says whether files can be copied, checks every page on the way, and
+puts the statistics of the new file together from the footers of the old ones and from the log.
+What it does not know: which files belong together, deleted rows, the commit.
+
+Nothing is decoded or encoded. So a file is copied only where it is what would be written today
+(``copyable``). Of anything else the rows are read and written by whoever called.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from deltanb.actions import AddFile, decode_path
+from deltanb.engines.arrow.copyable import Original, can_be_copied, is_much, logged
+from deltanb.engines.arrow.data_file import naming, opened
+from deltanb.engines.arrow.file_writer import empty_footer, on_disk
+from deltanb.log.checkpoint import splice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltanb.engines.arrow.write import TableWriter
+    from deltanb.store.base import LogStore
+
+MOST_GROUPS = 1 << 15
+"""Row groups of a file, which are numbered in 16 bits."""
+
+
+def copied(writer: TableWriter, files: Sequence[AddFile], table: str, version: int) -> AddFile | None:
+    """One file with all rows of the files, in their order; None where they have to be read and written.
+
+    Args:
+        writer: of the table. What it has begun is gone where this raises, or returns None.
+        files: of one partition, none with a deletion vector.
+        table, version: name in errors what needs a file.
+
+    Raises:
+        DataFileNotFound, InvalidTable: a file is gone, or is none of Parquet's.
+        StorageError: the new file cannot be written.
+    """
+    try:
+        found = _copied(writer, files, table, version)
+    except BaseException:
+        writer.abort()
+        raise
+    if found is None:
+        writer.abort()
+    return found
+
+
+def _copied(writer: TableWriter, files: Sequence[AddFile], table: str, version: int) -> AddFile | None:
+    if not can_be_copied(writer.form) or not _are_large(files) or writer.holds_partitions:
+        return None
+    template, collector = empty_footer(writer.file_schema, writer.form), writer.collector()
+    originals = []
+    for file in files:
+        path = decode_path(file.path)
+        with opened(writer.store, path, table, version) as parquet:
+            original = Original.of(path, parquet, template, writer.form)
+            if original is None or not collector.take_over(parquet.metadata, logged(file)):
+                return None
+            originals.append(original)
+    groups = [group for original in originals for group in original.groups]
+    count, size = len(groups), sum(group.length for group in groups)
+    if not 0 < count < MOST_GROUPS or not is_much(collector.rows, size, count):
+        return None
+    key = writer.key_of(files[0])
+    name, file = writer.begin(key)
+    written = _written(writer, _Sink(writer.store, name, file), originals, template, (table, version))
+    if written is None:
+        return None
+    writer.done.append((key, name, written, collector.to_json()))
+    (added,) = writer.finish(data_change=False)
+    return added
+
+
+def _are_large(files: Sequence[AddFile]) -> bool:
+    """Whether row groups may be large; a guess that spares opening files whose row groups cannot be."""
+    rows = sum(file.num_records or 0 for file in files)
+    return is_much(rows, sum(file.size for file in files), len(files))
+
+
+# --- the copy -------------------------------------------------------------------------------------
+
+class _Sink:
+    """The new file, as it grows."""
+
+    def __init__(self, store: LogStore, name: str, file: pa.NativeFile) -> None:
+        self._store, self._name, self._file = store, name, file
+        self.metadata: list[bytes] = []
+        self.at = self.rows = 0
+
+    def write(self, content: bytes) -> None:
+        with on_disk(self._store, self._name):
+            self._file.write(content)
+        self.at += len(content)
+
+    def take(self, group: splice.RowGroup, content: bytes) -> None:
+        """Write a row group."""
+        self.metadata.append(splice.moved(group, self.at - group.start, len(self.metadata)))
+        self.rows += group.num_rows
+        self.write(content)
+
+    def close(self, template: bytes) -> int:
+        """Write the footer and return the size of the file."""
+        footer = splice.footer_with(splice.without_rows(template), self.metadata, self.rows)
+        self.write(footer + struct.pack("<I", len(footer)) + splice.MAGIC)
+        with on_disk(self._store, self._name):
+            self._file.close()
+        return self.at
+
+    def drop(self) -> None:
+        with suppress(Exception):
+            self._file.close()
+
+
+def _written(
+    writer: TableWriter, sink: _Sink, originals: Sequence[Original], template: bytes, whose: tuple[str, int]
+) -> int | None:
+    """Write the new file and return its size; None where a page is not right."""
+    size = None
+    try:
+        sink.write(splice.MAGIC)
+        if all(_takes(sink, original, writer, whose) for original in originals):
+            size = sink.close(template)
+        return size
+    finally:
+        if size is None:
+            sink.drop()
+
+
+def _takes(sink: _Sink, original: Original, writer: TableWriter, whose: tuple[str, int]) -> bool:
+    """Copy a file's row groups, one after the other; False where a page is not right."""
+    with opened(writer.store, original.path, *whose) as parquet:
+        for number, group in enumerate(original.groups):
+            with naming(original.path):
+                content = original.content(parquet, number)
+            if content is None:
+                return False
+            sink.take(group, content)
+    return True

@@ -1,0 +1,467 @@
+"""One data file of a table, read as rows of the table's present schema.
+
+What lives here: what a scan asks of every file (:class:`Scan`), and the reading of one file under
+it: columns found, types widened, partition values put in, deleted rows left out, the row filter
+applied.
+Commands that rewrite files read through here too.
+What it does not know: which files to read, and threads.
+
+Order of work on a batch: deletion vector (it counts the file's own rows), conversion, partition
+columns, filter, the columns that the filter did without, projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from deltanb.actions import AddFile, decode_path
+from deltanb.engines.arrow import deletion_vectors, page_bounds, row_groups
+from deltanb.engines.arrow.column_cache import Kept
+from deltanb.engines.arrow.conform import (
+    Conversion,
+    Place,
+    check_type_changes,
+    compile_conversion,
+    find_field,
+)
+from deltanb.engines.arrow.file_rows import Division, FileRows, Rows, positions_of
+from deltanb.engines.arrow.pages import Pages
+from deltanb.engines.arrow.row_ids import Fields, columns_of, filled
+from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
+from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+from deltanb.schema.column_mapping import mode_of, physical_name
+from deltanb.schema.types import StructField, StructType
+from deltanb.sql.coercion import arrow_scalar
+from deltanb.store.paths import place_of
+from deltanb.text.damage import reading
+from deltanb.text.formatting import did_you_mean
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Predicate
+    from deltanb.store.base import LogStore
+
+__all__ = [
+    "BATCH_ROWS", "ROW_POSITION", "Scan", "opened", "plan", "plan_for", "read_data_file", "with_row_ids",
+]
+
+BATCH_ROWS = 65_536  # large enough for Arrow's kernels, small enough that wide rows stay in memory
+_WAY_OUT = "Restore it from a copy, or remove it from the table with a commit"
+# INT96 in nanoseconds would wrap years such as 9999 around.
+_OPTIONS: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
+_FEW = {**_OPTIONS, "pre_buffer": False, "buffer_size": 1 << 16}
+PAGED_ROWS = 1 << 15
+"""Rows of a row group from which on its pages are looked at; fewer are decoded in the time that takes."""
+ROW_POSITION = "__row_position"  # the column that positions=True adds; int64, from zero
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is read from each file: made once, used for many files.
+
+    ``columns`` are the result's fields in its order; ``fields`` are those and the ones that only
+    the predicate needs. ``tracked``, the last of them, are the columns of row ids and commit versions, where
+    these are wanted and the table has them. ``table`` and ``version`` name the snapshot in errors.
+    ``groups`` says which row groups are read, where somebody knows more than the predicate does;
+    ``judged`` are the columns that it asks statistics of.
+    """
+
+    store: LogStore
+    columns: tuple[StructField, ...]
+    fields: tuple[StructField, ...]
+    partition_columns: frozenset[str] = frozenset()
+    mode: str = "none"
+    predicate: Predicate | None = None
+    table: str = ""
+    version: int | None = None
+    tracked: Fields = ()
+    groups: row_groups.Judge | None = None
+    judged: tuple[StructField, ...] = ()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Of the batches that a scan returns."""
+        return StructType(self.columns).to_arrow()
+
+    @cached_property
+    def read_schema(self) -> pa.Schema:
+        """Of the rows the predicate sees."""
+        return StructType(self.fields).to_arrow()
+
+    @cached_property
+    def filter(self) -> pc.Expression | None:
+        """The predicate over these rows."""
+        if self.predicate is None:
+            return None
+        return self.predicate.to_expression(self.read_schema, as_filter=True)
+
+    @cached_property
+    def condition(self) -> row_groups.Judge | None:
+        """What the statistics of row groups are asked."""
+        if self.groups is not None or self.predicate is None:
+            return self.groups
+        return row_groups.Condition(self.predicate, self.partition_columns)
+
+
+def plan(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None = None,
+    where: str | Predicate | None = None,
+    *, row_ids: bool = False,
+) -> Scan:
+    """What to read from each file of ``snapshot``.
+
+    ``columns`` are top-level names in any case (None: all); ``where`` is a predicate on any column.
+    ``row_ids`` adds the two columns of :mod:`deltanb.engines.arrow.row_ids`, where the table tracks rows.
+
+    Raises:
+        TableNotFound: there is no table yet.
+        UnsupportedProtocol: the table, or a column that is asked for, needs what is not supported.
+        InvalidArgument: a column that is not there, or is named twice.
+        InvalidPredicate, UnsupportedPredicate: from the predicate.
+    """
+    table = str(snapshot.log.path)
+    if snapshot.version < 0:
+        raise TableNotFound(f"there is no table at {table}: create one first", path=table)
+    scan = plan_for(snapshot, snapshot.schema, columns, where)
+    return with_row_ids(scan, snapshot) if row_ids else scan
+
+
+def with_row_ids(scan: Scan, snapshot: Snapshot) -> Scan:
+    """The scan with the row id and the commit version of each row, where the snapshot's table tracks rows."""
+    found = columns_of(snapshot.metadata, snapshot.protocol)
+    return replace(scan, columns=(*scan.columns, *found), fields=(*scan.fields, *found), tracked=found)
+
+
+def plan_for(
+    snapshot: Snapshot,
+    schema: StructType,
+    columns: Sequence[str] | None = None,
+    where: str | Predicate | None = None,
+    constants: Collection[str] = (),
+) -> Scan:
+    """As :func:`plan`, for rows of another schema than the snapshot's own.
+
+    ``constants`` are columns of it that are not in the files: their values are found, as texts, among
+    the partition values of each file.
+    """
+    snapshot.check_readable()
+    chosen = _chosen(schema, columns)
+    predicate = None if where is None else _parsed(where, schema)
+    fields = chosen + _needed(schema, predicate, chosen)
+    check_type_changes(fields)
+    names = (*snapshot.partition_columns, *constants)
+    scan = Scan(
+        store=snapshot.log.store, columns=chosen, fields=fields,
+        partition_columns=frozenset(schema.field(name).name for name in names),
+        mode=mode_of(snapshot.metadata, snapshot.protocol),
+        predicate=predicate, table=str(snapshot.log.path), version=snapshot.version,
+    )
+    _ = scan.schema, scan.filter  # what cannot be held or evaluated is refused before a file is read
+    return scan
+
+
+def read_data_file(
+    scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False,
+    only: BitMap64 | None = None, batch_rows: int = BATCH_ROWS, part: tuple[int, int] = (0, 1),
+    parquet: SafeFile | None = None, keep: Kept | None = None, kept: Kept | None = None,
+) -> Generator[pa.RecordBatch, None, None]:
+    """The live rows of one file that the scan asks for, in batches of at most ``batch_rows``.
+
+    ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
+    ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
+    ``only``: of the live rows, those at these positions. ``part``: (number, parts), of the row groups.
+    ``parquet``: the file, where it is open already. ``keep``: takes what is decoded of the predicate's
+    columns; ``kept``: what an earlier read of the file has left there, which is not decoded again.
+
+    Raises:
+        DataFileNotFound: the file, or its deletion vector, is gone.
+        InvalidTable: the file cannot be read as this table's.
+    """
+    row = _row(file)
+    path = decode_path(row["path"])
+    deleted = None
+    if row.get("deletion_vector") is not None:
+        deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
+    few = batch_rows < BATCH_ROWS
+    opening = opened(scan.store, path, scan.table, scan.version, few)
+    with opening if parquet is None else nullcontext(parquet) as parquet:
+        if deleted and deleted.max() >= parquet.metadata.num_rows:
+            raise InvalidTable(
+                f"the deletion vector of {path!r} removes row {deleted.max()}, and the file has "
+                f"{parquet.metadata.num_rows}. {_WAY_OUT}.", file=path)
+        with naming(path):
+            parquet, columns = _understood(scan, parquet, path, row, few)
+            groups, pages = _groups(scan, parquet, columns, only, part), Pages(parquet)
+        rows = FileRows(parquet, pages, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
+                        scan.predicate, batch_rows, keep, _known(parquet, columns, kept))
+        for start, places, found in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
+            if positions or scan.tracked:
+                numbers = positions_of(start, found.num_rows, places)
+            if scan.tracked:
+                found = filled(found, scan.tracked, numbers, row)
+            if found.schema.names != scan.schema.names:  # in another order, or some only for the predicate
+                found = found.select(scan.schema.names)
+            yield found.append_column(ROW_POSITION, numbers) if positions else found
+
+
+# ---------------------------------------------------------------------------- columns
+
+
+class _Columns:
+    """How the columns of one file become the scan's: compiled once, applied to each batch."""
+
+    def __init__(
+        self, scan: Scan, parquet: SafeFile, path: str, partition_values: dict[str, Any]
+    ) -> None:
+        self.schema: pa.Schema = scan.read_schema
+        stored = list(parquet.schema_arrow)
+        place = Place(path)
+        self.sources: list[str | None] = []
+        self._steps: list[Conversion | None] = []
+        self.constants: dict[str, pa.Scalar] = {}
+        for field, target in zip(scan.fields, self.schema, strict=True):
+            source, step = None, None
+            if field.name in scan.partition_columns:
+                text = _value_of(partition_values, physical_name(field, scan.mode))
+                self.constants[field.name] = _partition_scalar(text, field, target.type, path)
+            else:
+                index = find_field(stored, field, scan.mode, place)
+                if index is not None:
+                    source = stored[index].name
+                    step = compile_conversion(stored[index].type, field.type, scan.mode,
+                                              place.inside(field.name))
+            self.sources.append(source)
+            self._steps.append(step)
+
+    @property
+    def stored_names(self) -> list[str]:
+        """What has to be read from the file."""
+        return list(dict.fromkeys(name for name in self.sources if name is not None))
+
+    def divided(self, names: Collection[str]) -> tuple[_Columns, _Columns]:
+        """The columns with one of the names, and the others."""
+        places = range(len(self.schema))
+        inside = [place for place in places if self.schema.field(place).name in names]
+        return self._of(inside), self._of([place for place in places if place not in inside])
+
+    def _of(self, places: Sequence[int]) -> _Columns:
+        found = copy(self)
+        found.schema = pa.schema([self.schema.field(place) for place in places])
+        found.sources = [self.sources[place] for place in places]
+        found._steps = [self._steps[place] for place in places]
+        return found
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A stored batch as the table has it; columns that the file lacks are NULL."""
+        arrays = []
+        for source, step, field in zip(self.sources, self._steps, self.schema, strict=True):
+            if source is not None:
+                array = batch.column(source)
+                arrays.append(array if step is None else step(array))
+            elif field.name in self.constants:
+                arrays.append(pa.repeat(self.constants[field.name], batch.num_rows))
+            else:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+        if not arrays:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _understood(
+    scan: Scan, parquet: SafeFile, path: str, row: Mapping[str, Any], few: bool
+) -> tuple[SafeFile, _Columns]:
+    """The file's columns; the file opened again where some of them are better read as dictionaries."""
+    values = dict(row["partition_values"] or ())
+    columns = _Columns(scan, parquet, path, values)
+    texts = [] if few else row_groups.coded(parquet, list(parquet.schema_arrow), columns.stored_names)
+    if texts:
+        parquet = parquet.with_codes(texts, **_OPTIONS)
+        columns = _Columns(scan, parquet, path, values)
+    return parquet, columns
+
+
+def _known(parquet: SafeFile, columns: _Columns, kept: Kept | None) -> tuple[Kept, Division] | None:
+    """What is kept of the file, and its columns divided by that."""
+    if kept is None or kept.schema is None:
+        return None
+    stored = parquet.schema_arrow
+    if any(field.type != stored.field(field.name).type for field in kept.schema):
+        return None
+    sources = zip(columns.schema.names, columns.sources, strict=True)
+    first, rest = columns.divided([name for name, source in sources if source in kept.schema.names])
+    if not first.stored_names:
+        return None
+    return kept, ((first, rest) if rest.stored_names else (columns, None))
+
+
+def _value_of(partition_values: Mapping[str, str | None], name: str) -> str | None:
+    """The text under a name, or under the same name in another case; absent is NULL."""
+    if name in partition_values:
+        return partition_values[name]
+    return next((v for k, v in partition_values.items() if k.lower() == name.lower()), None)
+
+
+def _partition_scalar(
+    text: str | None, field: StructField, target: pa.DataType, path: str
+) -> pa.Scalar:
+    from deltanb.log.skipping import partitions  # late: it loads what runs conditions, which most do without
+
+    try:
+        return arrow_scalar(partitions.parse_value(text, field.type), target)
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise InvalidTable(
+            f"the data file {path!r} has the partition value {text!r} for column {field.name!r}, "
+            f"which is no {field.type}: {error}", file=path, column=field.name) from None
+
+
+def _divided(scan: Scan, parquet: SafeFile, columns: _Columns) -> tuple[_Columns, _Columns | None]:
+    """The columns that are decoded first, and those that wait for a row that the predicate wants."""
+    if scan.predicate is None or parquet.metadata.num_rows < row_groups.MIN_ROWS:
+        return columns, None
+    first, rest = columns.divided({path[0] for path in scan.predicate.column_paths})
+    return (first, rest) if first.stored_names and rest.stored_names else (columns, None)
+
+
+# ---------------------------------------------------------------------------- the file
+
+
+@contextmanager
+def opened(
+    store: LogStore, path: str, table: str = "", version: int | None = None, few: bool = False
+) -> Iterator[SafeFile]:
+    """The data file of a decoded path; ``table`` and ``version`` name in errors what needs it.
+
+    ``few``: only the first rows are read, of a file on this machine with no more bytes than they take.
+    Elsewhere a request takes longer than the bytes of a row group.
+
+    Raises:
+        DataFileNotFound: there is none.
+        InvalidTable: it is not a Parquet file.
+    """
+    try:
+        with naming(path):
+            target, name = place_of(store, path, is_encoded=False).opened()
+            file = target.open_input(name)
+    except FileNotFoundError:
+        whose = table or "the table" if version is None else f"version {version} of {table or 'the table'}"
+        raise DataFileNotFound(
+            f"{whose} names the data file {path!r}, which does not exist. If it was vacuumed, read a "
+            "newer version; if it was deleted by hand, restore it from a copy, or remove it from the "
+            "table with a commit.", path=path, version=version) from None  # its text shows the path raw
+    with file:
+        with naming(path):
+            is_here = target.local_path(name) is not None
+            parquet = open_parquet(file, **(_FEW if few and is_here else _OPTIONS))
+        yield parquet
+
+
+def _groups(
+    scan: Scan, parquet: SafeFile, columns: _Columns, only: BitMap64 | None, part: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """(number, position of its first row), of the row groups of a part that may have wanted rows."""
+    count = parquet.metadata.num_row_groups
+    wanted: Sequence[int] = range(count)
+    if count != 1 or not _is_paged(scan, parquet, 0):  # of a single row group its pages say more
+        wanted = _matching(scan, parquet, columns)
+    number, parts = part
+    mine = range(count * number // parts, count * (number + 1) // parts)
+    found, stop = [], 0
+    for group in range(count):
+        start, stop = stop, stop + parquet.metadata.row_group(group).num_rows
+        if group in wanted and group in mine and (only is None or only.range_cardinality(start, stop)):
+            found.append((group, start))
+    return found
+
+
+def _matching(scan: Scan, parquet: SafeFile, columns: _Columns) -> Sequence[int]:
+    """The row groups that may have wanted rows, as the footer says."""
+    if scan.condition is None:
+        return range(parquet.metadata.num_row_groups)
+    return row_groups.matching(
+        parquet, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
+        mode=scan.mode, constants=columns.constants)
+
+
+def _is_paged(scan: Scan, parquet: SafeFile, group: int) -> bool:
+    """Whether the pages of a row group are looked at."""
+    return (scan.condition is not None and bool(scan.condition.wanted) and parquet.is_sound
+            and parquet.metadata.row_group(group).num_rows >= PAGED_ROWS)
+
+
+def _of_groups(
+    scan: Scan, parquet: SafeFile, columns: _Columns, pages: Pages, groups: Sequence[tuple[int, int]]
+) -> Iterator[Rows]:
+    """The rows of row groups that may be wanted; some of them, where these are at most half."""
+    for group, start in groups:
+        count = parquet.metadata.row_group(group).num_rows
+        ranges = None
+        if scan.condition is not None and _is_paged(scan, parquet, group):
+            ranges = page_bounds.wanted(
+                parquet, pages, group, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
+                mode=scan.mode, constants=columns.constants)
+            is_judged = ranges is not None or parquet.metadata.num_row_groups > 1
+            if not is_judged and not _matching(scan, parquet, columns):
+                continue
+        if ranges is not None and 2 * sum(stop - begin for begin, stop in ranges) > count:
+            ranges = None
+        yield Rows(group, start, ranges)
+
+
+def naming(path: str) -> AbstractContextManager[None]:
+    """Errors of the content, with the file's name."""
+    return reading("the data file", path, way_out=_WAY_OUT)
+
+
+# ---------------------------------------------------------------------------- arguments
+
+
+def _row(file: AddFile | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(file, AddFile):
+        return {"path": file.path, "partition_values": file.partition_values,
+                "deletion_vector": file.deletion_vector, "base_row_id": file.base_row_id,
+                "default_row_commit_version": file.default_row_commit_version}
+    return file
+
+
+def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructField, ...]:
+    if columns is None:
+        return schema.fields
+    if isinstance(columns, str):
+        raise InvalidArgument(f"columns={columns!r} is one text; write columns=[{columns!r}]")
+    chosen: dict[str, StructField] = {}
+    for name in columns:
+        require(name, str, "columns", "names of columns (texts)")
+        field = schema.get(name)
+        if field is None:
+            hint, _ = did_you_mean(name, schema.names)
+            raise InvalidArgument(f"the table has no column {name!r}; {hint}", column=name)
+        if field.name in chosen:
+            raise InvalidArgument(f"column {field.name!r} is asked for twice", column=field.name)
+        chosen[field.name] = field
+    return tuple(chosen.values())
+
+
+def _parsed(where: str | Predicate, schema: StructType) -> Predicate:
+    from deltanb.sql import predicates  # late, as in _partition_scalar
+
+    return predicates.parse(where, schema)
+
+
+def _needed(
+    schema: StructType, predicate: Predicate | None, chosen: tuple[StructField, ...]
+) -> tuple[StructField, ...]:
+    """The columns that the predicate looks at and the result does not have."""
+    if predicate is None:
+        return ()
+    missing = {path[0] for path in predicate.column_paths} - {field.name for field in chosen}
+    return tuple(field for field in schema.fields if field.name in missing)

@@ -1,0 +1,470 @@
+"""Schema enforcement: rows become exactly what the table holds, or are refused with a readable reason.
+
+What lives here: the comparison of a data schema with a table's (:func:`differences`), and the plan that
+turns batches into the table's columns (:class:`Enforcer`): columns by name without regard to case,
+missing nullable ones as NULL, types as Spark's ANSI store assignment allows, every value checked.
+What it does not know: files, constraints, the merging of schemas.
+
+Stricter than Spark where Spark loses something silently: a number that does not fit, a fraction that
+would be cut off, a time of day that a date cannot hold are errors that name the column, row and value.
+
+>>> from deltanb.schema.types import PrimitiveType, StructField
+>>> table = StructType([StructField("id", PrimitiveType("long")), StructField("n", PrimitiveType("byte"))])
+>>> rows = pa.record_batch({"ID": pa.array([1], pa.int32())})
+>>> Enforcer(rows.schema, table).apply(rows).to_pylist()
+[{'id': 1, 'n': None}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
+from deltanb.engines.arrow import intervals
+from deltanb.engines.arrow.variants import filled
+from deltanb.errors import InvalidSchema, SchemaMismatch
+from deltanb.log.arrays import array_of, numbers
+from deltanb.schema import types as schemas
+from deltanb.schema.extensions import equivalent
+from deltanb.schema.intervals import DAY_TO_SECOND, YEAR_TO_MONTH
+from deltanb.schema.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructType
+from deltanb.sql.kernels import decimal_text
+from deltanb.text.formatting import did_you_mean
+
+_NUMBERS = INTEGERS.keys() | {"float", "double"}
+_TIMES = {"timestamp", "timestamp_ntz", "timestamp_nanos", "timestamp_nanos_ntz"}
+PARTITION_MISSING = "partition column, missing from the data"
+OVERWRITE_SCHEMA = "overwrite_schema=True"
+MISSPELT = "; did you mean "  # in the line of a column that is like one the data lacks
+LIKE = 0.7  # how like: one slip in a short name; "delay_minutes" is no slip of "delay"
+
+
+def differences(
+    data: pa.Schema, table: StructType, partition_columns: Sequence[str] = (), *, extra_ok: bool = False
+) -> list[str]:
+    """What keeps data of that Arrow schema from being written to the table, one line each.
+
+    ``+`` is a column the table lacks (left out with ``extra_ok``), with the one it may be a slip of; ``-``
+    one the data lacks, ``~`` a type that cannot be assigned.
+    """
+    lines = _compare(_Struct(data), table, "", extra_ok)
+    present = {name.lower() for name in data.names}
+    lines += [f"- {name}: {PARTITION_MISSING}"
+              for name in partition_columns if name.lower() not in present
+              and table.field(name).nullable]
+    return lines
+
+
+def lacking(found: DataType, wanted: DataType, path: str) -> list[str]:
+    """The fields of structs, at any depth, that a value would leave NULL in a column; one line each.
+
+    >>> from deltanb.schema.ddl import parse_type
+    >>> lacking(parse_type("struct<a: long>"), parse_type("struct<a: long, c: long>"), "st")
+    ['- st.c: long, missing from the value']
+    """
+    match found, wanted:
+        case StructType(), StructType():
+            lines = []
+            for field in wanted.fields:
+                inner, name = found.get(field.name), f"{path}.{field.name}"
+                lines += [f"- {name}: {field.type}, missing from the value"] if inner is None else \
+                    lacking(inner.type, field.type, name)
+            return lines
+        case ArrayType(), ArrayType():
+            return lacking(found.element_type, wanted.element_type, path + ".element")
+        case MapType(), MapType():
+            return (lacking(found.key_type, wanted.key_type, path + ".key")
+                    + lacking(found.value_type, wanted.value_type, path + ".value"))
+    return []
+
+
+def refuse_lacking(found: DataType, wanted: DataType, path: str) -> None:
+    """Refuse a value whose structs lack fields of the column's: it would set them to NULL in silence.
+
+    Raises:
+        SchemaMismatch: naming each of them.
+    """
+    lines = lacking(found, wanted, path)
+    if lines:
+        raise mismatch(lines, "Give the whole value, assign the fields that are there one by one (a.b), or, "
+                              "in a merge, let the others be NULL: with_schema_evolution()")
+
+
+def mismatch(lines: Sequence[str], hint: str = "") -> SchemaMismatch:
+    """The error for :func:`differences`, with the lines in its message and as ``.differences``."""
+    count = f"{len(lines)} difference{'s' if len(lines) > 1 else ''}"
+    hint = hint or _hint(lines)
+    return SchemaMismatch(
+        f"the data does not fit the table: {count}\n" + "\n".join(f"  {line}" for line in lines)
+        + f"\n{hint}", differences=list(lines),
+    )
+
+
+def _hint(lines: Sequence[str]) -> str:
+    slips = [line for line in lines if MISSPELT in line]
+    meant = {name for line in slips for name in line.rpartition(MISSPELT)[2].rstrip("?").split(" or ")}
+    others = [line for line in lines if line not in slips and line[2:].partition(":")[0] not in meant]
+    marks = {line[0] for line in others}
+    says = []
+    if slips:
+        says.append("give the columns of the data the names that the table has")
+    if "+" in marks:
+        says.append("merge_schema=True adds new columns")
+    if marks & {"-", "~"}:
+        says.append("cast or fill the columns of the data")
+    if others:
+        more = ", partition_by=[...]" if any(PARTITION_MISSING in line for line in others) else ""
+        says.append(f"overwrite(..., {OVERWRITE_SCHEMA}{more}) replaces the table's schema")
+    return "What can be done: " + "; ".join(says) + "."
+
+
+class _Struct:
+    """The fields of an Arrow schema or struct type by lower-case name."""
+
+    def __init__(self, holder: pa.Schema | pa.StructType) -> None:
+        self.fields = [holder.field(i) for i in range(_width(holder))]
+        self.places: dict[str, int] = {}
+        self.twice = []
+        for place, field in enumerate(self.fields):
+            if self.places.setdefault(field.name.lower(), place) != place:
+                self.twice.append(field.name)
+
+
+def _width(holder: pa.Schema | pa.StructType) -> int:
+    return len(holder) if isinstance(holder, pa.Schema) else holder.num_fields
+
+
+def _compare(data: _Struct, table: StructType, prefix: str, extra_ok: bool) -> list[str]:
+    lines = [f"+ {prefix}{name}: named twice in the data (names differ in case at most)"
+             for name in data.twice]
+    for field in table.fields:
+        path = prefix + field.name
+        place = data.places.get(field.name.lower())
+        if place is None:
+            if not field.nullable:
+                lines.append(f"- {path}: {field.type} NOT NULL, missing from the data")
+        else:
+            lines += _compare_type(data.fields[place].type, field.type, path, extra_ok)
+    if not extra_ok:
+        known = {field.name.lower() for field in table.fields}
+        lines += [f"+ {prefix}{field.name}: {_type_name(field.type)}, not in the table"
+                  + _slip(field.name, data, table, prefix)
+                  for field in data.fields if field.name.lower() not in known]
+    return lines
+
+
+def _slip(name: str, data: _Struct, table: StructType, prefix: str) -> str:
+    """Which columns may be meant by one that the table does not have: those that the data lacks."""
+    free = [field.name for field in table.fields if field.name.lower() not in data.places]
+    said, close = did_you_mean(name, free, least=LIKE, shown=lambda found: prefix + found)
+    return f"; {said}" if close else ""
+
+
+def _compare_type(found: pa.DataType, wanted: DataType, path: str, extra_ok: bool) -> list[str]:
+    if _is_uuid(found) and wanted == PrimitiveType("binary"):
+        return []
+    found = _plain(found)
+    if t.is_null(found):
+        return []
+    if isinstance(wanted, StructType) and t.is_struct(found):
+        return _compare(_Struct(found), wanted, path + ".", extra_ok)
+    if isinstance(wanted, ArrayType) and _is_list(found):
+        return _compare_type(found.value_type, wanted.element_type, path + ".element", extra_ok)
+    if isinstance(wanted, MapType) and t.is_map(found):
+        return (_compare_type(found.key_type, wanted.key_type, path + ".key", extra_ok)
+                + _compare_type(found.item_type, wanted.value_type, path + ".value", extra_ok))
+    if isinstance(wanted, PrimitiveType) and _assignable(found, wanted):
+        return []
+    return [f"~ {path}: {_type_name(found)} in the data, {wanted} in the table"]
+
+
+def _type_name(found: pa.DataType) -> str:
+    try:
+        return str(schemas.from_arrow_type(found))
+    except InvalidSchema:
+        return f"{found} (an Arrow type Delta does not have)"
+
+
+def _plain(found: pa.DataType) -> pa.DataType:
+    """The type below dictionaries and run-end encoding, and what an extension means, where that is known."""
+    while True:
+        if t.is_dictionary(found) or t.is_run_end_encoded(found):
+            found = found.value_type
+        elif isinstance(found, pa.BaseExtensionType) and (kind := equivalent(found)) is not None:
+            found = kind
+        else:
+            return found
+
+
+def _is_uuid(found: pa.DataType) -> bool:
+    return isinstance(found, pa.BaseExtensionType) and found.extension_name == "arrow.uuid"
+
+
+def _is_list(found: pa.DataType) -> bool:
+    return (t.is_list(found) or t.is_large_list(found) or t.is_fixed_size_list(found)
+            or t.is_list_view(found) or t.is_large_list_view(found))
+
+
+def _is_text(found: pa.DataType) -> bool:
+    return t.is_string(found) or t.is_large_string(found) or t.is_string_view(found)
+
+
+def _is_bytes(found: pa.DataType) -> bool:
+    return (t.is_binary(found) or t.is_large_binary(found) or t.is_binary_view(found)
+            or t.is_fixed_size_binary(found))
+
+
+def _assignable(found: pa.DataType, wanted: PrimitiveType) -> bool:
+    """Spark's ANSI store assignment, without the casts whose text depends on an engine."""
+    name = wanted.name
+    if name in _NUMBERS or wanted.is_decimal:
+        return t.is_integer(found) or t.is_floating(found) or t.is_decimal(found)
+    if name == "boolean":
+        return t.is_boolean(found)
+    if name == "binary":
+        return _is_bytes(found)
+    if name == "date" or name in _TIMES:
+        return t.is_date(found) or t.is_timestamp(found)
+    if name == DAY_TO_SECOND:
+        return t.is_duration(found) or t.is_interval(found)
+    if name == YEAR_TO_MONTH:
+        return t.is_interval(found)
+    if name == "variant":
+        return t.is_struct(found) and sorted(f.name for f in found) == ["metadata", "value"]
+    if name in ("void", "null"):
+        return False
+    if name == "string" or name.startswith(("varchar", "char", "string collate")):
+        return (_is_text(found) or t.is_integer(found) or t.is_decimal(found)
+                or t.is_boolean(found) or t.is_date(found))
+    return False
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+class Enforcer:
+    """Turns batches of one data schema into batches of the table's columns.
+
+    Args:
+        data: the Arrow schema of the batches.
+        table: the table's logical schema; its order is the result's.
+        partition_columns: must be in the data.
+
+    Raises:
+        SchemaMismatch: the schemas do not fit, with every difference.
+        UnsupportedProtocol: the table has a type this library cannot hold.
+    """
+
+    def __init__(
+        self, data: pa.Schema, table: StructType, partition_columns: Sequence[str] = ()
+    ) -> None:
+        lines = differences(data, table, partition_columns)
+        if lines:
+            raise mismatch(lines)
+        self.table = table
+        self.places = _Struct(data).places
+        self.schema = schemas.to_arrow(nullable(table))
+        """The Arrow schema of the result: the table's, everything nullable."""
+
+    def apply(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
+        """The batch in the table's form; ``first_row`` numbers its rows in errors (from 0).
+
+        Raises:
+            SchemaMismatch: a value does not fit its column (``.column``, ``.value``, ``.row``).
+        """
+        columns = []
+        for field, target in zip(self.table.fields, self.schema, strict=True):
+            place = self.places.get(field.name.lower())
+            if place is None:
+                columns.append(pa.nulls(batch.num_rows, target.type))
+                continue
+            try:
+                columns.append(_convert(batch.column(place), field.type, target.type, field.name))
+            except _Unfit as unfit:
+                raise unfit.error(first_row) from None
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def nullable(schema: StructType) -> StructType:
+    """The schema with everything nullable: rows that break a NOT NULL can be held and named."""
+    return schema.relaxed
+
+
+class _Unfit(Exception):
+    """A value that its column cannot hold; ``row`` counts within the batch, None inside arrays."""
+
+    def __init__(self, path: str, row: int | None, value: Any, wanted: object, why: str) -> None:
+        super().__init__(path)
+        self.path, self.row, self.value, self.wanted, self.why = path, row, value, wanted, why
+
+    def error(self, first_row: int) -> SchemaMismatch:
+        row = None if self.row is None else first_row + self.row + 1
+        where = "" if row is None else f" in row {row}"
+        line = f"~ {self.path}: value {self.value!r}{where} does not fit {self.wanted} ({self.why})"
+        return SchemaMismatch(
+            f"the data does not fit the table: column {self.path!r} is {self.wanted}, and the value "
+            f"{self.value!r}{where} does not fit ({self.why}); nothing was written. Change the value, "
+            "or give the column a wider type",
+            differences=[line], column=self.path, value=self.value, row=row,
+        )
+
+
+def _convert(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa.Array:
+    if array.type.equals(target) and not _has_months(target):
+        return array
+    if isinstance(array.type, pa.BaseExtensionType):
+        return _convert(_of_extension(array, target), wanted, target, path)
+    if t.is_dictionary(array.type):
+        return _convert(_by_place(array.dictionary).take(array.indices), wanted, target, path)
+    if t.is_run_end_encoded(array.type):
+        return _convert(_by_place(array), wanted, target, path)
+    if t.is_null(array.type):
+        return filled(pa.nulls(len(array), target))
+    if isinstance(wanted, StructType):
+        return _convert_struct(array, wanted, target, path)
+    if isinstance(wanted, ArrayType):
+        offsets = _offsets(array)
+        values = _inside(array.flatten(), wanted.element_type, target.value_type, path + ".element")
+        made = pa.ListArray.from_arrays(offsets, values, mask=array.is_null())
+        return made.view(target)
+    if isinstance(wanted, MapType):
+        pairs = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+        entries = pa.ListArray.from_buffers(  # a cast of some rows would take runs from the beginning
+            pa.list_(pairs.type), len(array), array.buffers()[:2], array.null_count, array.offset, [pairs])
+        flat = entries.flatten()
+        keys = _inside(pc.struct_field(flat, [0]), wanted.key_type, target.key_type, path + ".key")
+        items = _inside(pc.struct_field(flat, [1]), wanted.value_type, target.item_type,
+                        path + ".value")
+        made = pa.MapArray.from_arrays(_offsets(entries), keys, items, mask=array.is_null())
+        return made.view(target)
+    if wanted.name == "variant":
+        children = [pc.struct_field(array, [array.type.get_field_index(name)]).cast(pa.binary())
+                    for name in ("metadata", "value")]
+        parts = [child.fill_null(b"") for child in children]
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
+    return _convert_values(array, wanted, target, path)
+
+
+def _of_extension(array: Any, target: pa.DataType) -> pa.Array:
+    """What values of an extension type mean, in types of Arrow's own."""
+    if _is_uuid(array.type) and _is_text(target):
+        texts = (None if value is None else str(UUID(bytes=value)) for value in array.storage.to_pylist())
+        return pa.array(texts, pa.string())
+    return array.storage.cast(pa.bool_()) if t.is_boolean(target) else array.storage
+
+
+def _by_place(values: Any) -> pa.Array:
+    """The values of a dictionary, or of runs, as Arrow takes them by their positions: it takes no views."""
+    if t.is_run_end_encoded(values.type):
+        rows: Any = np.arange(values.offset, values.offset + len(values))
+        runs = np.searchsorted(numbers(values.run_ends), rows, side="right")
+        return _by_place(values.values).take(array_of(runs))
+    if t.is_string_view(values.type):
+        return values.cast(pa.string())
+    return values.cast(pa.binary()) if t.is_binary_view(values.type) else values
+
+
+@lru_cache(maxsize=256)
+def _has_months(kind: pa.DataType) -> bool:
+    """Whether values of the type may have days beside months, which no column takes."""
+    return "month_day_nano" in str(kind)
+
+
+def _convert_struct(array: Any, wanted: StructType, target: pa.DataType, path: str) -> pa.Array:
+    places = _Struct(array.type).places
+    children = []
+    for field, child in zip(wanted.fields, target, strict=True):
+        place = places.get(field.name.lower())
+        if place is None:
+            children.append(filled(pa.nulls(len(array), child.type)))
+        else:
+            children.append(_convert(pc.struct_field(array, [place]), field.type, child.type,
+                                     f"{path}.{field.name}"))
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
+
+
+def _offsets(array: Any) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
+    return pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), lengths]))
+
+
+def _inside(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa.Array:
+    """Convert the elements of arrays or maps, whose places are not the rows' numbers."""
+    try:
+        return _convert(array, wanted, target, path)
+    except _Unfit as unfit:
+        unfit.row = None
+        raise
+
+
+def _convert_values(
+    array: Any, wanted: PrimitiveType, target: pa.DataType, path: str
+) -> pa.Array:
+    try:
+        return _cast(array, target)
+    except pa.ArrowInvalid as error:
+        low, high = 0, len(array)  # the first value that fails, by halving
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                _cast(array.slice(low, middle - low), target)
+                low = middle
+            except pa.ArrowInvalid:
+                high = middle
+        why = str(error).splitlines()[0]
+        raise _Unfit(path, low, _shown(array[low]), wanted, _why(array.type, wanted, why)) from None
+
+
+def _shown(scalar: pa.Scalar) -> Any:
+    """A value for a message: as Python's where Python has one."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return pa.array([scalar], scalar.type).to_string().strip("[]\n ")
+
+
+def _why(found: pa.DataType, wanted: PrimitiveType, arrow_says: str) -> str:
+    if t.is_date(found) or t.is_timestamp(found):
+        return "a part of the time would be lost"
+    if wanted.name in INTEGERS:
+        return "out of its range" if t.is_integer(found) else "out of its range, or has a fraction"
+    if wanted.is_decimal:
+        return "needs more digits"
+    if wanted.name in ("float", "double"):
+        return "out of the range it holds exactly"
+    return arrow_says
+
+
+def _cast(array: Any, target: pa.DataType) -> pa.Array:
+    """A cast that raises ArrowInvalid rather than lose anything but the tail of a binary fraction."""
+    found = array.type
+    if t.is_floating(target) and t.is_floating(found):
+        made = array.cast(target)
+        if pc.any(pc.and_(pc.is_inf(made), pc.is_finite(array))).as_py():
+            raise pa.ArrowInvalid("too large")
+        return made
+    if t.is_decimal(target) and t.is_integer(found):
+        return array.cast(pa.decimal256(76, target.scale)).cast(target)
+    if t.is_decimal(found) and _is_text(target):
+        return decimal_text(array).cast(target)
+    if t.is_floating(target) and t.is_decimal(found):
+        return array.cast(target, safe=False)
+    if t.is_integer(target) and t.is_decimal(found):
+        return array.cast(pa.decimal128(38, 0)).cast(target)
+    if t.is_date(target) and t.is_timestamp(found):
+        wall_clock = array.cast(pa.timestamp(found.unit))  # UTC's reading, without a zone
+        made = wall_clock.cast(target)
+        if pc.any(pc.not_equal(made.cast(wall_clock.type), wall_clock)).as_py():
+            raise pa.ArrowInvalid("time of day")
+        return made
+    if t.is_timestamp(target) and t.is_date(found):
+        return array.cast(pa.timestamp(target.unit)).cast(target)
+    if t.is_interval(found):
+        return intervals.checked(array, target)
+    return array.cast(target)

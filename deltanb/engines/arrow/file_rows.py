@@ -1,0 +1,349 @@
+"""The wanted rows of one data file, found with as little decoding as they take.
+
+What lives here: deleted rows left out, the condition asked of its own columns, the other columns decoded only
+where it holds, and of few rows of a row group the pages that have them; where in the file each row is.
+What it does not know: which rows may be wanted, how columns are found and converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from deltanb.concurrency.memory import pool
+from deltanb.engines.arrow.column_cache import Batches, Kept
+from deltanb.engines.arrow.pages import Pages, Range, joined
+from deltanb.engines.arrow.row_groups import leaf_places
+from deltanb.log.arrays import array_of, numbers
+from deltanb.sql.coercion import arrow_scalar
+
+if TYPE_CHECKING:
+    from deltanb.log.checkpoint.parquet_file import SafeFile
+    from deltanb.sql.predicates import Predicate
+
+STRETCH_ROWS = 1 << 14
+"""Rows in which wanted ones count as neighbours: about as many as writers put into a page."""
+
+_Found = tuple[int, pa.Array | None, pa.RecordBatch]
+"""Rows of a batch that are wanted: where the batch begins in the file, where they are in it (None: it is all
+of them), and they themselves."""
+
+
+class _Hit(NamedTuple):
+    """Wanted rows of a batch of so many, as in :data:`_Found`."""
+
+    size: int
+    start: int
+    places: pa.Array | None
+    rows: pa.RecordBatch
+
+
+class Rows(NamedTuple):
+    """Rows that may be wanted: all of a row group, which begins at ``start`` in the file, or some ranges."""
+
+    group: int
+    start: int
+    ranges: list[Range] | None = None
+
+
+class Columns(Protocol):
+    """Columns of the file, as the table has them."""
+
+    schema: pa.Schema
+
+    @property
+    def stored_names(self) -> list[str]:
+        """What has to be read for them."""
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What was read as the table has it."""
+
+
+Division = tuple[Columns, Columns | None]
+"""Those that are decoded first, and those that follow where a row is wanted (None: there are none)."""
+
+
+class FileRows:
+    """The wanted rows of a file.
+
+    Args:
+        columns: those that are decoded first, all that the condition looks at among them; and those that
+            follow for row groups in which a row fulfils it, up to the last such row (None: there are none).
+        pages: those of the file.
+        naming: names the file in errors of its content.
+        deleted, only: positions of rows that are left out, and of those that are wanted (None: all).
+        condition: on the rows, of which those are wanted that fulfil it.
+        keep: where columns of whole row groups are kept that are decoded first.
+        known: those that were kept, and the columns that are first where they were.
+    """
+
+    def __init__(
+        self, parquet: SafeFile, pages: Pages, columns: Division,
+        naming: Callable[[], AbstractContextManager[None]], deleted: BitMap64 | None,
+        only: BitMap64 | None, condition: Predicate | None, batch_rows: int,
+        keep: Kept | None = None, known: tuple[Kept, Division] | None = None,
+    ) -> None:
+        self.columns = columns
+        self._parquet, self._naming, self._batch_rows = parquet, naming, batch_rows
+        self._pages = pages
+        self._deleted, self._only, self._condition = deleted, only, condition
+        self._keep, self._known = keep, known
+
+    def of(self, rows: Iterable[Rows]) -> Iterator[_Found]:
+        """Those among the rows."""
+        for some in rows:
+            (first, rest), batches = self._begun(some)
+            hits = self._hits(batches, first)
+            if rest is None:
+                yield from (hit[1:] for hit in hits)
+            else:
+                yield from self._with(rest, some, hits)
+
+    def _hits(self, batches: Batches, first: Columns) -> Iterator[_Hit]:
+        for start, batch in batches:
+            places = _kept(self._deleted, self._only, start, batch.num_rows)
+            with self._naming():
+                found = first.convert(_taken(batch, places))
+            if self._condition is not None:
+                places, found = _filtered(found, places, self._condition)
+            if found.num_rows:
+                yield _Hit(batch.num_rows, start, places, found)
+
+    def _with(self, rest: Columns, rows: Rows, hits: Iterator[_Hit]) -> Iterator[_Found]:
+        """The rows with the columns that come late. Few of them wait until it is known that there are no
+        more: then only the pages that have them are decoded of those columns."""
+        most = self._most_stretches(rows)
+        waiting, stretches = list[_Hit](), _Stretches(rows.start)
+        for hit in hits:
+            waiting.append(hit)
+            if most and len(hit.rows) <= STRETCH_ROWS:
+                stretches.add(hit)
+            if not most or len(hit.rows) > STRETCH_ROWS or len(stretches) > most:
+                break
+        else:
+            rows = Rows(rows.group, rows.start, stretches.ranges) if waiting else rows
+        late = _Cursor(self._decoded(rows, rest))
+        for hit in chain(waiting, hits):
+            with self._naming():
+                stored = _rows_of(hit, late, rows)
+            yield from self._completed(hit, stored, rest)
+
+    def _most_stretches(self, rows: Rows) -> int:
+        """In how many stretches of a row group wanted rows may lie, so that it is not decoded as a whole."""
+        if rows.ranges is not None or self._condition is None or self._batch_rows < STRETCH_ROWS:
+            return 0
+        if not (self._parquet.is_at_hand and self._parquet.is_sound):
+            return 0
+        return int(self._parquet.metadata.row_group(rows.group).num_rows) // (4 * STRETCH_ROWS)
+
+    def _begun(self, rows: Rows) -> tuple[Division, Batches]:
+        """The columns, and those that come first, decoded."""
+        if self._known is not None and rows.ranges is None:
+            kept, columns = self._known
+            batches = kept.given_back(rows.group)
+            if batches is not None:
+                return columns, batches
+        found = self._decoded(rows, self.columns[0])
+        if self._keep is not None and rows.ranges is None:
+            found = self._keep.group(rows.group, found)
+        return self.columns, found
+
+    def _completed(self, hit: _Hit, stored: pa.Table, rest: Columns) -> Iterator[_Found]:
+        """The rows with the columns that came late, in pieces where these came in pieces."""
+        _, start, places, rows = hit
+        at = 0
+        for batch in stored.to_batches():
+            with self._naming():
+                late = rest.convert(batch)
+            known = rows.slice(at, batch.num_rows)
+            whole = pa.RecordBatch.from_arrays(
+                [*known.columns, *late.columns], schema=pa.schema([*known.schema, *late.schema]))
+            if places is None:
+                yield start + at, None, whole
+            else:
+                yield start, places.slice(at, batch.num_rows), whole
+            at += batch.num_rows
+
+    def _decoded(self, rows: Rows, columns: Columns) -> Batches:
+        with self._naming():
+            found = self._of_group(rows, columns.stored_names) if rows.ranges is None else self._of_pages(
+                rows, rows.ranges, columns.stored_names)
+        while True:
+            with self._naming():
+                batch = next(found, None)
+            if batch is None:
+                break
+            yield batch
+
+    def _of_group(self, rows: Rows, names: list[str]) -> Batches:
+        start = rows.start
+        for batch in self._parquet.iter_batches(self._batch_rows, row_groups=[rows.group], columns=names):
+            yield start, batch
+            start += batch.num_rows
+
+    def _of_pages(self, rows: Rows, ranges: list[Range], names: list[str]) -> Batches:
+        """The columns of some rows of a row group, from a small file for all that have the same pages."""
+        cursors = [
+            _Cursor(self._of_group(rows, some) if covered is None else self._of_file(rows, covered, some))
+            for covered, some in self._alike(rows.group, ranges, names)]
+        for begin, end in ranges:
+            for at in range(rows.start + begin, rows.start + end, self._batch_rows):
+                count = min(self._batch_rows, rows.start + end - at)
+                tables = [cursor.rows(at, count) for cursor in cursors]
+                whole = tables[0] if len(tables) == 1 else pa.table(
+                    {name: table.column(name) for table in tables for name in table.column_names})
+                for batch in whole.to_batches():
+                    yield at, batch
+                    at += batch.num_rows
+
+    def _alike(
+        self, group: int, ranges: list[Range], names: list[str]
+    ) -> list[tuple[list[Range] | None, list[str]]]:
+        """The columns by the rows that their pages with rows of these ranges have; None: not known."""
+        found: list[tuple[list[Range] | None, list[str]]] = []
+        for name, leaves in leaf_places(list(self._parquet.schema_arrow), names).items():
+            covered = self._pages.covering(group, leaves, ranges)
+            same = next((some for known, some in found if known == covered), None)
+            if same is None:
+                found.append((covered, [name]))
+            else:
+                same.append(name)
+        return found
+
+    def _of_file(self, rows: Rows, covered: list[Range], names: list[str]) -> Batches:
+        places = leaf_places(list(self._parquet.schema_arrow), names)
+        leaves = [leaf for found in places.values() for leaf in found]
+        file = self._parquet.like(self._pages.file_of(rows.group, leaves, covered))
+        ranges = iter(covered)
+        at, end = next(ranges)
+        for batch in file.batches_of(self._batch_rows, 0, leaves):
+            while batch.num_rows:
+                if at == end:
+                    at, end = next(ranges)
+                part = batch.slice(0, end - at)
+                yield rows.start + at, part
+                at += part.num_rows
+                batch = batch.slice(part.num_rows)
+
+
+class _Stretches:
+    """Where in a row group wanted rows lie: in stretches of :data:`STRETCH_ROWS`."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._ends: dict[int, Range] = {}
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, hit: _Hit) -> None:
+        """Take in wanted rows, which follow those before."""
+        positions = numbers(positions_of(hit.start - self._start, len(hit.rows), hit.places))
+        edges: Any = np.flatnonzero(np.diff(positions // STRETCH_ROWS)) + 1
+        for run in np.split(positions, edges):
+            number, begin, stop = int(run[0]) // STRETCH_ROWS, int(run[0]), int(run[-1]) + 1
+            self._ends[number] = self._ends.get(number, (begin, stop))[0], stop
+
+    @property
+    def ranges(self) -> list[Range]:
+        """In each stretch from its first wanted row to its last."""
+        return joined(self._ends.values())
+
+
+def _rows_of(hit: _Hit, late: _Cursor, rows: Rows) -> pa.Table:
+    """The wanted rows among those that are decoded late: of the row group, or of some ranges of it."""
+    if rows.ranges is None:
+        return _taken(late.rows(hit.start, hit.size), hit.places)
+    positions = positions_of(hit.start - rows.start, len(hit.rows), hit.places)
+    found, begin = numbers(positions), hit.start - rows.start
+    pieces = []
+    for start, stop in rows.ranges:
+        start, stop = max(start, begin), min(stop, begin + hit.size)
+        here = found[found.searchsorted(start):found.searchsorted(stop)] - start
+        if len(here):
+            pieces.append(_taken(late.rows(rows.start + start, stop - start), array_of(here)))
+    return pa.concat_tables(pieces)
+
+
+class _Cursor:
+    """Columns of some rows, of which nobody decodes more than are asked for."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+        self._begin = self._end = -1
+        self._batch: pa.RecordBatch
+
+    def rows(self, start: int, count: int) -> pa.Table:
+        """So many rows from a position of the file on; it never goes back.
+
+        Raises:
+            ValueError: there are fewer.
+        """
+        stop, pieces = start + count, []
+        while start < stop:
+            while self._end <= start:
+                self._begin, self._batch = next(self._batches, (self._end, None))
+                if self._batch is None:
+                    raise ValueError(f"columns end at row {self._end}, others after row {start}")
+                self._end = self._begin + self._batch.num_rows
+            if start < self._begin:
+                raise ValueError(f"columns begin at row {self._begin}, others at row {start}")
+            pieces.append(self._batch.slice(start - self._begin, stop - start))
+            start += pieces[-1].num_rows
+        return pa.Table.from_batches(pieces)
+
+
+def _taken(rows: Any, places: pa.Array | None) -> Any:
+    return rows if places is None else pc.take(rows, places, memory_pool=pool())
+
+
+def _filtered(
+    rows: pa.RecordBatch, places: pa.Array | None, condition: Predicate
+) -> tuple[pa.Array | None, pa.RecordBatch]:
+    """Where in their batch the rows are that fulfil the condition, and these rows."""
+    holds = condition.verdicts(rows)
+    if holds.true_count == rows.num_rows:
+        return places, rows
+    places = pc.indices_nonzero(holds) if places is None else pc.filter(places, holds)
+    return places, pc.filter(rows, holds, memory_pool=pool())
+
+
+def _kept(
+    deleted: BitMap64 | None, only: BitMap64 | None, start: int, count: int
+) -> pa.Array | None:
+    """Positions within the batch that are wanted and not deleted; None: all of them."""
+    stop = start + count
+    if only is not None and only.range_cardinality(start, stop) == count:
+        only = None
+    if deleted is not None and not deleted.range_cardinality(start, stop):
+        deleted = None
+    if deleted is None and only is None:
+        return None
+    kept = BitMap64()
+    kept.add_range(start, stop)
+    if only is not None:
+        kept &= only
+    if deleted is not None:
+        kept -= deleted
+    return _numbers(kept.shift(-start) if start else kept)
+
+
+def positions_of(start: int, count: int, places: pa.Array | None) -> pa.Array:
+    """The positions in the file of so many rows of a batch that are at ``places`` (None: all of it)."""
+    if places is not None:
+        return pc.add(places.view(pa.int64()), arrow_scalar(start, pa.int64()))  # an int would load pandas
+    every = BitMap64()
+    every.add_range(start, start + count)
+    return _numbers(every).view(pa.int64())
+
+
+def _numbers(rows: BitMap64) -> pa.Array:
+    """Without a Python object each: a deletion vector may hold millions."""
+    return pa.Array.from_buffers(pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])

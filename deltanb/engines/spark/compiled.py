@@ -1,0 +1,112 @@
+"""Classes of ours in the JVM of a session, compiled there by the compiler of Spark's generated code.
+
+What lives here: a class compiled for the driver alone, and one that executors are given, too; and whether a
+class is there. Beside ``listed`` this is the one module that reaches behind PySpark's API; where it cannot (a
+Connect session has no JVM, another Spark may have other classes), it says so, and what the class does is done
+another way.
+What it does not know: what the classes are for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import weakref
+import zipfile
+from functools import cache
+from importlib.resources import files as resources
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from deltanb.engines.spark.session_request import is_remote
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["compiled", "has_class", "is_everywhere", "source"]
+
+JAVA_VERSION = 8  # of the source; Janino, which compiles it, takes 6 unless told
+
+_everywhere: weakref.WeakKeyDictionary[Any, dict[str, bool]] = weakref.WeakKeyDictionary()
+
+
+def compiled(session: SparkSession, text: str, name: str) -> Any:
+    """A class made of Java's source, which the driver's JVM alone knows.
+
+    Raises:
+        Py4JError, TypeError: there is no way to it.
+    """
+    compiler = _cooked(session, text)
+    return compiler.getClassLoader().loadClass(f"deltanb.{name}")
+
+
+def is_everywhere(session: SparkSession, name: str) -> bool:
+    """Whether a class of ours is on the class path of a session and of all its executors, from now on.
+
+    It is put there once an application, as a JAR of its own.
+    """
+    if is_remote(session):
+        return False
+    context = session.sparkContext
+    known = _everywhere.setdefault(context, {})
+    if name not in known:
+        try:
+            known[name] = _given_to_all(session, name)
+        except (Py4JError, PySparkException, TypeError):  # TypeError: to Py4J what is not there is a package
+            known[name] = False
+    return known[name]
+
+
+def has_class(session: SparkSession, name: str) -> bool:
+    """Whether Hadoop finds a class where this session looks for file systems.
+
+    SQL would know it, too (``reflect``), but what it finds wrong is printed where the session is another's.
+    """
+    if is_remote(session):
+        return False
+    try:
+        return session._jsc.sc().hadoopConfiguration().getClassByNameOrNull(name) is not None
+    except (Py4JError, TypeError):
+        return False
+
+
+def _given_to_all(session: SparkSession, name: str) -> bool:
+    code = {str(key): bytes(value) for key, value in _cooked(session, source(name)).getBytecodes().items()}
+    path = _jar(name, code)
+    jvm = session._jvm
+    # Hadoop looks classes up where the session began; what SQL adds is for what begins later.
+    loader = session._jsc.sc().hadoopConfiguration().getClassLoader()
+    loader.addURL(jvm.java.io.File(path).toURI().toURL())
+    session.sql("ADD JAR '{}'".format(path.replace("\\", "\\\\").replace("'", "\\'")))
+    loader.loadClass(f"deltanb.{name}")
+    return True
+
+
+def _jar(name: str, code: dict[str, bytes]) -> str:
+    """A JAR for the time of this process, from which executors are served."""
+    folder = tempfile.mkdtemp(prefix="deltanb-jar-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = os.path.join(folder, f"deltanb-{name}.jar")
+    with zipfile.ZipFile(path, "w") as jar:
+        for of_class, content in code.items():
+            jar.writestr(of_class.replace(".", "/") + ".class", content)
+    return path
+
+
+def _cooked(session: SparkSession, text: str) -> Any:
+    compiler = session._jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setSourceVersion(JAVA_VERSION)
+    compiler.setTargetVersion(JAVA_VERSION)
+    compiler.setParentClassLoader(session._jsparkSession.getClass().getClassLoader())
+    compiler.cook(text)
+    return compiler
+
+
+@cache
+def source(name: str) -> str:
+    """The Java source of a class that lies beside this module."""
+    return resources("deltanb.engines.spark").joinpath(f"{name}.java").read_text("utf-8")

@@ -1,0 +1,126 @@
+"""Files as Spark's planner wants them listed: known from the log, so that it lists nothing itself.
+
+What lives here: a relation over files whose names, sizes and values are given, made of Spark's own classes
+and one small class of ours, ``LoggedFiles.java``, that is compiled in its JVM once a process (``compiled``).
+It reaches behind PySpark's API; where it cannot (a Connect session has no JVM, another Spark may have other
+classes), nothing is lost but time.
+What it does not know: tables, logs, which files to read.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.sql import types as T
+
+from deltanb.engines.spark.columns import arrow_frame
+from deltanb.engines.spark.compiled import compiled, source
+from deltanb.engines.spark.session_request import is_remote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_STATS = 1 << 25
+"""Bytes of statistics that Spark is given of a list: they stay in its memory."""
+_GIVEN = {"path": T.StringType(), "size": T.LongType(), "modified": T.LongType(), "stats": T.StringType()}
+"""Of a list of files, the columns that are not values."""
+
+_classes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def is_possible(session: SparkSession) -> bool:
+    """Whether this session can be told what files there are."""
+    return _index_class(session) is not None
+
+
+def table_of(
+    paths: Sequence[str], sizes: Sequence[int], modified: Sequence[int], values: Sequence[Any],
+    stats: pa.ChunkedArray | None = None,
+) -> pa.Table:
+    """A list of local files for :func:`file_list`: sizes in bytes, times in ms since 1970, values in Arrow.
+
+    ``stats`` are their statistics as the log has them, JSON; where they take too much room they are not used.
+    """
+    columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(modified, pa.int64()),
+               pa.nulls(len(paths), pa.string()) if stats is None or stats.nbytes > MAX_STATS else stats]
+    return pa.table([*columns, *values], names=[*_GIVEN, *(f"value{i}" for i in range(len(values)))])
+
+
+STATISTICS = "statistics"
+"""In the metadata of a column: its name in the statistics of files."""
+
+
+class FileList(NamedTuple):
+    """A list in the session's JVM, which any number of frames may share."""
+
+    index: Any
+    values: Any
+    """Names and types of the files' values, Spark's own."""
+
+
+def file_list(
+    session: SparkSession, root: str, files: pa.Table, values: T.StructType, described: T.StructType
+) -> FileList:
+    """A list of Parquet files for Spark, where :func:`is_possible` says so. No file is touched.
+
+    Args:
+        root: the folder that stands for all of them in plans, as Spark writes paths.
+        files: the list, of :func:`table_of`.
+        values: the columns whose values are the same for all rows of a file; filters on them leave files out.
+        described: the columns whose statistics leave files out, too: numbers, dates, times, and texts that
+            Spark compares byte by byte. Their metadata says by :data:`STATISTICS` what they are called there.
+    """
+    types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
+    known = T.StructType([T.StructField(name, kind)
+                          for name, kind in zip(files.column_names, types, strict=True)])
+    # A local relation: its rows are in the driver as the planner's own.
+    rows = arrow_frame(session, files, known)._jdf.queryExecution().executedPlan().executeCollect()
+    by_file, by_row = (session._jsparkSession.parseDataType(some.json()) for some in (values, described))
+    return FileList(_new(session._jvm, _index_class(session), root, by_file, by_row, rows), by_file)
+
+
+def frame(
+    session: SparkSession, files: FileList, schema: T.StructType, options: Mapping[str, str]
+) -> DataFrame:
+    """The rows of listed files, and beside them each file's values. No file is touched and no job is run.
+
+    Args:
+        schema: the columns that are read from the files.
+        options: those of Spark's Parquet reader.
+    """
+    from pyspark.sql import DataFrame
+
+    jvm, spark = session._jvm, session._jsparkSession
+    parameters = jvm.java.util.HashMap()
+    for key, value in options.items():
+        parameters.put(key, value)
+    sources = jvm.org.apache.spark.sql.execution.datasources
+    relation = sources.HadoopFsRelation(
+        files.index, files.values, spark.parseDataType(schema.json()), jvm.scala.Option.empty(),
+        sources.parquet.ParquetFileFormat(), jvm.PythonUtils.toScalaMap(parameters), spark)
+    return DataFrame(spark.baseRelationToDataFrame(relation), session)
+
+
+def _index_class(session: SparkSession) -> Any:
+    """The compiled class, or None where there is no way to it."""
+    if is_remote(session):
+        return None
+    gateway = session.sparkContext._gateway
+    if gateway not in _classes:
+        try:
+            _classes[gateway] = compiled(
+                session, source("LoggedFiles"), "LoggedFiles").getDeclaredConstructors()[0]
+        except (Py4JError, TypeError):  # TypeError: a class that is not there is a package to Py4J
+            _classes[gateway] = None
+    return _classes[gateway]
+
+
+def _new(jvm: Any, constructor: Any, *arguments: Any) -> Any:
+    given = jvm.java.util.ArrayList()
+    for argument in arguments:
+        given.add(argument)
+    return constructor.newInstance(given.toArray())

@@ -1,0 +1,147 @@
+"""The rows of a snapshot as a Spark DataFrame, over Spark's own Parquet reader.
+
+What lives here: what is asked for, in rows or in the places of rows, and conditions on it.
+What it does not know: how files become frames (``plans.py``), which of them to read
+(``log/skipping/prune.py``), transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from deltanb.engines.arrow import read as in_process
+from deltanb.engines.spark.columns import column
+from deltanb.engines.spark.paths import file_path
+from deltanb.engines.spark.plans import PATH, ROW, Reader, unread
+from deltanb.engines.spark.refusals import refusals
+from deltanb.engines.spark.session import spark as start_session
+from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.sql import predicates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Predicate
+
+
+def read_table(
+    snapshot: Snapshot,
+    files: pa.Table | None = None,
+    spark: SparkSession | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | Predicate | None = None,
+    *, row_ids: bool = False,
+) -> DataFrame:
+    """The rows of ``files`` as a DataFrame with the snapshot's logical schema.
+
+    Arguments are as for :func:`deltanb.engines.arrow.read.read_table`, but without ``files`` those are read
+    that may hold rows of ``where``, and ``where`` may also be SQL that only Spark understands.
+    Without ``spark`` the running session is used, or a local one is begun. The frame holds the
+    paths: it stays at this version whatever is committed later.
+
+    Raises:
+        DataFileNotFound: a file that is gone.
+        UnsupportedProtocol: a feature, or a column that is asked for, is not supported.
+        InvalidArgument, InvalidPredicate: from ``columns`` and ``where``.
+        MissingDependency: there is no PySpark or no Java.
+
+    >>> read_table(table.log.snapshot, where="id > 1").count()                  # doctest: +SKIP
+    2
+    """
+    text = where if where is None or isinstance(where, str) else where.sql
+    wanted = [f.name for f in in_process.plan(snapshot, columns, row_ids=row_ids).columns]
+    try:
+        scan = in_process.plan(snapshot, columns, where, row_ids=row_ids)
+        if files is None and text is not None:
+            files = snapshot.files_for_scan(text)
+    except UnsupportedPredicate:  # Spark may know more; which columns it needs is unknown
+        scan = in_process.plan(snapshot, row_ids=row_ids)
+        files = _by_what_is_understood(snapshot, text) if files is None else files
+    session = spark if spark is not None else start_session()
+    frame = Reader(snapshot, scan, session).frame(files)
+    if text is not None:
+        frame = filtered(frame, text)
+    return frame.select(*(column(name) for name in wanted))
+
+
+def _by_what_is_understood(snapshot: Snapshot, text: str | None) -> pa.Table:
+    """The files that may hold rows of a condition, as far as we know what it means."""
+    assert text is not None
+    try:
+        parts = predicates.parse_understood(text, snapshot.schema)
+    except InvalidPredicate:  # for us; Spark has the last word
+        return snapshot.files
+    return snapshot.files_for_scan(*parts)
+
+
+def read_positions(
+    snapshot: Snapshot, files: pa.Table, where: str, spark: SparkSession | None = None
+) -> tuple[DataFrame | None, dict[str, int], list[int]]:
+    """Where the rows of a condition are: (path, position in the file) of each, deleted rows too.
+
+    Returns:
+        A frame of the columns :data:`PATH` (as Spark spells it) and :data:`ROW`; the place in ``files``
+        of each such path; and the places of files that Spark cannot read, which are not in the frame.
+
+    Raises:
+        InvalidPredicate: Spark cannot evaluate ``where``.
+        DataFileNotFound: a file that is gone.
+    """
+    try:
+        scan = in_process.plan(snapshot, [], where)
+    except UnsupportedPredicate:
+        scan = in_process.plan(snapshot)
+    session = spark if spark is not None else start_session()
+    reader = Reader(snapshot, scan, session)
+    groups = reader.groups(files)
+    group = [*groups.listed, *groups.plain, *groups.hive, *groups.joined, *groups.vectors]
+    places = {file_path(file.local): file.place for file in group}
+    if not group:
+        return None, places, groups.process
+    with reader.planning():
+        frame = reader.positioned(group, files)
+    return filtered(frame, where).select(PATH, ROW), places, groups.process
+
+
+def read_rows(
+    snapshot: Snapshot, files: pa.Table, spark: SparkSession | None = None, *, row_ids: bool = False
+) -> tuple[DataFrame, dict[str, int]]:
+    """The live rows of the files, each with where it is: :data:`PATH` and :data:`ROW` beside the columns.
+
+    ``row_ids`` adds each row's id and commit version, where the table tracks rows.
+
+    Returns:
+        The frame, and the place in ``files`` of each path that is in it.
+
+    Raises:
+        DataFileNotFound: a file that is gone.
+    """
+    session = spark if spark is not None else start_session()
+    reader = Reader(snapshot, in_process.plan(snapshot, row_ids=row_ids), session)
+    groups = reader.groups(files)
+    whole = [*groups.listed, *groups.plain, *groups.hive, *groups.joined]
+    places = {file_path(file.local): file.place for file in (*whole, *groups.vectors)}
+    frames = []
+    with reader.planning():
+        if whole:
+            frames.append(reader.positioned(whole, files))
+        if groups.vectors:
+            frames.append(reader.without_deleted(groups.vectors, files, (PATH, ROW)))
+    if groups.process or not frames:
+        frames.append(reader.positioned_in_process(groups.process, files))
+        places.update({unread(place): place for place in groups.process})
+    return reduce(lambda one, other: one.union(other), frames), places
+
+
+def filtered(frame: DataFrame, where: str) -> DataFrame:
+    """The rows for which a condition is TRUE.
+
+    Raises:
+        InvalidPredicate: Spark cannot evaluate it.
+    """
+    with refusals(f"evaluate {where!r}", where):
+        return frame.filter(where)

@@ -1,0 +1,255 @@
+"""A stream into a table: each micro-batch is handed to the table's own transaction, once.
+
+What lives here: :class:`Sink`, the function that Spark calls with each batch, and :func:`check_checkpoint`,
+which holds a checkpoint against the table before the stream begins.
+What it does not know: how a batch is written and committed; it is given that as a function.
+
+Exactly once. Spark plans a batch (``offsets``), runs it, and notes that it is done (``commits``). Wherever it
+dies between these, it runs the same batch again with the same id. The table's log says which batch of a query
+it has, in the commit with the rows, so that a batch that comes again is skipped. At most one batch is between
+"planned" and "done", and only that one may be in the table already when a stream begins again. Where the
+table has more than that, somebody else writes under the query's id; where it has less, the checkpoint has not
+been this table's. Both are refused: to go on would lose rows.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from contextvars import Context, copy_context
+from dataclasses import fields
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TextIO
+
+from deltanb.engines.spark.connectors import connector_for
+from deltanb.engines.spark.paths import spark_path
+from deltanb.engines.spark.stream_checkpoint import NONE, Checkpoint
+from deltanb.errors import CheckpointMismatch
+from deltanb.log import history
+from deltanb.options import LISTENERS, Options, options, set_options
+from deltanb.transaction.operations import OFFSETS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltanb.transaction.delta_log import DeltaLog
+
+Write = Callable[["DataFrame", str, int, bool], "int | None"]
+"""Writes a batch of a query (by its id and its number) that has, or has not, read the table; the version, or
+None where the table has the batch already."""
+
+
+MAX_COMMITS, SLICE = 1000, 50
+"""How many commits are looked through for that of a batch that is run again, and how many at a time. Others
+may have written meanwhile; two streams that run under one id meet in the newest few."""
+
+
+class Sink:
+    """The function that Spark calls with each batch of a stream, one after the other."""
+
+    def __init__(self, log: DeltaLog, checkpoint: Checkpoint, write: Write, reads_table: bool) -> None:
+        self.log, self.checkpoint, self.write = log, checkpoint, write
+        self.reads_table = reads_table
+        self.query_id: str | None = None
+        self.replayed = NONE
+        """The batch that may be in the table already."""
+        self.failure: BaseException | None = None
+        """Why the stream has stopped, if a batch was the reason."""
+        self._context: Context | None = copy_context()
+        self._settings: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On Spark Connect it goes to a process of the server, with the options that are values."""
+        return {**vars(self), "_context": None, "failure": None, "_settings": _plain_options()}
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Write a batch."""
+        try:
+            if self._context is None:
+                with set_options(**self._settings):
+                    self._write(frame, number)
+            else:  # the thread is Spark's, and options are those of whoever began the stream
+                self._context.run(self._write, frame, number)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _write(self, frame: DataFrame, number: int) -> None:
+        query = self._query(frame.sparkSession)
+        version = self.write(frame, query, number, self.reads_table)
+        if version is None and number != self.replayed:
+            raise CheckpointMismatch(
+                f"table {self.log.path} has batch {number} of query {query} already, and this stream has not "
+                f"written it: another stream writes under the same id, from a copy of the checkpoint "
+                f"{self.checkpoint.location}. The batch was not written. Give each stream a checkpoint of "
+                "its own", query_id=query, batch=number, path=self.checkpoint.location)
+        self.replayed = NONE
+
+    def _query(self, session: SparkSession) -> str:
+        if self.query_id is None:
+            # Batches come to where Spark's driver is, and so is a local folder.
+            self.query_id = self.checkpoint.query_id(None if self.checkpoint.folder else session)
+        if self.query_id is None:
+            raise _no_query(self.checkpoint)
+        return self.query_id
+
+
+def _plain_options() -> dict[str, Any]:
+    """The options that somebody has set, as far as they are values: functions stay where they are."""
+    usual, now = Options(), {field.name: getattr(options, field.name) for field in fields(Options)}
+    return {name: value for name, value in now.items()
+            if value != getattr(usual, name) and not callable(value) and name not in LISTENERS}
+
+
+def check_checkpoint(sink: Sink, session: SparkSession) -> None:
+    """Refuse a checkpoint that does not go with the table; note the batch that may have to be skipped.
+
+    Raises:
+        CheckpointMismatch: the table lacks batches that are done by the checkpoint, or has others.
+    """
+    checkpoint = sink.checkpoint
+    query = checkpoint.query_id(session)
+    if query is None:
+        return
+    begun, done = checkpoint.last_begun(session), checkpoint.last_done(session)
+    there = sink.log.update().set_transactions.get(query, NONE)
+    if there < done:
+        raise _lacks(sink.log, checkpoint, query, done, there)
+    if there > begun:
+        raise _has_others(sink.log, checkpoint, query, begun, there)
+    sink.replayed = begun if begun > done else NONE
+
+
+def check_batch(log: DeltaLog, checkpoint: Checkpoint, number: int) -> str:
+    """The id of the query whose batch is to be written, where the table is as far as its checkpoint says.
+
+    For writers that know nothing of the batches before: a batch that the table has is one that is run again
+    where Spark's note of it is the one with which it was written.
+
+    Raises:
+        CheckpointMismatch: the table lacks the batches before, has later ones, or has another one of that
+            number.
+    """
+    query = checkpoint.query_id(None)
+    if query is None:
+        raise _no_query(checkpoint)
+    there = log.update().set_transactions.get(query, NONE)
+    if there < number - 1:
+        raise _lacks(log, checkpoint, query, number - 1, there)
+    if there > number:
+        raise _has_others(log, checkpoint, query, number, there)
+    noted = _noted(log, query, number) if there == number else None
+    if noted is not None and checkpoint.offsets(number) not in (None, noted):
+        raise CheckpointMismatch(
+            f"table {log.path} has batch {number} of query {query} already, with other rows: another stream "
+            f"writes under the same id, from a copy of the checkpoint {checkpoint.location}. The batch was "
+            "not written. Give each stream a checkpoint of its own, and this one a new one",
+            query_id=query, batch=number, path=checkpoint.location)
+    return query
+
+
+def check_id(log: DeltaLog, app_id: str, query: str | None, number: int) -> None:
+    """Refuse a batch that is counted under an id of the person's, where that is somebody else's.
+
+    Each of its batches is counted under the id of its query, too; ``query`` is None where nobody knows it.
+
+    Raises:
+        CheckpointMismatch: the table has the batch, or later ones, of another query; or lacks those before.
+    """
+    known = log.update().set_transactions
+    there, own = known.get(app_id, NONE), known.get(query or app_id, NONE)
+    if there > number or (there == number and own != number):
+        raise CheckpointMismatch(
+            f"table {log.path} has batches of txnAppId {app_id!r} up to {there}, and this stream is to write "
+            f"batch {number} under it: it has a new checkpoint, or another stream has the id. Nothing was "
+            "written. Give the stream its former checkpoint, or another txnAppId",
+            query_id=app_id, batch=there)
+    if query is not None and max(there, own) < number - 1:
+        raise CheckpointMismatch(
+            f"this stream is to write batch {number} to table {log.path} under txnAppId {app_id!r}, and the "
+            f"table lacks those before: its checkpoint belongs to another table, or the table forgot the id "
+            "(delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give the stream "
+            "a new checkpoint, or write to the table it belongs to", query_id=app_id, batch=there)
+
+
+def _noted(log: DeltaLog, query: str, number: int) -> str | None:
+    """The digest of a batch's note, by its commit; None where that has none, or is not among the newest."""
+    newest = log.snapshot.version
+    for last in range(newest, max(-1, newest - MAX_COMMITS), -SLICE):
+        for entry in history.between(log, last - SLICE + 1, last):
+            said = entry.operation_parameters
+            is_known = isinstance(said, Mapping) and said.get("queryId") == query
+            if is_known and said.get("epochId") == str(number):
+                return said.get(OFFSETS)
+    return None
+
+
+def _no_query(checkpoint: Checkpoint) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        f"there is no query in the checkpoint {checkpoint.location}: it was removed while the stream ran, or "
+        "lies where this process cannot see it", path=checkpoint.location)
+
+
+def _lacks(
+    log: DeltaLog, checkpoint: Checkpoint, query: str, done: int, there: int
+) -> CheckpointMismatch:
+    has = "none of its batches" if there == NONE else f"its batches up to {there}"
+    return CheckpointMismatch(
+        f"the checkpoint {checkpoint.location} says that query {query} has finished batch {done}, but table "
+        f"{log.path} has {has}: the checkpoint belongs to another table, or the table forgot the query "
+        "(delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give the stream a "
+        "new checkpoint, or write to the table it belongs to", query_id=query, batch=there,
+        path=checkpoint.location)
+
+
+def _has_others(
+    log: DeltaLog, checkpoint: Checkpoint, query: str, begun: int, there: int
+) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        f"table {log.path} has batch {there} of query {query}, and the checkpoint {checkpoint.location} "
+        f"knows batches up to {begun}: another stream writes under the same id, from a copy of the "
+        "checkpoint, or the checkpoint was put back to an earlier state. Nothing was written. Give the "
+        "stream a new checkpoint",
+        query_id=query, batch=there, path=checkpoint.location)
+
+
+def reads(frame: DataFrame, log: DeltaLog) -> bool:
+    """Whether a stream is computed from rows of its table, too: joined with them, for example.
+
+    A batch no longer knows, and a stream tells of its files only in its plan. Of ``format("deltanb")`` that
+    does not say which table is read, which may be this one.
+    """
+    plan = _plan(frame)
+    if re.search(r"^\(\d+\) BatchScan deltanb$", plan, re.MULTILINE):
+        return True
+    folder = log.store.local_path("")
+    if folder is None:
+        connector = connector_for(log.store, frame.sparkSession)
+        if connector is None:
+            return False
+        folder = connector.root
+    place = re.escape(spark_path(folder.rstrip("/" + os.sep)))
+    return re.search(rf"Location: [^\[\n]*\[{place}[/,\]]", plan) is not None
+
+
+def _plan(frame: DataFrame) -> str:
+    """What PySpark prints as the plan, formatted: there the first path of a scan is whole."""
+    printed = _Printed(sys.stdout)
+    with redirect_stdout(printed):
+        frame.explain("formatted")
+    return printed.getvalue()
+
+
+class _Printed(io.StringIO):
+    """What this thread prints; what others print goes where it would have gone."""
+
+    def __init__(self, others: TextIO) -> None:
+        super().__init__()
+        self._others, self._thread = others, get_ident()
+
+    def write(self, text: str) -> int:
+        return super().write(text) if get_ident() == self._thread else self._others.write(text)

@@ -1,0 +1,140 @@
+"""Streams of Spark's into tables: started, watched, and stopped with errors of this library.
+
+What lives here: :func:`start`, and :class:`TableStream`, Spark's query with the table that it writes to.
+What it does not know: how batches get into the table (``stream_sink``, and the command it calls).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+
+from deltanb.engines.spark.refusals import reason, told_in
+from deltanb.engines.spark.stream_sink import Sink, check_checkpoint
+from deltanb.errors import DeltaError, InvalidArgument, add_note
+from deltanb.text.display import Displayable, above
+
+if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+MAX_STARTS = 4
+"""Spark Connect waits ten seconds for the process in which batches are written, and has no setting for it; on
+a busy machine Python alone takes longer. What was loaded once is there sooner the next time."""
+_TOO_LATE = "Python worker failed to connect back"
+
+
+def start(
+    frame: DataFrame, sink: Sink, *, mode: str, trigger: Mapping[str, Any] | None, query_name: str | None
+) -> TableStream:
+    """Start a query that hands its batches to a sink.
+
+    Raises:
+        CheckpointMismatch: the checkpoint does not go with the table.
+        InvalidArgument: Spark refuses the query: a mode that does not go with its plan, a name that is taken.
+    """
+    check_checkpoint(sink, frame.sparkSession)
+    try:
+        writer = frame.writeStream.outputMode("append" if mode == "append" else mode)
+        writer = writer.option("checkpointLocation", sink.checkpoint.location).foreachBatch(sink)
+        if trigger is not None:
+            writer = writer.trigger(**trigger)
+        if query_name is not None:
+            writer = writer.queryName(query_name)
+        query = _begun(writer)
+    except (AnalysisException, IllegalArgumentException, ValueError, TypeError) as error:
+        if isinstance(error, DeltaError):
+            raise
+        raise InvalidArgument(
+            f"Spark refuses the stream in mode {mode!r}: {reason(error)}; nothing was written") from None
+    return TableStream(query, sink)
+
+
+def _begun(writer: DataStreamWriter) -> StreamingQuery:
+    """The query; a Connect server whose Python comes too late is asked again, since nothing has begun."""
+    for _ in range(MAX_STARTS - 1):
+        try:
+            return writer.start()
+        except PySparkException as error:
+            if _TOO_LATE not in str(error):
+                raise
+    return writer.start()
+
+
+class TableStream(Displayable):
+    """A stream into a table that is running, or has ended: Spark's ``StreamingQuery`` and a little more.
+
+    It has all that Spark's query has (``id``, ``status``, ``lastProgress``, ``stop()``, …). Where a batch has
+    failed, ``awaitTermination`` and ``processAllAvailable`` raise the error of this library that says why.
+    A notebook shows its :attr:`state`.
+    """
+
+    def __init__(self, query: StreamingQuery, sink: Sink) -> None:
+        self.query = query
+        """Spark's own."""
+        self._sink = sink
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.query, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for name in dir(self.query) if name[0] != "_")})
+
+    @property
+    def state(self) -> Any:
+        """How the stream stands: its status, its newest batches, how far behind its sources it is.
+
+        It is a :class:`~deltanb.observe.stream_state.StreamState`, which does not change with the stream.
+        """
+        query, error = self.query, self.exception()
+        return above("StreamState").of(
+            self._sink.log, query.id, name=query.name, is_active=query.isActive, status=query.status,
+            progress=query.recentProgress, error=error)
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait until the stream ends, or for ``timeout`` seconds: then whether it has ended.
+
+        Raises:
+            DeltaError: a batch could not be written.
+            StreamingQueryException: the stream failed elsewhere.
+            KeyboardInterrupt: of Ctrl-C; its note names the version that the table has by then.
+        """
+        return self._told(lambda: self.query.awaitTermination(timeout))
+
+    def processAllAvailable(self) -> None:
+        """Wait until all that there is now is in the table; for tests.
+
+        Raises:
+            As :meth:`awaitTermination`.
+        """
+        self._told(self.query.processAllAvailable)
+
+    def exception(self) -> DeltaError | StreamingQueryException | None:
+        """Why the stream has failed: the error of a batch, or Spark's; None where it has not."""
+        found = self.query.exception()
+        return None if found is None else self._failure(found)
+
+    def _told(self, wait: Any) -> Any:
+        try:
+            return wait()
+        except PySparkException as error:
+            failure = self._failure(error)
+            if failure is error:
+                raise
+            raise failure from None
+        except KeyboardInterrupt as error:
+            log = self._sink.log
+            with suppress(Exception):
+                add_note(error, f"the wait was interrupted, not the stream, which .stop() ends; the table at "
+                                f"{log.path} is at version {log.update().version}")
+            raise
+
+    def _failure(self, error: Any) -> Any:
+        """The error of this library behind Spark's, where one is: of a batch, or of a stream's source."""
+        return self._sink.failure if isinstance(self._sink.failure, DeltaError) else told_in(error) or error

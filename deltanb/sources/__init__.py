@@ -1,0 +1,1 @@
+"""Front doors of other programs: Delta tables as their own data sources."""

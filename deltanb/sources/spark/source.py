@@ -1,0 +1,150 @@
+"""The data source ``deltanb``: Delta tables by ``spark.read.format("deltanb")`` and ``df.write``.
+
+What lives here: :class:`DeltaDataSource`, which Spark asks for readers and writers, and :func:`register`.
+What it does not know: how rows are read and written (``source_read``, ``source_write``).
+
+Spark makes and asks the source in Python processes of its own beside the driver, and pickles readers and
+writers for its executors, which have deltanb installed, too. Errors of this library reach the caller as the
+text of one of Spark's; :func:`told` turns them back.
+
+``table.to_df()`` and ``table.append(df)`` are faster: there Spark's own Parquet reader and writer work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from deltanb.engines.spark.refusals import told_in
+from deltanb.engines.spark.session import spark as start_session
+from deltanb.sources.spark.options import ReadOptions, WriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltanb.sources.spark.read import Source
+    from deltanb.sources.spark.write import DeltaWriter
+
+__all__ = ["NAME", "DeltaDataSource", "register", "told"]
+
+NAME = "deltanb"
+
+
+class DeltaDataSource(DataSource):
+    """Delta tables for Spark, under the name ``deltanb``.
+
+    Options of reading: ``versionAsOf`` or ``timestampAsOf``; ``readChangeFeed`` with ``startingVersion`` or
+    ``startingTimestamp``, ``endingVersion`` or ``endingTimestamp``. A frame stays at the version that was the
+    newest when it was made. ``.schema("id long")`` reads these columns alone: Spark does not tell a source
+    which columns a query needs. ``where`` reads only the rows for which a condition is true, and leaves out
+    files and row groups by it; it means what it means in ``table.to_df(where=...)``. Filters of the query
+    itself are left to Spark.
+
+    Options of writing, in the modes ``append`` and ``overwrite``: ``replaceWhere``, ``mergeSchema``,
+    ``overwriteSchema``, ``partitionOverwriteMode``, ``partitionBy`` (names with commas; Spark keeps
+    ``.partitionBy()`` from such a source), ``txnAppId`` with ``txnVersion``, ``userMetadata``,
+    ``targetFileSize`` (bytes), ``maxRecordsPerFile``, ``compression``, and ``saveMode`` (``error`` or
+    ``ignore``, beside ``.mode("append")``: Spark has no such modes for such a source). Where there is no
+    table, it is created.
+
+    Names of Spark's own catalog cannot be tables of this format: Spark does not tell the path of a named
+    table when it is read. ``CREATE TEMPORARY VIEW name USING deltanb OPTIONS (path '…')`` names one for
+    a session, to write to it, and to read it at the version of that moment, as any frame; ``CREATE OR
+    REPLACE`` brings it to the newest.
+
+    Other options say how to get to a bucket, as deltalake spells them (``aws_region``). They travel to the
+    executors; what they leave out comes from the environment there.
+
+    >>> import deltanb as dn
+    >>> spark = dn.spark()                                                            # doctest: +SKIP
+    >>> frame = spark.read.format("deltanb").option("versionAsOf", 3).load("lake/flights")   # doctest: +SKIP
+    >>> frame.write.format("deltanb").mode("append").save("lake/copy")                # doctest: +SKIP
+    """
+
+    _read: Source | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """By which Spark finds it."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns of what is read, at the version that the frame will stand at."""
+        from deltanb.sources.spark.stream import is_stream, stream_schema
+
+        if is_stream(self.options):
+            return stream_schema(self.options)
+        return self._source().schema()
+
+    def reader(self, schema: StructType) -> Any:
+        """The rows, with these columns."""
+        return self._source().reader(schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DeltaWriter:
+        """The write of rows with these columns."""
+        from deltanb.sources.spark.write import writer
+
+        return writer(WriteOptions.of(self.options, overwrite), schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> Any:
+        """The stream of rows, with these columns."""
+        from deltanb.sources.spark.stream import stream_reader
+
+        return stream_reader(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        """The write of a stream of rows with these columns."""
+        from deltanb.sources.spark.stream import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
+
+    def _source(self) -> Source:
+        if self._read is None:
+            from deltanb.sources.spark.read import source
+
+            self._read = source(ReadOptions.of(self.options))
+        return self._read
+
+
+def register(spark: SparkSession | None = None) -> None:
+    """Let a session read and write ``format("deltanb")``; sessions of :func:`deltanb.spark` can already.
+
+    No setting of the session is changed.
+
+    Args:
+        spark: the session; the running one, or a new local one, unless given.
+
+    >>> from deltanb.sources.spark.source import register
+    >>> register(session)                                                              # doctest: +SKIP
+    """
+    session = start_session() if spark is None else spark
+    session.dataSource.register(DeltaDataSource)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+@contextmanager
+def told() -> Iterator[None]:
+    """An error of this library, raised in a process of Spark's, is one of its own class again here.
+
+    It has the message; the attributes beside it stayed there.
+
+    >>> from pyspark.errors import PySparkException
+    >>> with told():
+    ...     raise PySparkException("Traceback ...\\ndeltanb.errors.TableNotFound: no table at lake/x\\n")
+    Traceback (most recent call last):
+        ...
+    deltanb.errors.TableNotFound: no table at lake/x
+    """
+    try:
+        yield
+    except PySparkException as error:
+        found = told_in(error)
+        if found is None:
+            raise
+        raise found from None

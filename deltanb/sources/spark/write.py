@@ -1,0 +1,172 @@
+"""Writing by the data source: planned on the driver, rows written by tasks, one commit of all of them.
+
+What lives here: :func:`writer`, and the writer that Spark sends to its executors and asks to commit.
+What it does not know: options as texts, how rows become files (``executors``), how a commit goes
+(``commands/rows/two_phase_write``).
+
+Each task removes its files if it fails, or if the write has ended before they are whole. Where one was
+killed, and another attempt did its work again, the driver removes what the first one left; of a job that
+fails it removes all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from deltanb.commands.rows.two_phase_write import PlannedWrite, commit_planned, planned
+from deltanb.commands.rows.write import WriteOptions as Options
+from deltanb.engines.spark.executors import Place, WritePlan, begun, ended, write_files
+from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
+from deltanb.schema.types import StructType
+from deltanb.transaction.delta_log import DeltaLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as T
+
+    from deltanb.actions import AddFile
+    from deltanb.engines.arrow.prewritten import Target
+    from deltanb.sources.spark.options import WriteOptions
+
+__all__ = ["DeltaWriter", "Wrote", "files_of", "writer"]
+
+_WORDS = {
+    "overwrite(..., overwrite_schema=True, partition_by=[...])":
+        '.mode("overwrite").option("overwriteSchema", "true").option("partitionBy", "[...]")',
+    "overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("overwriteSchema", "true")',
+    "merge_schema=True": '.option("mergeSchema", "true")',
+    "overwrite_schema=True": '.option("overwriteSchema", "true")',
+    "pass partition_by=[...] with columns that are":
+        'give .option("partitionBy", "a,b") with columns that are, or .option("partitionBy", "[]") for none',
+    "partition_overwrite='dynamic'": '.option("partitionOverwriteMode", "dynamic")',
+    "without partition_overwrite,": "without partitionOverwriteMode,",
+    "without where,": "without replaceWhere,",
+    "where and .option": '.option("replaceWhere", …) and .option',
+}
+"""What an error says of arguments of this library, and what a writer of Spark's has for it; in this order."""
+
+
+@dataclass
+class Wrote(WriterCommitMessage):
+    """What a task tells the driver: of which write it is, the files it wrote, and of a stream the query's id.
+
+    The first one tells ``target``, what the files are written for.
+    ``is_only`` is False where another attempt of the task may have written files, too.
+    """
+
+    write: str = ""
+    files: tuple[AddFile, ...] = ()
+    is_only: bool = True
+    query: str | None = None
+    target: Target | None = None
+
+    @classmethod
+    def of(cls, plan: WritePlan, iterator: Iterator[pa.RecordBatch]) -> Wrote:
+        """What the task tells that runs here, having written its rows."""
+        files = write_files(plan, iterator)
+        task = TaskContext.get()
+        if task is None:
+            return cls(plan.name, tuple(files), target=plan.target)
+        told = task.getLocalProperty  # settings of the session among them
+        return cls(plan.name, tuple(files), not (task.attemptNumber() or told("spark.speculation") == "true"),
+                   told("sql.streaming.queryId"), None if task.partitionId() else plan.target)
+
+
+class DeltaWriter(DataSourceArrowWriter):
+    """A write: the driver's plan, the work of a task, and the commit. Without plans nothing is to be done."""
+
+    def __init__(self, planned_write: PlannedWrite | None, plan: WritePlan | None) -> None:
+        self.planned, self.plan = planned_write, plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task as files; on an executor."""
+        if self.plan is None:
+            return Wrote()
+        return Wrote.of(self.plan, iterator)
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        """Commit what the tasks wrote, as one transaction; on the driver."""
+        if self.planned is None or self.plan is None:
+            return
+        log = DeltaLog.for_table(self.plan.place.opened())
+        commit_planned(log, self.planned, files_of(self.plan, messages))
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """Remove what the tasks wrote; on the driver.
+
+        Where all tasks have ended well, the commit has failed and has removed the files itself, unless nobody
+        knows whether it landed: then they may belong to the table.
+        """
+        if self.plan is not None and None in messages:
+            ended(self.plan)
+
+
+def files_of(plan: WritePlan, messages: Sequence[Any]) -> list[AddFile]:
+    """The files of a write whose tasks have all ended well; it is ended.
+
+    What attempts have left that nobody waited for is removed.
+    """
+    wrote = [message for message in messages if message is not None]
+    files = [file for each in wrote for file in each.files]
+    ended(plan, [file.path for file in files], look=not all(each.is_only for each in wrote))
+    return files
+
+
+def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> DeltaWriter:
+    """Begin a write of rows with some columns.
+
+    Raises:
+        TableAlreadyExists: there is a table, and ``saveMode`` says that there must be none.
+        SchemaMismatch, InvalidArgument, …: what cannot be written is refused before any task begins.
+    """
+    place = Place.at(options.path, options.storage_options)
+    log = DeltaLog.for_table(place.store)
+    exists = log.update().version >= 0
+    if exists and options.save_mode == "ignore":
+        return DeltaWriter(None, None)
+    if exists and options.save_mode.startswith("error"):
+        raise TableAlreadyExists(
+            f"there is a table at {log.path} already; write with saveMode append, or ignore", path=log.path)
+    if exists and options.partition_by is not None and not options.overwrite_schema:
+        _check_partitions(log, options.partition_by)
+    with _in_words_of_spark():
+        return _planned(place, log, options, schema, overwrite)
+
+
+def _planned(
+    place: Place, log: DeltaLog, options: WriteOptions, schema: T.StructType, overwrite: bool
+) -> DeltaWriter:
+    wanted = Options(
+        "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, options.where,
+        options.partition_overwrite, options.partition_by if options.overwrite_schema else None, options.txn,
+        options.user_metadata, options.file_options)
+    made = planned(log, StructType.from_json(schema.json()), wanted, options.partition_by or ())
+    return DeltaWriter(made, None if made.target is None else begun(place, made.target))
+
+
+def _check_partitions(log: DeltaLog, wanted: Sequence[str]) -> None:
+    found = log.snapshot.partition_columns
+    if [name.lower() for name in wanted] != [name.lower() for name in found]:
+        raise InvalidArgument(
+            f"{log.path} is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted)}; "
+            'leave it out, or change the table by .mode("overwrite").option("overwriteSchema", "true")'
+            f'.option("partitionBy", {json.dumps(list(wanted))!r})', path=log.path)
+
+
+@contextmanager
+def _in_words_of_spark() -> Iterator[None]:
+    """What can be done about a schema or options that do not fit, as options of Spark's writers."""
+    try:
+        yield
+    except (SchemaMismatch, InvalidArgument) as error:
+        text = error.message
+        for ours, theirs in _WORDS.items():
+            text = text.replace(ours, theirs)
+        raise type(error)(text, **error.data) from None
