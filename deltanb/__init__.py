@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from deltanb.catalog.limits import Limits as Limits
     from deltanb.catalog.remote.catalog import connect as connect
     from deltanb.concurrency.background import flush as flush
-    from deltanb.entry import convert as convert
-    from deltanb.entry import create as create
-    from deltanb.entry import open as open
     from deltanb.errors import DeltaError as DeltaError
-    from deltanb.locks.retrying import retry as retry
-    from deltanb.locks.transaction import Transaction as Transaction
+    from deltanb.locks.core.transaction import Transaction as Transaction
+    from deltanb.locks.tables.retrying import retry as retry
     from deltanb.log.snapshot import Snapshot as Snapshot
     from deltanb.notebook.drawing.chart import Chart as Chart
     from deltanb.observe.race import race as race
     from deltanb.observe.what_if import explain_conflict as explain_conflict
     from deltanb.options import set_options as set_options
     from deltanb.options import teaching as teaching
-    from deltanb.table import DeltaTable as DeltaTable
+    from deltanb.table.entry import convert as convert
+    from deltanb.table.entry import create as create
+    from deltanb.table.entry import open as open
+    from deltanb.table.table import DeltaTable as DeltaTable
     from deltanb.transaction.commit_stats import CommitStats as CommitStats
     from deltanb.transaction.conflicts import Conflict as Conflict
     from deltanb.transaction.delta_log import DeltaLog as DeltaLog
@@ -55,22 +55,22 @@ _NAMES = {
     "Conflict": "deltanb.transaction.conflicts",
     "DeltaError": "deltanb.errors",
     "DeltaLog": "deltanb.transaction.delta_log",
-    "DeltaTable": "deltanb.table",
+    "DeltaTable": "deltanb.table.table",
     "HookFailure": "deltanb.transaction.hook_failures",
     "Limits": "deltanb.catalog.limits",
     "Operation": "deltanb.transaction.operations",
     "OptimisticTransaction": "deltanb.transaction.transaction",
     "Snapshot": "deltanb.log.snapshot",
-    "Transaction": "deltanb.locks.transaction",
+    "Transaction": "deltanb.locks.core.transaction",
     "connect": "deltanb.catalog.remote.catalog",
-    "convert": "deltanb.entry",
-    "create": "deltanb.entry",
+    "convert": "deltanb.table.entry",
+    "create": "deltanb.table.entry",
     "explain_conflict": "deltanb.observe.what_if",
     "flush": "deltanb.concurrency.background",
     "last_commit_version_in_session": "deltanb.transaction.journal",
-    "open": "deltanb.entry",
+    "open": "deltanb.table.entry",
     "race": "deltanb.observe.race",
-    "retry": "deltanb.locks.retrying",
+    "retry": "deltanb.locks.tables.retrying",
     "set_options": "deltanb.options",
     "teaching": "deltanb.options",
 }

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from deltanb.actions import AddFile
-from deltanb.entry import create
 from deltanb.errors import (
     ConstraintViolation,
     DataFileNotFound,
@@ -25,7 +24,8 @@ from deltanb.errors import (
     SchemaMismatch,
     UnsupportedPredicate,
 )
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
 from tests.helpers import ids

@@ -27,7 +27,7 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.options import StepClock, set_options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 
 ROWS = {"id": [1, 2], "p": ["a", "b"]}

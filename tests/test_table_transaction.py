@@ -11,7 +11,7 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, ScriptedStore
 
 ROWS = {"day": [1, 1, 2], "n": [1, 2, 3]}

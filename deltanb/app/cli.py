@@ -167,13 +167,13 @@ def _serve(arguments: argparse.Namespace) -> None:
 
 
 def _history(arguments: argparse.Namespace) -> None:
-    from deltanb.table import DeltaTable
+    from deltanb.table.table import DeltaTable
 
     print(DeltaTable.for_path(arguments.path).history(limit=arguments.limit))
 
 
 def _timeline(arguments: argparse.Namespace) -> None:
-    from deltanb.table import DeltaTable
+    from deltanb.table.table import DeltaTable
 
     start, end = (_moment(text) for text in (arguments.start, arguments.end))
     timeline = DeltaTable.for_path(arguments.path).timeline(start, end)
@@ -194,7 +194,7 @@ def _moment(text: str | None) -> int | str | None:
 
 
 def _describe(arguments: argparse.Namespace) -> None:
-    from deltanb.table import DeltaTable
+    from deltanb.table.table import DeltaTable
 
     print(DeltaTable.for_path(arguments.path))
 

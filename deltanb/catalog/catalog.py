@@ -33,7 +33,7 @@ from deltanb.commands.define.create import schema_and_data
 from deltanb.concurrency import background
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
 from deltanb.options import options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable, above
 from deltanb.text.formatting import did_you_mean
 from deltanb.text.safe_text import shown
@@ -279,7 +279,8 @@ class Catalog(Displayable):
         """A table by its full name; it follows the table, as one that was opened by its path does.
 
         Returns:
-            A :class:`~deltanb.table.DeltaTable`, or an :class:`~deltanb.catalog.iceberg_table.IcebergTable`.
+            A :class:`~deltanb.table.table.DeltaTable`, or an
+            :class:`~deltanb.catalog.iceberg_table.IcebergTable`.
 
         Raises:
             TableNotFound: there is none of that name.

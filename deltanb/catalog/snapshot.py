@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.catalog.iceberg_table import PinnedIcebergTable
 from deltanb.catalog.names import TableName
 from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:

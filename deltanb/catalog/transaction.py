@@ -27,7 +27,7 @@ from deltanb.errors import (
     add_note,
 )
 from deltanb.options import options
-from deltanb.table_transaction import StagedTable
+from deltanb.table.staged import StagedTable
 from deltanb.text.display import Displayable, above
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction.drive import GivenUp, watching

@@ -15,20 +15,20 @@ What it does not know: tables, their logs, other processes.
 
 from __future__ import annotations
 
-from deltanb.locks import bogus as _bogus
-from deltanb.locks.commit import CommitCallback as CommitCallback
-from deltanb.locks.commit import Participant as Participant
-from deltanb.locks.deadlock import Cycle as Cycle
-from deltanb.locks.deadlock import DeadlockItem as DeadlockItem
-from deltanb.locks.deadlock import Wait as Wait
-from deltanb.locks.graph import LockGraph as LockGraph
-from deltanb.locks.manager import LockManager as LockManager
-from deltanb.locks.modes import DurabilityMode as DurabilityMode
-from deltanb.locks.modes import LockMode as LockMode
-from deltanb.locks.modes import LockResult as LockResult
-from deltanb.locks.modes import UpgradeRule as UpgradeRule
-from deltanb.locks.states import LockState as LockState
-from deltanb.locks.transaction import Transaction as Transaction
+from deltanb.locks.core import bogus as _bogus
+from deltanb.locks.core.commit import CommitCallback as CommitCallback
+from deltanb.locks.core.commit import Participant as Participant
+from deltanb.locks.core.deadlock import Cycle as Cycle
+from deltanb.locks.core.deadlock import DeadlockItem as DeadlockItem
+from deltanb.locks.core.deadlock import Wait as Wait
+from deltanb.locks.core.graph import LockGraph as LockGraph
+from deltanb.locks.core.manager import LockManager as LockManager
+from deltanb.locks.core.modes import DurabilityMode as DurabilityMode
+from deltanb.locks.core.modes import LockMode as LockMode
+from deltanb.locks.core.modes import LockResult as LockResult
+from deltanb.locks.core.modes import UpgradeRule as UpgradeRule
+from deltanb.locks.core.states import LockState as LockState
+from deltanb.locks.core.transaction import Transaction as Transaction
 from deltanb.text.completion import offered
 
 assert _bogus  # Transaction.BOGUS

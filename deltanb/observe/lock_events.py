@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltanb.locks.record import LockEvent
+from deltanb.locks.core.record import LockEvent
 
 SCHEMA = pa.schema([
     pa.field("number", pa.int64(), nullable=False), pa.field("at", pa.duration("ns"), nullable=False),

@@ -16,7 +16,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.observe.timeline import CommitTimeline
 from deltanb.observe.tracks import joined, read
 from deltanb.observe.turns import Raced, Stop, Work, named, run, runners_of, told, turns_of
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 
@@ -52,11 +52,11 @@ def race(
         InvalidArgument: no table, no writers, one that cannot be called, or an order that names none.
         IllegalStateError: the table stands at a version, so nobody can write to it.
 
-    A writer that waits for a lock of a :class:`~deltanb.locks.manager.LockManager` gives the turn on, and
-    its turns are passed over until it has the lock; ``waits`` of the result has all these. Where nobody is
-    left who could release it, the first one that waits is timed out; no time passes. A writer must not hold
-    any other lock (``threading.Lock``) that another one wants while it commits; commits of threads that a
-    writer starts are not stopped. Ctrl+C ends the race: writers that wait write nothing more, and the one
+    A writer that waits for a lock of a :class:`~deltanb.locks.core.manager.LockManager` gives the turn on,
+    and its turns are passed over until it has the lock; ``waits`` of the result has all these. Where nobody
+    is left who could release it, the first one that waits is timed out; no time passes. A writer must not
+    hold any other lock (``threading.Lock``) that another one wants while it commits; commits of threads that
+    a writer starts are not stopped. Ctrl+C ends the race: writers that wait write nothing more, and the one
     that runs is waited for up to its next step of I/O, ten seconds at most.
 
     >>> import deltanb as dn

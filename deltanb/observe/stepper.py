@@ -137,7 +137,7 @@ class CommitStepper(Displayable, Stepped):
         log = self.txn.log
         before = log.update().version
         if callable(kind):
-            from deltanb.table import DeltaTable
+            from deltanb.table.table import DeltaTable
 
             with set_options(user_name=writer):
                 kind(DeltaTable(log))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.observe.availability import Gap, Versions
     from deltanb.observe.tracks import Track
-    from deltanb.table import DeltaTable
+    from deltanb.table.table import DeltaTable
 
     Moment = int | str | dt.datetime
 

@@ -20,9 +20,9 @@ from typing import Any
 from deltanb import errors
 from deltanb.commands.read.diff import in_short
 from deltanb.errors import InvalidArgument
-from deltanb.locks.core import Waiter
-from deltanb.locks.modes import MODE_NAMES, label
-from deltanb.locks.waits import parking
+from deltanb.locks.core.lock_table import Waiter
+from deltanb.locks.core.modes import MODE_NAMES, label
+from deltanb.locks.core.waits import parking
 from deltanb.observe.tracks import Mark, Track
 from deltanb.options import set_options
 from deltanb.text import formatting as units

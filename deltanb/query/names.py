@@ -16,8 +16,8 @@ from typing import Any
 
 from deltanb.errors import InvalidQuery, TableNotFound
 from deltanb.query.statement import Reference
-from deltanb.reading import ReadableTable
-from deltanb.table import DeltaTable
+from deltanb.table.reading import ReadableTable
+from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
 
 

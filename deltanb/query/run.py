@@ -22,7 +22,7 @@ from deltanb.query.names import resolve
 from deltanb.query.pushed import Pushed, pushed
 from deltanb.query.result import QueryResult, Read
 from deltanb.query.statement import Reference, Statement
-from deltanb.reading import ReadableTable
+from deltanb.table.reading import ReadableTable
 from deltanb.text.formatting import did_you_mean
 from deltanb.transaction import active
 

@@ -1,7 +1,7 @@
 """Tools to test with, ours and yours: stores in memory or misbehaving on request, a table builder.
 
 What lives here: :class:`MemoryStore`, :class:`ScriptedStore` and :class:`TableBuilder`; and by name
-:class:`~deltanb.locks.memory_index.MemoryIndex`, :class:`~deltanb.testing.s3_server.S3Server` and
+:class:`~deltanb.locks.core.memory_index.MemoryIndex`, :class:`~deltanb.testing.s3_server.S3Server` and
 :class:`~deltanb.testing.simulated_time.SimulatedTime`.
 What it does not know: pytest, or any test.
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltanb.actions import Action, Metadata
 from deltanb.errors import IllegalStateError, InvalidArgument
-from deltanb.locks.memory_index import MemoryIndex
+from deltanb.locks.core.memory_index import MemoryIndex
 from deltanb.log.commits import commit_name
 from deltanb.options import options
 from deltanb.store.base import FileStatus, LogStore

@@ -84,7 +84,8 @@ class SimulatedTime:
         self._wait(_Turn(self.now + max(seconds, 0)))
 
     def park(self, waiter: Any, timeout: float | None) -> bool:
-        """Wait for a lock; for the argument of this name of a :class:`~deltanb.locks.manager.LockManager`.
+        """Wait for a lock; for the argument of this name of a
+        :class:`~deltanb.locks.core.manager.LockManager`.
 
         Raises:
             IllegalStateError: nobody is left who could release it.

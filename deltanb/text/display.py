@@ -29,7 +29,7 @@ ABOVE = {
     "GroupStepper": "deltanb.observe.group_stepper",
     "IcebergTable": "deltanb.catalog.iceberg_table",
     "lock_events": "deltanb.observe.lock_events",
-    "LockedTables": "deltanb.locked_table",
+    "LockedTables": "deltanb.locks.tables.table",
     "replay": "deltanb.observe.what_if",
     "StreamState": "deltanb.observe.stream_state",
     "write_report": "deltanb.observe.report",

@@ -22,11 +22,11 @@ from collections.abc import Callable
 
 import deltanb as dn
 from deltanb.locks import LockManager
-from deltanb.locks.core import LockTable, Waiter
-from deltanb.locks.deadlock import cycle_of
-from deltanb.locks.keys import row_key
-from deltanb.locks.modes import EXCLUSIVE, UpgradeRule
-from deltanb.locks.stack import Locker
+from deltanb.locks.core.deadlock import cycle_of
+from deltanb.locks.core.keys import row_key
+from deltanb.locks.core.lock_table import LockTable, Waiter
+from deltanb.locks.core.modes import EXCLUSIVE, UpgradeRule
+from deltanb.locks.core.stack import Locker
 from deltanb.testing import MemoryIndex
 
 KEY = b"0123456789abcdef"

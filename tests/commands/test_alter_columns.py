@@ -23,7 +23,7 @@ from deltanb.errors import (
 )
 from deltanb.schema.ddl import parse_type
 from deltanb.schema.types import PrimitiveType, StructField
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.helpers import last_operation, refuses, table_of
 

@@ -20,7 +20,7 @@ from deltanb.errors import (
     MetadataChangedException,
     UnsupportedPredicate,
 )
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
 from tests.helpers import refuses, table_of
 

@@ -29,7 +29,7 @@ from deltanb.errors import (
 )
 from deltanb.options import set_options
 from deltanb.schema.features import FEATURES
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
 from tests.helpers import last_operation, refuses, table_of
 

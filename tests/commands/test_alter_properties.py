@@ -23,7 +23,7 @@ from deltanb.errors import (
     UnsupportedProtocol,
 )
 from deltanb.options import set_options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder, add
 from tests.helpers import last_operation, refuses, table_of
 

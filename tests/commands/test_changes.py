@@ -29,7 +29,7 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.options import options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from tests.shared_tables import expectations, names, path_of
 

@@ -12,7 +12,6 @@ from pyroaring import BitMap64
 import deltanb as dn
 from deltanb.actions import DomainMetadata
 from deltanb.engines.arrow import deletion_vectors
-from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentWriteException,
     DataFileNotFound,
@@ -20,6 +19,7 @@ from deltanb.errors import (
     TableAlreadyExists,
 )
 from deltanb.store.local import LocalStore
+from deltanb.table.entry import create
 from deltanb.testing import Lose, ScriptedStore, add
 from tests.helpers import rows
 

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb.entry import convert
 from deltanb.errors import (
     ConcurrentWriteException,
     DeltaError,
@@ -25,6 +24,7 @@ from deltanb.errors import (
     SchemaMismatch,
     TableAlreadyExists,
 )
+from deltanb.table.entry import convert
 from deltanb.testing import Lose, MemoryStore, ScriptedStore
 from tests.helpers import rows
 

@@ -11,7 +11,6 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import DomainMetadata
-from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     DeltaConcurrentModificationException,
@@ -24,6 +23,7 @@ from deltanb.errors import (
 )
 from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
 from deltanb.store.base import LogStore
+from deltanb.table.entry import create
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore
 from tests.helpers import parquet_files
 

@@ -14,7 +14,7 @@ from deltanb.errors import ConstraintViolation, InvalidSchema, UnsupportedPredic
 from deltanb.options import options
 from deltanb.schema.columns import default
 from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from deltanb import locked_table
 from deltanb.errors import DeltaError, IncompatibleSchemaChange, InvalidTransaction
-from deltanb.table import DeltaTable
-from deltanb.table_transaction import StagedTable
+from deltanb.locks.tables import table as locked_table
+from deltanb.table.staged import StagedTable
+from deltanb.table.table import DeltaTable
 from tests.commands.test_row_ids import FEED, VECTORS
 from tests.commands.transactions import KINDS, check_feed
 

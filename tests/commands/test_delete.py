@@ -15,7 +15,6 @@ import pytest
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile
 from deltanb.commands import engine as engines
 from deltanb.commands.result import CommandResult
-from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
@@ -28,7 +27,8 @@ from deltanb.errors import (
     UnsupportedPredicate,
 )
 from deltanb.options import StepClock, set_options
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
 from tests.commands.racing import side_by_side

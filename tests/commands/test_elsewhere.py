@@ -26,7 +26,7 @@ from deltanb.errors import (
     UnsupportedProtocol,
 )
 from deltanb.schema.types import from_arrow
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import ids, last_operation

@@ -13,9 +13,9 @@ import pytest
 
 from deltanb.commands import engine as engines
 from deltanb.commands.begin import begin
-from deltanb.entry import create
 from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 
 LIE = 1 << 50

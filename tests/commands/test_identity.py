@@ -22,7 +22,7 @@ from deltanb.errors import (
 )
 from deltanb.schema.columns import MARK, Identity, generated_as, identity
 from deltanb.schema.types import PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add
 from tests.helpers import ids
 

@@ -15,7 +15,6 @@ from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, DomainMetadata
 from deltanb.engines.arrow import deletion_vectors
-from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentDeleteReadException,
     DataFileNotFound,
@@ -23,7 +22,8 @@ from deltanb.errors import (
     InvalidArgument,
     UnsupportedProtocol,
 )
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, remove
 from tests.helpers import refused
 

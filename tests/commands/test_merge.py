@@ -17,7 +17,6 @@ import pytest
 from deltanb.actions import AddCDCFile, AddFile, CommitInfo, Metadata, RemoveFile
 from deltanb.commands.merge.merge import MergeBuilder
 from deltanb.engines.arrow.read import read_data_file
-from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
@@ -32,7 +31,8 @@ from deltanb.errors import (
 )
 from deltanb.options import options
 from deltanb.schema.types import PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.helpers import files_of, last_commit, refused, rows
 

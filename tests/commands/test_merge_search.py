@@ -23,9 +23,9 @@ from deltanb.commands.merge.merge import MergeBuilder
 from deltanb.commands.merge.on import analyze
 from deltanb.commands.merge.reach import Reach
 from deltanb.engines.arrow import file_writer, row_groups
-from deltanb.entry import create
 from deltanb.errors import ConcurrentAppendException, MultipleSourceRowsMatched
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from deltanb.transaction.reads import FileScan
 from deltanb.transaction.transaction import OptimisticTransaction

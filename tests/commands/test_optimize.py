@@ -19,7 +19,6 @@ import deltanb as dn
 from deltanb.actions import AddFile, DomainMetadata, RemoveFile
 from deltanb.commands.upkeep.optimize import optimize
 from deltanb.engines.arrow import deletion_vectors, zorder
-from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentDeleteDeleteException,
     DeltaConcurrentModificationException,
@@ -30,7 +29,8 @@ from deltanb.errors import (
     UnsupportedProtocol,
 )
 from deltanb.options import set_options
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore, TableBuilder
 from tests.helpers import files_of, ids, refused
 

@@ -13,8 +13,8 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument, InvalidSchema
-from deltanb.locks.manager import LockManager
-from deltanb.table import DeltaTable
+from deltanb.locks.core.manager import LockManager
+from deltanb.table.table import DeltaTable
 from tests.helpers import last_operation, refuses, table_of
 
 NAMED = {"delta.columnMapping.mode": "name"}

@@ -14,7 +14,6 @@ import deltanb as dn
 from deltanb.actions import AddFile, DomainMetadata, RemoveFile
 from deltanb.commands.upkeep.restore import restore
 from deltanb.engines.arrow import deletion_vectors
-from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentWriteException,
@@ -25,7 +24,8 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.options import options
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
 from tests.helpers import files_of, ids, refused
 

@@ -13,7 +13,7 @@ import deltanb as dn
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import VacuumResult
 from deltanb.errors import VersionNotFound
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 
 MAPPED = {"delta.columnMapping.mode": "name"}

@@ -16,7 +16,7 @@ import deltanb as dn
 from deltanb.engines.arrow import row_ids
 from deltanb.engines.arrow.read import read_table
 from deltanb.errors import ConstraintViolation, InvalidSchema, SchemaMismatch
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from deltanb.transaction.new_table import MATERIALIZED_NAMES
 

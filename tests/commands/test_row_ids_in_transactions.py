@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from deltanb import locked_table
 from deltanb.actions import AddFile
 from deltanb.locks import LockManager
-from deltanb.table import DeltaTable
-from deltanb.table_transaction import StagedTable
+from deltanb.locks.tables import table as locked_table
+from deltanb.table.staged import StagedTable
+from deltanb.table.table import DeltaTable
 from deltanb.transaction.operations import PRESERVED
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN, parse_high_water_mark
 from tests.commands.test_row_ids import FEED, VECTORS, ids_of

@@ -11,9 +11,9 @@ from deltanb.commands.rows.find_and_change import FileChanges, find, mark_delete
 from deltanb.engines.arrow.data_file import plan
 from deltanb.engines.arrow.engine import PROCESS
 from deltanb.engines.arrow.touched import bitmap, marked_rows, rows_of
-from deltanb.entry import create
 from deltanb.options import StepClock, set_options
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

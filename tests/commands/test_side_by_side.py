@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from deltanb.entry import create
 from deltanb.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
 )
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import ScriptedStore
 from tests.commands.racing import side_by_side
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from deltanb.actions import AddFile
-from deltanb.entry import create
 from deltanb.errors import ConstraintViolation, SchemaMismatch
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from tests.helpers import rows
 
 NOON = datetime(2024, 5, 6, 12, 0, 0, 123456, timezone.utc)

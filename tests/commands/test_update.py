@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile
-from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
@@ -27,7 +26,8 @@ from deltanb.errors import (
     UnsupportedPredicate,
 )
 from deltanb.schema.types import PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
 from deltanb.transaction.delta_log import DeltaLog
 from tests.commands.racing import side_by_side

@@ -17,7 +17,6 @@ import deltanb as dn
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile, encode_path
 from deltanb.commands.upkeep.vacuum import LAST_VACUUM, vacuum
 from deltanb.engines.arrow import deletion_vectors
-from deltanb.entry import create
 from deltanb.errors import (
     DataFileNotFound,
     IllegalStateError,
@@ -28,7 +27,8 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.options import options
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, Pass, ScriptedStore, TableBuilder, add
 from deltanb.text import formatting as units
 from tests.helpers import files_of, refused

@@ -12,7 +12,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.engines.arrow import data_file, file_writer, row_groups
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 
 FILES, GROUPS, ROWS = 4, 5, 10

@@ -12,7 +12,6 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddCDCFile, AddFile, DomainMetadata, RemoveFile, SetTransaction
-from deltanb.entry import create
 from deltanb.errors import (
     AppendOnlyTable,
     ConcurrentAppendException,
@@ -25,7 +24,8 @@ from deltanb.errors import (
     UnsupportedPredicate,
 )
 from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction.journal import journal_of
 from tests.helpers import files_of, last_commit, refused, rows

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import deltanb as dn
-from deltanb import locked_table
 from deltanb.catalog.transaction import CatalogTable
 from deltanb.locks import LockManager
-from deltanb.table import DeltaTable
-from deltanb.table_transaction import StagedTable, TableTransaction
+from deltanb.locks.tables import table as locked_table
+from deltanb.table.staged import StagedTable, TableTransaction
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.commands.test_row_ids import TRACKED
 

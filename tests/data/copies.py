@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 import deltanb as dn
 from deltanb.actions import AddFile
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from tests.helpers import last_commit
 
 ROWS = 600

@@ -17,7 +17,7 @@ from deltanb.actions import AddFile
 from deltanb.engines.arrow import data_file, file_rows, row_groups
 from deltanb.errors import InvalidSchema, SchemaMismatch, UnsupportedProtocol
 from deltanb.schema.types import from_arrow, from_arrow_type
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from tests.arrow_kinds import KINDS, WITHOUT_VALUES, array_of, file_of, stored_kinds
 from tests.helpers import ids, table_of
 

@@ -12,11 +12,11 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument
-from deltanb.locks.manager import LockManager
+from deltanb.locks.core.manager import LockManager
 from deltanb.log.file_options import FileOptions
 from deltanb.log.parquet_options import _SUFFIXES
 from deltanb.options import set_options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 
 ROWS = {"id": list(range(10)), "p": ["a", "b"] * 5}
 

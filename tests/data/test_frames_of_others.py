@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltanb.errors import DeltaError, InvalidArgument, InvalidSchema, SchemaMismatch
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from tests.helpers import refused, rows, table_of
 
 pd = pytest.importorskip("pandas")

@@ -20,7 +20,7 @@ from deltanb.errors import (
 )
 from deltanb.schema.columns import generated_as, identity
 from deltanb.schema.types import PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder
 
 LONG, DATE, TIMESTAMP, TEXT = (PrimitiveType(n) for n in ("long", "date", "timestamp", "string"))

@@ -17,7 +17,7 @@ import pytest
 import deltanb as dn
 from deltanb.actions import AddFile
 from deltanb.errors import DeltaError, InvalidArgument, InvalidTable
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from tests.helpers import ids, lines_of, refused, table_of
 
 BAD = b"a\xff\xfeb"

@@ -13,7 +13,7 @@ import deltanb as dn
 from deltanb.engines.arrow import column_cache as kept
 from deltanb.engines.arrow.column_cache import Kept, Room
 from deltanb.log.checkpoint.parquet_file import SafeFile
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.data.copies import rows, table_of
 

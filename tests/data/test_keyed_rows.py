@@ -20,7 +20,7 @@ from deltanb.engines.arrow import key_index, keyed_rows
 from deltanb.engines.arrow.key_index import rank
 from deltanb.engines.arrow.keyed_rows import KeyedRows
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
-from deltanb.locks.keys import encode
+from deltanb.locks.core.keys import encode
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder
 from tests.helpers import table_of
 

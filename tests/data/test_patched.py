@@ -20,7 +20,7 @@ import deltanb as dn
 from deltanb.actions import AddCDCFile, AddFile
 from deltanb.engines.arrow import copyable, encodings
 from deltanb.errors import ConstraintViolation, InvalidTable, SchemaMismatch
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.data.copies import ENCODE, OTHERS, SETTINGS, added, foreign, rows, table_of
 from tests.helpers import last_commit

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from deltanb.engines.arrow.conform import Place, compile_conversion
 from deltanb.engines.arrow.variants import MalformedVariant, put_together
-from deltanb.entry import create
 from deltanb.errors import InvalidTable
 from deltanb.schema.types import PrimitiveType
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 
 VARIANT = PrimitiveType("variant")
 PLACE = Place("part-1.parquet", "v")

@@ -21,7 +21,6 @@ from deltanb.actions import AddFile, Metadata, Protocol, decode_path
 from deltanb.engines.arrow import file_writer, inputs, statistics, write
 from deltanb.engines.arrow.constraints import Check
 from deltanb.engines.arrow.write import write_files
-from deltanb.entry import create
 from deltanb.errors import (
     ConstraintViolation,
     DeltaError,
@@ -34,6 +33,7 @@ from deltanb.options import SeededIds, set_options
 from deltanb.schema import column_mapping
 from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType, from_arrow
 from deltanb.store.local import LocalStore
+from deltanb.table.entry import create
 from deltanb.testing import MemoryStore
 from tests.helpers import parquet_files
 
@@ -536,7 +536,7 @@ def test_an_empty_string_in_a_partition_column_is_null_to_constraints(tmp_path: 
 
 
 def test_variants(tmp_path: Path) -> None:
-    from deltanb.entry import create
+    from deltanb.table.entry import create
 
     kind = pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)])
     one = {"metadata": b"\x01\x00\x00", "value": b"\x0c\x05"}  # the integer 5

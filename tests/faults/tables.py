@@ -20,7 +20,7 @@ from deltanb.commands.read.changes import changes
 from deltanb.errors import MissingChangeData
 from deltanb.log.snapshot import Snapshot
 from deltanb.store.local import LocalStore
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.transaction.delta_log import DeltaLog
 
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from deltanb.store.local import LocalStore
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.transaction.transaction import OptimisticTransaction
 from tests.faults import commands
 from tests.faults.disk import Strike

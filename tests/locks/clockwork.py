@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deltanb.locks import LockManager, Transaction
-from deltanb.locks.core import Waiter
+from deltanb.locks.core.lock_table import Waiter
 
 PATIENCE = 10  # seconds until a test says that a thread hangs
 

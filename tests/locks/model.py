@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltanb.locks.modes import COMPATIBLE, EXCLUSIVE, NONE, SHARED, UPGRADABLE, LockResult, UpgradeRule
+from deltanb.locks.core.modes import COMPATIBLE, EXCLUSIVE, NONE, SHARED, UPGRADABLE, LockResult, UpgradeRule
 
 Txn = Any
 

@@ -9,11 +9,20 @@ import pytest
 
 from deltanb.errors import DeadlockError, LockTimeoutError
 from deltanb.locks import LockManager, LockResult, Transaction
-from deltanb.locks.core import FEW, REQUESTS, LockTable, Waiter
-from deltanb.locks.deadlock import cycle_behind, cycle_of
-from deltanb.locks.granules import Granule
-from deltanb.locks.modes import COMPATIBLE, EXCLUSIVE, IS, MODE_NAMES, NONE, SHARED, UPGRADABLE, UpgradeRule
-from deltanb.locks.stack import Locker
+from deltanb.locks.core.deadlock import cycle_behind, cycle_of
+from deltanb.locks.core.granules import Granule
+from deltanb.locks.core.lock_table import FEW, REQUESTS, LockTable, Waiter
+from deltanb.locks.core.modes import (
+    COMPATIBLE,
+    EXCLUSIVE,
+    IS,
+    MODE_NAMES,
+    NONE,
+    SHARED,
+    UPGRADABLE,
+    UpgradeRule,
+)
+from deltanb.locks.core.stack import Locker
 from tests.locks.clockwork import Clockwork
 
 MODES = (SHARED, UPGRADABLE, EXCLUSIVE)

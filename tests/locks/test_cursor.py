@@ -15,7 +15,7 @@ from deltanb import errors
 from deltanb.locks import LockManager
 from deltanb.schema import columns as given_by_table
 from deltanb.schema.types import PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 
 LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
 
@@ -270,7 +270,7 @@ def test_another_process_that_keeps_committing_elsewhere_costs_nothing_but_time(
     manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the version that rows are written into and the commit another writer replaces the file."""
-    from deltanb import locked_table
+    from deltanb.locks.tables import table as locked_table
 
     txn = manager.new_transaction()
     cursor = txn.cursor(table, key=["id"])
@@ -295,7 +295,7 @@ def test_another_process_that_keeps_committing_elsewhere_costs_nothing_but_time(
 
 def after_flush(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], object]) -> None:
     """Let another writer in once, between the version that rows are written into and the commit."""
-    from deltanb import locked_table
+    from deltanb.locks.tables import table as locked_table
 
     real, rivals = locked_table.Part.flush, [rival]
 
@@ -328,7 +328,7 @@ def test_another_process_that_commits_as_rows_are_written_costs_nothing_but_time
     manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the version that the rows were held against and the statement that they become."""
-    from deltanb import locked_rows
+    from deltanb.locks.tables import rows as locked_rows
 
     real, rivals = locked_rows.apply_changes, [4, 5]
 
@@ -349,7 +349,7 @@ def test_another_process_that_commits_as_rows_are_written_costs_nothing_but_time
 def test_another_process_that_commits_as_reads_are_held_against_the_newest_version(
     manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deltanb.locks.tables import LockedTransaction
+    from deltanb.locks.tables.log import LockedTransaction
 
     txn = manager.new_transaction()
     cursor = txn.cursor(table, key=["id"])
@@ -548,7 +548,7 @@ def test_a_row_that_is_read_again_counts_as_it_was_then(
 def test_no_row_is_overwritten_that_another_process_changes_while_rows_are_held_against_the_table(
     manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    from deltanb.locks import tables
+    from deltanb.locks.tables import log as tables
 
     real, rivals = tables.LockedTransaction.filter_files, iter((0, 1, 2))
 
@@ -597,7 +597,7 @@ def test_a_move_that_finds_no_row_gives_back_only_what_it_has_taken(
     table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row was shared before; another process deletes it as the cursor comes to it in a nested scope."""
-    from deltanb import locked_rows
+    from deltanb.locks.tables import rows as locked_rows
 
     manager, rivals = LockManager("LENIENT", lock_timeout=0), ["id = 1"]
     txn, other = manager.new_transaction(), manager.new_transaction()

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb import errors, locked_table
+from deltanb import errors
 from deltanb.locks import LockManager
-from deltanb.locks.tables import LockedLog
+from deltanb.locks.tables import table as locked_table
+from deltanb.locks.tables.log import LockedLog
 from deltanb.options import options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 
 ROWS = {"id": [3, 1, 5, 2, 4], "shop": list("aabba"), "coins": [30, 10, 50, 20, 40]}
 

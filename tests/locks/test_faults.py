@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from deltanb.errors import DeadlockError, DeltaError, IllegalStateError, LockTimeoutError
-from deltanb.locks import deadlock
-from deltanb.locks.core import ALONE, Lock, Waiter
-from deltanb.locks.manager import LockManager
-from deltanb.locks.modes import EXCLUSIVE, NONE, SHARED, UPGRADABLE, LockResult
-from deltanb.locks.stack import Locker
-from deltanb.locks.transaction import Transaction
+from deltanb.locks.core.lock_table import ALONE, Lock, Waiter, deadlock
+from deltanb.locks.core.manager import LockManager
+from deltanb.locks.core.modes import EXCLUSIVE, NONE, SHARED, UPGRADABLE, LockResult
+from deltanb.locks.core.stack import Locker
+from deltanb.locks.core.transaction import Transaction
 from tests.locks.clockwork import Clockwork
 
 Patch = pytest.MonkeyPatch

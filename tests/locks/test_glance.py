@@ -11,7 +11,7 @@ import pytest
 
 from deltanb.errors import IllegalStateError, InvalidArgument, LockInterruptedError
 from deltanb.locks import LockManager, LockResult, Transaction
-from deltanb.locks.core import MANY
+from deltanb.locks.core.lock_table import MANY
 
 A, B = b"a", b"b"
 PATIENCE = 10

@@ -18,10 +18,10 @@ from deltanb.errors import (
     LockTimeoutError,
 )
 from deltanb.locks import LockManager, LockResult, Transaction
-from deltanb.locks.core import Waiter
-from deltanb.locks.granules import Granule
-from deltanb.locks.keys import file_key, partition_key, row_key
-from deltanb.locks.modes import (
+from deltanb.locks.core.granules import Granule
+from deltanb.locks.core.keys import file_key, partition_key, row_key
+from deltanb.locks.core.lock_table import Waiter
+from deltanb.locks.core.modes import (
     EXCLUSIVE,
     IS,
     IU,
@@ -37,7 +37,7 @@ from deltanb.locks.modes import (
     intention_of,
     label,
 )
-from deltanb.locks.stack import Locker
+from deltanb.locks.core.stack import Locker
 from tests.locks.clockwork import Call, Clockwork
 from tests.locks.tree_model import go_together
 

@@ -6,7 +6,7 @@ import pytest
 
 from deltanb.errors import DeadlockError
 from deltanb.locks import LockManager
-from deltanb.locks.graph import MAX_NODES, MAX_WAITS, circle_among
+from deltanb.locks.core.graph import MAX_NODES, MAX_WAITS, circle_among
 from tests.locks.clockwork import Clockwork
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from deltanb.locks.core import LockTable, Waiter
-from deltanb.locks.deadlock import cycle_behind, cycle_of, in_the_way
-from deltanb.locks.modes import EXCLUSIVE, NONE, SHARED, TOGETHER, UPGRADABLE, LockResult, UpgradeRule
-from deltanb.locks.stack import Locker
+from deltanb.locks.core.deadlock import cycle_behind, cycle_of, in_the_way
+from deltanb.locks.core.lock_table import LockTable, Waiter
+from deltanb.locks.core.modes import EXCLUSIVE, NONE, SHARED, TOGETHER, UPGRADABLE, LockResult, UpgradeRule
+from deltanb.locks.core.stack import Locker
 from tests.locks.model import ModelLock, Request, stuck
 
 MODES = (SHARED, UPGRADABLE, EXCLUSIVE)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltanb.errors import InvalidArgument
-from deltanb.locks import keys
-from deltanb.locks.keys import decode, encode
+from deltanb.locks.core import keys
+from deltanb.locks.core.keys import decode, encode
 
 UTC = timezone.utc
 ZONES = st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=11))])

@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
 
-from deltanb.locks.transaction import Transaction
+from deltanb.locks.core.transaction import Transaction
 from deltanb.options import set_options
 from tests.catalog import struck
 from tests.catalog.struck import CatalogTrials

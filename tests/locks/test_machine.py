@@ -25,7 +25,7 @@ from deltanb.errors import (
     LockTimeoutError,
 )
 from deltanb.locks import LockResult
-from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, NONE, OWNED, SHARED, UPGRADABLE
+from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, NONE, OWNED, SHARED, UPGRADABLE
 from tests.locks.clockwork import Call, Clockwork
 from tests.locks.model import ModelLock, Request, result_of, stuck
 

@@ -16,9 +16,10 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.locks import CommitCallback, LockManager, Transaction, buffer
+from deltanb.locks import CommitCallback, LockManager, Transaction
+from deltanb.locks.core import buffer
 from deltanb.options import options, set_options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 
 

@@ -22,10 +22,10 @@ from deltanb.errors import (
     LockTimeoutError,
 )
 from deltanb.locks import LockManager, Transaction
-from deltanb.locks.core import LockTable
-from deltanb.locks.keys import partition_key
-from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, SHARED
-from deltanb.locks.record import WHATS, LockEvent
+from deltanb.locks.core.keys import partition_key
+from deltanb.locks.core.lock_table import LockTable
+from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, SHARED
+from deltanb.locks.core.record import WHATS, LockEvent
 from deltanb.testing import MemoryIndex
 from tests.locks.clockwork import Clockwork
 

@@ -14,8 +14,10 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.locks import LockManager, keys, retrying
-from deltanb.locks.tables import index_of
+from deltanb.locks import LockManager
+from deltanb.locks.core import keys
+from deltanb.locks.tables import retrying
+from deltanb.locks.tables.log import index_of
 from deltanb.options import options
 from tests.helpers import tree
 from tests.locks.test_threads import Started

@@ -12,7 +12,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.locks import LockManager
 from deltanb.options import options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, ScriptedStore
 from tests.helpers import tree
 from tests.locks.test_threads import Parking, Started

@@ -13,7 +13,7 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.locks import LockManager
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 
 ROWS = {"day": [1, 1, 2, 3], "n": [1, 2, 3, 4]}
 
@@ -153,7 +153,7 @@ def test_an_append_that_waits_in_vain_leaves_no_file(manager: LockManager, table
 def test_too_many_partitions_lock_the_table(
     manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deltanb.locks.tables.MAX_PARTS", 2)
+    monkeypatch.setattr("deltanb.locks.tables.log.MAX_PARTS", 2)
     txn = manager.new_transaction()
     txn.table(table).to_arrow(where="day > 0")
     assert held(manager) == {"days": "upgradable"}

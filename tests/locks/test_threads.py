@@ -19,8 +19,8 @@ from deltanb.errors import (
     LockTimeoutError,
 )
 from deltanb.locks import LockManager, LockResult, Transaction
-from deltanb.locks.core import Waiter
-from deltanb.locks.waits import Waits, park
+from deltanb.locks.core.lock_table import Waiter
+from deltanb.locks.core.waits import Waits, park
 from deltanb.testing import MemoryIndex
 
 A, B = b"a", b"b"

@@ -34,7 +34,7 @@ from deltanb.locks import (
     Transaction,
     UpgradeRule,
 )
-from deltanb.locks.keys import partition_key
+from deltanb.locks.core.keys import partition_key
 from deltanb.testing import MemoryIndex
 
 A, B, C = b"a", b"b", b"c"

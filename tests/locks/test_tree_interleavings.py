@@ -7,12 +7,12 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from deltanb.locks.batch import tree_of
-from deltanb.locks.core import Waiter
-from deltanb.locks.granules import CONVERT, JOIN, Granule
-from deltanb.locks.keys import partition_key
-from deltanb.locks.modes import EXCLUSIVE, IX, SHARED, UPGRADABLE, UpgradeRule
-from deltanb.locks.stack import Locker
+from deltanb.locks.core.batch import tree_of
+from deltanb.locks.core.granules import CONVERT, JOIN, Granule
+from deltanb.locks.core.keys import partition_key
+from deltanb.locks.core.lock_table import Waiter
+from deltanb.locks.core.modes import EXCLUSIVE, IX, SHARED, UPGRADABLE, UpgradeRule
+from deltanb.locks.core.stack import Locker
 from tests.locks.test_interleavings import Script, World, explore
 from tests.locks.tree_model import ModelGranule
 

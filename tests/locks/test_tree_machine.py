@@ -27,11 +27,11 @@ from deltanb.errors import (
     LockTimeoutError,
 )
 from deltanb.locks import LockResult
-from deltanb.locks.batch import Batches, tree_of
-from deltanb.locks.core import Waiter
-from deltanb.locks.granules import Granule
-from deltanb.locks.keys import partition_key, row_key
-from deltanb.locks.modes import (
+from deltanb.locks.core.batch import Batches, tree_of
+from deltanb.locks.core.granules import Granule
+from deltanb.locks.core.keys import partition_key, row_key
+from deltanb.locks.core.lock_table import Waiter
+from deltanb.locks.core.modes import (
     EXCLUSIVE,
     IS,
     IX,
@@ -44,7 +44,7 @@ from deltanb.locks.modes import (
     base_of,
     intention_of,
 )
-from deltanb.locks.stack import Locker
+from deltanb.locks.core.stack import Locker
 from tests.locks.clockwork import Call, Clockwork
 from tests.locks.model import Request, stuck
 from tests.locks.tree_model import ModelGranule, result_of

@@ -12,7 +12,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.locks import LockManager
 from deltanb.options import options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 
 ROWS = {"id": [1, 2, 3, 4], "shop": list("aabb"), "n": [1, 2, 3, 4]}
 

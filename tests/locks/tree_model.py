@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from deltanb.locks.modes import (
+from deltanb.locks.core.modes import (
     COMPATIBLE,
     IS,
     JOINED,

@@ -19,7 +19,7 @@ from deltanb.log.snapshot import EMPTY
 from deltanb.log.tally import SIZE_BINS
 from deltanb.log.verification import compare, verify
 from deltanb.store.local import LocalStore
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
 

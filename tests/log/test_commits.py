@@ -17,7 +17,7 @@ from deltanb.log.reader import LogReader
 from deltanb.log.snapshot import Snapshot
 from deltanb.options import options, set_options
 from deltanb.store.base import FileStatus
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.steps import Winner

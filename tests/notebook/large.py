@@ -28,7 +28,7 @@ from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.observe.stream_state import StreamState
 from deltanb.query.result import QueryResult
 from deltanb.schema.types import PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import TableBuilder
 from deltanb.text.display import Displayable
 from deltanb.transaction.operations import Operation

@@ -18,7 +18,7 @@ from deltanb.notebook.drawing import chart, html
 from deltanb.notebook.views import registry as views
 from deltanb.options import SeededIds
 from deltanb.store.local import LocalStore
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
 from tests.conftest import ROOT

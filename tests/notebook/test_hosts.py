@@ -8,7 +8,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.notebook.drawing import html
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.notebook import samples
 

@@ -10,9 +10,9 @@ import pytest
 import deltanb as dn
 from deltanb.errors import DeadlockError, LockTimeoutError
 from deltanb.locks import LockManager
-from deltanb.locks.keys import partition_key
-from deltanb.locks.modes import EXCLUSIVE, IX, SHARED
-from deltanb.locks.record import LockTimeline
+from deltanb.locks.core.keys import partition_key
+from deltanb.locks.core.modes import EXCLUSIVE, IX, SHARED
+from deltanb.locks.core.record import LockTimeline
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing.lock_lanes import ALL_BANDS, MAX_LANES, WAITS, Band, Lane, laned
 from deltanb.notebook.drawing.lock_lanes_svg import LEFT

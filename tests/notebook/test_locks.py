@@ -11,9 +11,10 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.errors import DeadlockError
-from deltanb.locks import Cycle, LockManager, Transaction, Wait, commit
-from deltanb.locks.keys import partition_key
-from deltanb.locks.modes import EXCLUSIVE
+from deltanb.locks import Cycle, LockManager, Transaction, Wait
+from deltanb.locks.core import commit
+from deltanb.locks.core.keys import partition_key
+from deltanb.locks.core.modes import EXCLUSIVE
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import lock_net
 from deltanb.notebook.views import lock_graph

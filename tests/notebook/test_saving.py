@@ -13,7 +13,7 @@ import pytest
 import deltanb as dn
 from deltanb.errors import InvalidArgument, MissingDependency
 from deltanb.notebook import saving
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.notebook import large, samples
 from tests.notebook.looks import Page

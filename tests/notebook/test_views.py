@@ -22,7 +22,7 @@ from deltanb.notebook.views import history, tables
 from deltanb.notebook.views import registry as views
 from deltanb.options import SeededIds, StepClock, set_options
 from deltanb.schema.types import PrimitiveType, StructField, StructType
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable

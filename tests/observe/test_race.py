@@ -23,7 +23,7 @@ from deltanb.errors import (
     TableAlreadyExists,
 )
 from deltanb.locks import LockManager
-from deltanb.locks.waits import parking
+from deltanb.locks.core.waits import parking
 from deltanb.notebook.bundle import HTML
 from deltanb.notebook.drawing.timeline_lanes import Lanes
 from deltanb.observe import turns
@@ -31,7 +31,7 @@ from deltanb.observe.race import Race, _judged
 from deltanb.observe.turns import LockWait, Runner
 from deltanb.options import Options, options, set_options
 from deltanb.store.local import LocalStore
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import LoseResponse, MemoryIndex, MemoryStore, ScriptedStore
 from deltanb.text import formatting as units
 from deltanb.text.formatting import MAX_COLUMNS

@@ -12,7 +12,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import DeltaError
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from tests.peers.delta_spark import DeltaSpark, PeerError, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]

@@ -15,7 +15,7 @@ import pytest
 import deltanb as dn
 from deltanb.errors import ConstraintViolation
 from deltanb.schema.columns import MARK
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from tests.peers.delta_spark import DeltaSpark, PeerError, table
 from tests.transaction.test_metadata_check import ALLOWED, REFUSED
 

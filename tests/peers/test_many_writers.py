@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from tests.commands.test_row_ids import FEED, TRACKED, VECTORS, ids_of
 from tests.commands.transactions import check_feed
 from tests.peers.delta_spark import DeltaSpark, table

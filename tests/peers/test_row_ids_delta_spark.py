@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from tests.commands.test_row_ids import FEED, TRACKED, VECTORS, ids_of
 from tests.peers.delta_spark import DeltaSpark, table
 

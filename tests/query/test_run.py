@@ -21,7 +21,7 @@ from deltanb.options import StepClock
 from deltanb.query.duck import DUCKDB
 from deltanb.query.result import QueryResult
 from deltanb.query.run import run
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests import random_predicates
 

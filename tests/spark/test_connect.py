@@ -72,7 +72,7 @@ for columns, where in ((None, None), (["v", "p"], "p = '1' AND id > 3"), (["id"]
     assert sorted(map(repr, rows)) == sorted(map(repr, expected)), (rows, expected)
 left = {p.name for p in __import__("pathlib").Path(sys.argv[1]).iterdir()}
 assert left == {"_delta_log", "p=0", "p=1", "p=__HIVE_DEFAULT_PARTITION__"}, left
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 table = DeltaTable.for_path(sys.argv[1])
 done = table.delete("soundex(p) = p AND p = '1' OR id = 3", engine="spark")
 assert (done.engine, done.metrics["numDeletedRows"]) == ("spark", 8), done  # all of p = '1', and 3

@@ -11,14 +11,14 @@ import pytest
 
 from deltanb.actions import AddCDCFile, RemoveFile
 from deltanb.commands.merge.merge import MergeBuilder
-from deltanb.entry import create
 from deltanb.errors import (
     ConstraintViolation,
     InvalidPredicate,
     MultipleSourceRowsMatched,
     SchemaMismatch,
 )
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

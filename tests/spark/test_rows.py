@@ -14,9 +14,9 @@ import pytest
 from deltanb.commands.begin import begin
 from deltanb.commands.engine import named
 from deltanb.commands.rows.find_and_change import find, understand
-from deltanb.entry import create
 from deltanb.errors import ConstraintViolation, DeltaError, InvalidPredicate, SchemaMismatch
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

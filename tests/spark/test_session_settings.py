@@ -25,7 +25,7 @@ from deltanb.engines.spark.session_settings import (
 )
 from deltanb.errors import InvalidArgument
 from deltanb.options import Options, options, set_options
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from deltanb.transaction import active
 

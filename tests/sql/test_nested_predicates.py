@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltanb.entry import create
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import from_arrow
 from deltanb.sql import failures, predicates
@@ -17,7 +16,8 @@ from deltanb.sql.expressions import compile_expression
 from deltanb.sql.resolver import Resolver
 from deltanb.sql.syntax import syntax
 from deltanb.sql.values import project
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from tests.helpers import ids
 
 TYPES = pa.schema([

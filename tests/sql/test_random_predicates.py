@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from deltanb.entry import create
 from deltanb.errors import UnsupportedPredicate
-from deltanb.table import DeltaTable
+from deltanb.table.entry import create
+from deltanb.table.table import DeltaTable
 from tests.random_predicates import ROWS, Sql, conditions
 
 pytestmark = pytest.mark.slow

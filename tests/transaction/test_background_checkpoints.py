@@ -17,7 +17,7 @@ from deltanb.concurrency import background
 from deltanb.log.checkpoint.names import parse_name
 from deltanb.options import set_options
 from deltanb.store.base import LogStore
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 
 MINUTE = 60.0

@@ -11,7 +11,7 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import Metadata
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.transaction.staging import StagedLog
 
 

@@ -227,7 +227,7 @@ def merge(
 
     Args:
         source: Arrow, pandas, polars, a dict of columns or a list of dicts; another
-            :class:`~deltanb.table.DeltaTable`; or a Spark DataFrame.
+            :class:`~deltanb.table.table.DeltaTable`; or a Spark DataFrame.
         on: SQL that is TRUE for a row of the table and a row of the source that match; a comparison with
             NULL never is, but ``<=>`` of two of them.
         target_alias, source_alias: the names of the two in SQL.

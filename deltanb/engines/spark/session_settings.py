@@ -149,8 +149,8 @@ def through(session: SparkSession, takes: Collection[str] = ()) -> dict[str, Any
     heard = said(session.conf.getAll)
     active.until_command_ends(_counting(session, heard))
     for name in heard.others:
-        _warn(name, ELSEWHERE.get(name, "it has no equivalent; "
-                                        "deltanb.engines.spark.session_settings.SETTINGS lists those that count"))
+        _warn(name, ELSEWHERE.get(name, "it has no equivalent; those that count are "
+                                        "in deltanb.engines.spark.session_settings.SETTINGS"))
     if "txn" in heard.arguments and "txn" not in takes:
         _warn(TXN[0], "append, overwrite and merge take txn=(application id, version)")
     return {name: value for name, value in heard.arguments.items() if name in takes}

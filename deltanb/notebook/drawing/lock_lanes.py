@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from deltanb.locks.modes import NONE, Name, base_of, intention_of, label
-from deltanb.locks.record import Row
+from deltanb.locks.core.modes import NONE, Name, base_of, intention_of, label
+from deltanb.locks.core.record import Row
 
 MAX_LANES = 12  # transactions with a lane: the newest ones
 MAX_ROWS = 5  # rows of locks in a lane; locks beyond them share the last one

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
 
-from deltanb.locks.modes import EXCLUSIVE, MODE_NAMES, SHARED, UPGRADABLE, base_of, intention_of
+from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, SHARED, UPGRADABLE, base_of, intention_of
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import NEUTRAL, color, element, label, line, picture
 from deltanb.notebook.drawing.lock_lanes import WAITS, Band, Lane, Lanes, Line, Mark, ScopeBand

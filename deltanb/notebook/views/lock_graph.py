@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltanb.locks.modes import MODE_NAMES, label
-from deltanb.locks.refusals import advice, attached
+from deltanb.locks.core.modes import MODE_NAMES, label
+from deltanb.locks.core.refusals import advice, attached
 from deltanb.notebook.drawing import html, lock_svg
 from deltanb.notebook.drawing.lock_net import Arrow, Box, Net
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, plain, warn
@@ -55,7 +55,7 @@ DRAWINGS = {"svg": _svg}
 
 
 def graph(found: Any) -> NetView:
-    """The view of a :class:`~deltanb.locks.graph.LockGraph`."""
+    """The view of a :class:`~deltanb.locks.core.graph.LockGraph`."""
     mark: Inline = warn("✕ deadlock") if found.cycle else ok("nobody waits" if not found.num_waiting else
                                                              "no deadlock")
     counts = (f"{units.count(found.num_locks, 'lock')} held  "
@@ -198,7 +198,7 @@ def _txn(txn: int, attachment: Any, note: str, is_hot: bool = False, is_victim: 
 
 
 def cycle(found: Any) -> NetView:
-    """The view of a :class:`~deltanb.locks.deadlock.Cycle`: the card of a ``DeadlockError``."""
+    """The view of a :class:`~deltanb.locks.core.deadlock.Cycle`: the card of a ``DeadlockError``."""
     refused = warn(f"✕ transaction {found.victim} was refused")
     rows = tuple((_who(wait.transaction, wait.attachment), [code(wait.lock), f" {wait.mode}"],
                   _all_held(wait), units.duration(wait.waited_ms), units.duration(wait.age_ms))

@@ -32,7 +32,7 @@ class LanesView(View):
 
 
 def view(timeline: Any) -> LanesView:
-    """The view of a :class:`~deltanb.locks.record.LockTimeline`."""
+    """The view of a :class:`~deltanb.locks.core.record.LockTimeline`."""
     if not timeline.rows:
         return LanesView("Lock timeline", "", ("nothing happened yet",))
     lanes = timeline.scene

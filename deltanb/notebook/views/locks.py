@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
 from typing import Any
 
-from deltanb.locks.commit import described
-from deltanb.locks.modes import MODE_NAMES, label
-from deltanb.locks.refusals import attached
+from deltanb.locks.core.commit import described
+from deltanb.locks.core.modes import MODE_NAMES, label
+from deltanb.locks.core.refusals import attached
 from deltanb.notebook.drawing.lock_scopes import ScopeLines, ScopesView, room_of
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
 from deltanb.options import options
@@ -25,7 +25,7 @@ MAX_NAMED = 6  # transactions or locks named in a cell; a lock can be shared by 
 
 
 def manager(found: Any) -> View:
-    """The view of a :class:`~deltanb.locks.manager.LockManager`."""
+    """The view of a :class:`~deltanb.locks.core.manager.LockManager`."""
     mark: Inline = warn("closed") if found.is_closed else ok("open")
     counts = [units.count(found.num_locks_held, "lock") + " held",
               units.count(found.num_waiting, "transaction") + " waiting"]
@@ -72,7 +72,7 @@ def _seconds(timeout: float) -> str:
 
 
 def transaction(txn: Any) -> ScopesView:
-    """The view of a :class:`~deltanb.locks.transaction.Transaction` of a lock manager."""
+    """The view of a :class:`~deltanb.locks.core.transaction.Transaction` of a lock manager."""
     if txn.is_bogus:
         return ScopesView("Transaction", "BOGUS", ("none at all",), ("nothing is locked, nothing is undone",))
     scopes = txn.scopes()

@@ -25,7 +25,7 @@ READ_COLUMNS = ("path", "partition_values", "size", "stats", "deletion_vector")
 
 
 def table(table: Any) -> View:
-    """The view of a :class:`~deltanb.table.DeltaTable`, by the newest snapshot already known."""
+    """The view of a :class:`~deltanb.table.table.DeltaTable`, by the newest snapshot already known."""
     version = table._version
     known = newest_known(table.log) if version is None else table.log._versions.get(version)
     return _view("Table", known or table.snapshot, pinned=version is not None)

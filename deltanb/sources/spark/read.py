@@ -25,7 +25,7 @@ from deltanb.engines.spark.executors import Place, files_as_dicts, parts, read_f
 from deltanb.errors import InvalidArgument, SchemaMismatch
 from deltanb.schema.types import StructType
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
-from deltanb.table import DeltaTable
+from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Tables under locks: their statements, the rows of cursors, and the one commit of all of them."""

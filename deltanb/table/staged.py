@@ -1,0 +1,261 @@
+"""Several statements on a table, one commit: the handle that ``table.transaction()`` gives.
+
+What lives here: :class:`StagedTable`, a table's methods on statements that are staged;
+:class:`TableTransaction`, which commits those of one table.
+What it does not know: what a statement does, what statements come to together (``transaction/staging``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from deltanb.actions import Action, AddCDCFile, FileAction
+from deltanb.commands.read.changes import changed_in, check_schema, feed_scan, rows_of
+from deltanb.commands.rows.change_files import CHANGE_TYPE, wants_changes, write_changes
+from deltanb.commands.rows.write import commit_or_discard
+from deltanb.engines.arrow import deletion_vectors
+from deltanb.errors import IllegalStateError, IncompatibleSchemaChange
+from deltanb.table.table import DeltaTable
+from deltanb.transaction.staging import StagedLog
+
+if TYPE_CHECKING:
+    from deltanb.engines.arrow.data_file import Scan
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.delta_log import DeltaLog
+    from deltanb.transaction.staging import Statement
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+
+class StagedTable(DeltaTable):
+    """A table on which statements are staged, to be committed together later."""
+
+    begin_again = "table.transaction()"
+    """How another transaction is begun, for messages."""
+
+    def __init__(self, log: DeltaLog, base: Snapshot | None = None) -> None:
+        self.staged = log if isinstance(log, StagedLog) else StagedLog(log, base)
+        super().__init__(self.staged)
+        self.end = ""
+        """How its transaction has ended, as the end of a sentence; empty as long as it goes on."""
+        self.committed: int | None = None
+        """The version that was committed, once it was; None where there was nothing to commit."""
+
+    @property
+    def version(self) -> int:
+        """The version that was read first, and once it is committed the one that it made."""
+        return self.staged.base.version if self.committed is None else self.committed
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it was read, as far as it was, and nothing was done to it."""
+        return not self.staged.statements
+
+    @property
+    def operations(self) -> list[str]:
+        """What was done to it so far, statement by statement."""
+        return [statement.operation.name for statement in self.staged.statements]
+
+    @property
+    def reads(self) -> list[str]:
+        """What was read of it so far, each condition once, as SQL; ``TRUE`` is the whole table."""
+        return list(dict.fromkeys(
+            scan.text for begun in self.staged.begun for scan in begun.reads.scans))
+
+    def feed(self, txn: OptimisticTransaction) -> list[Action]:
+        """Write the change data files that the commit of all statements needs."""
+        return _feed(txn, self.staged)
+
+    def commit_staged(self) -> None:
+        """Commit what was staged as one version of this table.
+
+        Raises:
+            DeltaConcurrentModificationException: another writer's commit contradicts it; the files are
+                deleted.
+        """
+        self.end = "has failed"
+        txn, actions, operation = self.staged.together()
+
+        def work() -> int:
+            actions.extend(self.feed(txn))
+            return txn.commit(actions, operation)
+
+        try:
+            commit_or_discard(txn, work, lambda: self.discard(txn))
+        finally:
+            if txn.committed is not None:  # whatever interrupted it afterwards
+                self.landed(txn, txn.committed.version, actions)
+
+    def landed(self, txn: OptimisticTransaction, version: int, actions: list[Action]) -> None:
+        """Note the version that was made, and delete files that came and went within the transaction: they
+        are no version's."""
+        self.committed, self.end = version, f"was committed as version {version}"
+        kept = set(_paths(actions))
+        try:
+            self.staged.delete(file for file in txn.written if file.path not in kept)
+        except BaseException as error:
+            txn.note_outcome(error)
+            raise
+
+    def discard(self, txn: OptimisticTransaction) -> None:
+        """Delete the files of a commit that has surely not landed."""
+        txn.discard_written()
+
+    def delete_written(self) -> None:
+        """Delete the files that the statements wrote; no commit has them."""
+        self.staged.delete(file for statement in self.staged.statements for file in statement.written)
+
+    def check_open(self, what: str) -> None:
+        """Refuse what comes too late.
+
+        Raises:
+            IllegalStateError: the transaction has ended.
+        """
+        if self.end:
+            raise IllegalStateError(
+                f"{what}: the transaction on table {self.name} {self.end}; begin another one with "
+                f"{self.begin_again}")
+
+    def _writable(self, what: str) -> DeltaLog:
+        if what in OF_THEIR_OWN:
+            raise IllegalStateError(
+                f"{what} commits by itself, so it cannot be a part of a transaction on table {self.name}; "
+                "run it on the table, before or after")
+        self.check_open(what)
+        return super()._writable(what)
+
+    def clone(self, *args: Any, **settings: Any) -> NoReturn:  # type: ignore[override]
+        """Refused: a clone is a table of its own, and what is staged here is no version yet."""
+        self._writable("clone")
+        raise AssertionError
+
+    def convert(self, *args: Any, **settings: Any) -> NoReturn:  # type: ignore[override]
+        """Refused: a folder that is converted is another table, with a commit of its own."""
+        self._writable("convert")
+        raise AssertionError
+
+    def generate(self, mode: str = "symlink_format_manifest") -> NoReturn:
+        """Refused: manifests are for other engines, which cannot see what is staged here."""
+        self._writable("generate")
+        raise AssertionError
+
+
+class TableTransaction(StagedTable):
+    """A table on which several statements are one transaction.
+
+    It has the methods of a table. Every statement sees what those before it have done; nobody else sees any
+    of it before the block ends, which commits all of it as one version. An exception that leaves the block
+    gives all of it up. What is read here counts as read: another writer's commit that changes it is a
+    conflict.
+
+    Commands that need commits of their own (VACUUM, OPTIMIZE, RESTORE, CLONE, …) are refused.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
+    >>> with table.transaction() as txn:
+    ...     _ = txn.delete("name = 'Donald'")
+    ...     _ = txn.append({"name": ["Daisy"], "nephews": [txn.to_arrow().num_rows]})
+    >>> table.version, table.to_arrow().to_pylist()
+    (1, [{'name': 'Daisy', 'nephews': 0}])
+    """
+
+    def __enter__(self) -> TableTransaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.give_up()
+        elif not self.end:
+            self.commit()
+
+    def commit(self) -> int | None:  # type: ignore[override]  # here it ends the transaction
+        """Commit what was done as one version; the block does it at its end.
+
+        Returns:
+            The version, or None where no statement changed anything.
+
+        Raises:
+            DeltaConcurrentModificationException: another writer's commit contradicts what was read or done
+                here; see ``.conflict``. Nothing was written, and the files are deleted.
+            IllegalStateError: it has ended already.
+        """
+        self.check_open("commit")
+        self.end = "has ended without a statement that changed anything"
+        if not self.staged.statements:
+            return None
+        self.commit_staged()
+        return self.committed
+
+    def give_up(self) -> None:
+        """Do none of it: the files that were written are deleted. Nothing happens where it has ended."""
+        if not self.end:
+            self.end = "was given up"
+            self.delete_written()
+
+
+OF_THEIR_OWN = frozenset({
+    "vacuum", "optimize", "purge", "restore", "clone", "convert", "generate", "drop_feature", "add_feature",
+    "upgrade_protocol", "sync_identity", "start_transaction", "transaction", "write_stream"})
+"""What makes commits of its own, or has to see the table as others see it."""
+
+
+def _paths(actions: Iterable[Action]) -> Iterator[str]:
+    """The files that actions name, vectors included."""
+    for action in actions:
+        if isinstance(action, FileAction):
+            yield action.path
+        vector = getattr(action, "deletion_vector", None)
+        named = vector and deletion_vectors.vector_path(vector.storage_type, vector.path_or_inline_dv)
+        if named:
+            yield named[0]
+
+
+def _feed(txn: OptimisticTransaction, log: StagedLog) -> list[Action]:
+    """The change data files of all statements.
+
+    Where some statements have them, a reader takes them for all changes of the version (PROTOCOL.md, "Reading
+    change data files"): those of the other statements are written as well, in the columns of the last one.
+    """
+    if not wants_changes(txn):
+        return []
+    found: dict[int, list[Action]] = {s.version: s.of(AddCDCFile) for s in log.statements}
+    if not any(found.values()) or _is_another_table(log):
+        return []
+    scan = feed_scan(log.snapshot)
+    for statement in log.statements:
+        if not found[statement.version] and _changes_rows(statement):
+            found[statement.version] = list(write_changes(txn, _changes(log, statement.version, scan)))
+    return [action for files in found.values() for action in files]
+
+
+def _is_another_table(log: StagedLog) -> bool:
+    """Whether rows were overwritten by others of another schema, in whose columns they cannot be shown. None
+    of their files is left then, so that the files that went and came tell all changes."""
+    shown, scan = log.snapshot, feed_scan(log.snapshot)
+    try:
+        check_schema(log.base.version, log.base.metadata, log.base.protocol, shown, scan)
+        for statement in log.statements:
+            current = statement.transaction
+            check_schema(statement.version, current.metadata, current.protocol, shown, scan)
+    except IncompatibleSchemaChange:
+        return True
+    return False
+
+
+def _changes_rows(statement: Statement) -> bool:
+    return any(action.data_change for action in statement.of(FileAction))
+
+
+def _changes(log: StagedLog, version: int, scan: Scan) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
+    """The rows that a staged version inserts and deletes."""
+    names = log.snapshot.schema.names
+    batches = [batch for file in changed_in(log, version, log.snapshot, scan, recorded=False)
+               for batch in rows_of(scan, file)]
+    rows = pa.Table.from_batches(batches, scan.schema)
+    for kind in rows[CHANGE_TYPE].unique().to_pylist():
+        yield kind, rows.filter(pa.compute.equal(rows[CHANGE_TYPE], kind)).select(names).to_batches()
