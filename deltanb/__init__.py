@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deltanb import testing as testing
     from deltanb.catalog.catalog import Catalog as Catalog
     from deltanb.catalog.limits import Limits as Limits
-    from deltanb.catalog.remote.catalog import connect as connect
+    from deltanb.catalog.rest.client.catalog import connect as connect
     from deltanb.concurrency.background import flush as flush
     from deltanb.errors import DeltaError as DeltaError
     from deltanb.locks.core.transaction import Transaction as Transaction
@@ -62,7 +62,7 @@ _NAMES = {
     "OptimisticTransaction": "deltanb.transaction.transaction",
     "Snapshot": "deltanb.log.snapshot",
     "Transaction": "deltanb.locks.core.transaction",
-    "connect": "deltanb.catalog.remote.catalog",
+    "connect": "deltanb.catalog.rest.client.catalog",
     "convert": "deltanb.table.entry",
     "create": "deltanb.table.entry",
     "explain_conflict": "deltanb.observe.what_if",

@@ -155,8 +155,8 @@ def _port(text: str) -> int:
 
 def _serve(arguments: argparse.Namespace) -> None:
     from deltanb.catalog.limits import Limits
-    from deltanb.catalog.server.logs import log_to
-    from deltanb.catalog.server.serving import run, service_of
+    from deltanb.catalog.rest.server.logs import log_to
+    from deltanb.catalog.rest.server.serving import run, service_of
 
     limits = Limits(arguments.max_tables, arguments.max_updates, arguments.max_seconds)
     service = service_of(
@@ -200,8 +200,8 @@ def _describe(arguments: argparse.Namespace) -> None:
 
 
 def _catalog(arguments: argparse.Namespace) -> int:
-    from deltanb.catalog.store import CatalogStore
-    from deltanb.catalog.upkeep import check, sweep
+    from deltanb.catalog.store.store import CatalogStore
+    from deltanb.catalog.store.upkeep import check, sweep
 
     kind, _, file = arguments.catalog.partition("?")[0].partition(":///")
     if kind == "sqlite" and not Path(file).exists():  # opening it would make an empty one

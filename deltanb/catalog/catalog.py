@@ -14,21 +14,21 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb.catalog import pyiceberg_client
 from deltanb.catalog.arguments import as_list, as_mapping, as_place
-from deltanb.catalog.delta import DeltaTables
-from deltanb.catalog.history import CatalogHistory, Entry
-from deltanb.catalog.iceberg_table import IcebergTable
+from deltanb.catalog.delta.tables import DeltaTables
+from deltanb.catalog.iceberg import pyiceberg_client
+from deltanb.catalog.iceberg.commit import IcebergTable as Loaded
+from deltanb.catalog.iceberg.schema import identity_spec, schema_of
+from deltanb.catalog.iceberg.table import IcebergTable
+from deltanb.catalog.iceberg.tables import IcebergTables
 from deltanb.catalog.limits import Limits
-from deltanb.catalog.names import MAX_PAGE, Page, TableName
-from deltanb.catalog.rows import taken
 from deltanb.catalog.snapshot import CatalogSnapshot
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.store.history import CatalogHistory, Entry
+from deltanb.catalog.store.names import MAX_PAGE, Page, TableName
+from deltanb.catalog.store.places import Warehouse
+from deltanb.catalog.store.rows import taken
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.transaction import CatalogTransaction
-from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
-from deltanb.catalog.warehouse.places import Warehouse
-from deltanb.catalog.warehouse.schema import identity_spec, schema_of
-from deltanb.catalog.warehouse.tables import IcebergTables
 from deltanb.commands.define.create import schema_and_data
 from deltanb.concurrency import background
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
@@ -41,9 +41,9 @@ from deltanb.text.safe_text import shown
 if TYPE_CHECKING:
     from deltanb.catalog.overview import Overview
     from deltanb.catalog.progress import GroupAttempt
-    from deltanb.catalog.rows import TableRow
-    from deltanb.catalog.server.serving import Server
-    from deltanb.catalog.server.tokens import Tokens
+    from deltanb.catalog.rest.server.serving import Server
+    from deltanb.catalog.rest.server.tokens import Tokens
+    from deltanb.catalog.store.rows import TableRow
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
 
@@ -153,7 +153,7 @@ class Catalog(Displayable):
         ...     dn.connect(server.url).name
         'default'
         """
-        from deltanb.catalog.server.serving import serve
+        from deltanb.catalog.rest.server.serving import serve
 
         if not isinstance(self.store, CatalogStore):
             raise InvalidArgument(
@@ -280,7 +280,7 @@ class Catalog(Displayable):
 
         Returns:
             A :class:`~deltanb.table.table.DeltaTable`, or an
-            :class:`~deltanb.catalog.iceberg_table.IcebergTable`.
+            :class:`~deltanb.catalog.iceberg.table.IcebergTable`.
 
         Raises:
             TableNotFound: there is none of that name.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.catalog import progress
 from deltanb.catalog.limits import Limits
-from deltanb.catalog.ratification import Asserted
+from deltanb.catalog.store.ratification import Asserted
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.options import options
 from deltanb.text.safe_text import get_logger
@@ -32,8 +32,8 @@ from deltanb.transaction.group import (
 from deltanb.transaction.steps import Step
 
 if TYPE_CHECKING:
-    from deltanb.catalog.managed import Ratifier
-    from deltanb.catalog.names import TableName
+    from deltanb.catalog.delta.managed import Ratifier
+    from deltanb.catalog.store.names import TableName
 
 __all__ = ["GroupDrive", "Participant"]
 
@@ -41,7 +41,7 @@ logger = get_logger("deltanb.catalog")
 
 
 class Participant(Protocol):
-    """A table in a commit of several: :class:`~deltanb.catalog.managed.ManagedCommitter` is one."""
+    """A table in a commit of several: :class:`~deltanb.catalog.delta.managed.ManagedCommitter` is one."""
 
     name: TableName
     table_id: str

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from deltanb.catalog.database import Database
-from deltanb.catalog.history import Entry, entries, newest_seq
-from deltanb.catalog.namespaces import every_namespace
-from deltanb.catalog.rows import TableRow, is_table, row_of, select_rows
-from deltanb.catalog.tables import iceberg_tables, sa
+from deltanb.catalog.store.database import Database
+from deltanb.catalog.store.history import Entry, entries, newest_seq
+from deltanb.catalog.store.namespaces import every_namespace
+from deltanb.catalog.store.rows import TableRow, is_table, row_of, select_rows
+from deltanb.catalog.store.tables import iceberg_tables, sa
 
 __all__ = ["Overview", "names_of", "overview"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deltanb.catalog.iceberg_table import PinnedIcebergTable
-from deltanb.catalog.names import TableName
-from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
+from deltanb.catalog.iceberg.commit import IcebergTable as Loaded
+from deltanb.catalog.iceberg.table import PinnedIcebergTable
+from deltanb.catalog.store.names import TableName
 from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from deltanb.catalog.delta.managed import ManagedCommitter, summary_of
 from deltanb.catalog.group import GroupDrive
-from deltanb.catalog.iceberg_table import StagedIcebergTable
-from deltanb.catalog.managed import ManagedCommitter, summary_of
-from deltanb.catalog.names import TableName
+from deltanb.catalog.iceberg.commit import IcebergTable as Loaded
+from deltanb.catalog.iceberg.member import IcebergMember
+from deltanb.catalog.iceberg.table import StagedIcebergTable
 from deltanb.catalog.progress import GroupAttempt, begun
-from deltanb.catalog.warehouse.commit import IcebergTable as Loaded
-from deltanb.catalog.warehouse.member import IcebergMember
+from deltanb.catalog.store.names import TableName
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaConcurrentModificationException,
@@ -200,7 +200,7 @@ class CatalogTransaction(Displayable):
         """A table, as it was when the transaction began and with what was done to it since.
 
         Returns:
-            A Delta table with a table's methods, or an :class:`~deltanb.catalog.iceberg_table.IcebergTable`.
+            A Delta table with a table's methods, or an :class:`~deltanb.catalog.iceberg.table.IcebergTable`.
 
         Raises:
             TableNotFound: there is none of that name, or there was none then.

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from deltanb.catalog.names import TableName
 from deltanb.catalog.progress import GroupAttempt
+from deltanb.catalog.store.names import TableName
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.observe import tracks
 from deltanb.observe.timeline import CommitTimeline, Mark
@@ -22,7 +22,7 @@ from deltanb.text import formatting as units
 
 if TYPE_CHECKING:
     from deltanb.catalog.catalog import Catalog
-    from deltanb.catalog.history import Entry
+    from deltanb.catalog.store.history import Entry
 
 __all__ = ["CatalogTimeline", "CatalogTrack"]
 

@@ -27,7 +27,7 @@ ABOVE = {
     "CommitStepper": "deltanb.observe.stepper",
     "DeltaDataSource": "deltanb.sources.spark.source",
     "GroupStepper": "deltanb.observe.group_stepper",
-    "IcebergTable": "deltanb.catalog.iceberg_table",
+    "IcebergTable": "deltanb.catalog.iceberg.table",
     "lock_events": "deltanb.observe.lock_events",
     "LockedTables": "deltanb.locks.tables.table",
     "replay": "deltanb.observe.what_if",

@@ -30,12 +30,12 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from deltanb.catalog.iceberg.metadata import apply
-from deltanb.catalog.names import TableName
-from deltanb.catalog.server import serve
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.warehouse.commit import Change
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.iceberg.commit import Change
+from deltanb.catalog.iceberg.metadata.document import apply
+from deltanb.catalog.iceberg.tables import IcebergTables
+from deltanb.catalog.rest.server import serve
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.options import set_options
 from tests.catalog.iceberg_tables import NOW, SCHEMA, add, point, set_properties, with_snapshots
 

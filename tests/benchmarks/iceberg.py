@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from deltanb.catalog.iceberg.metadata import apply
-from deltanb.catalog.iceberg.requirements import check
+from deltanb.catalog.iceberg.metadata.document import apply
+from deltanb.catalog.iceberg.metadata.requirements import check
 from tests.catalog.iceberg_tables import NOW, UUID, add, point, with_snapshots
 
 

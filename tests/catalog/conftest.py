@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
 
 import deltanb as dn
-from deltanb.catalog.ratification import DeltaCommit, IcebergSwap
-from deltanb.catalog.registry import TableRow
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.store.ratification import DeltaCommit, IcebergSwap
+from deltanb.catalog.store.registry import TableRow
+from deltanb.catalog.store.store import CatalogStore
 from tests.catalog.postgresql import NoServer, running
 
 _numbers = itertools.count(1)
@@ -74,7 +74,7 @@ def catalog(request: pytest.FixtureRequest, behind: CatalogStore, tmp_path: Path
         catalog = dn.Catalog(url_of(behind), warehouse=tmp_path / "lake")
     else:
         pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'deltanb[catalog]'")
-        from deltanb.catalog.server import serve
+        from deltanb.catalog.rest.server import serve
 
         server = serve(behind, tmp_path / "lake")
         request.addfinalizer(server.stop)

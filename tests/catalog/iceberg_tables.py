@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb.catalog.iceberg.metadata import apply, new_metadata
+from deltanb.catalog.iceberg.metadata.document import apply, new_metadata
 
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 OTHER_UUID = "660e8400-e29b-41d4-a716-446655440001"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.tables import sa
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.tables import sa
 
 PATIENCE = 60  # seconds after which a test fails that waits for what does not come
 

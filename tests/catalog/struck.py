@@ -23,10 +23,10 @@ from unittest.mock import patch
 
 import deltanb as dn
 from deltanb.actions import CommitInfo
-from deltanb.catalog import database
-from deltanb.catalog.delta import DeltaTables
-from deltanb.catalog.tables import metadata, sa
-from deltanb.catalog.upkeep import check
+from deltanb.catalog.delta.tables import DeltaTables
+from deltanb.catalog.store import database
+from deltanb.catalog.store.tables import metadata, sa
+from deltanb.catalog.store.upkeep import check
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.locks import LockManager
 from deltanb.log.commits import STAGED_FOLDER

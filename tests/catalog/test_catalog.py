@@ -12,8 +12,8 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.catalog.managed import ManagedCommitter
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from deltanb.log.compaction import write_compaction
 from deltanb.options import options

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.managed import ManagedCommitter
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.options import set_options
 from tests.catalog.struck import COMMANDS, OF_THE_DATABASE, CatalogTrials
 from tests.faults.disk import Strike

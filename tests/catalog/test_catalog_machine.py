@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 )
 
 import deltanb as dn
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.upkeep import check
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.upkeep import check
 from deltanb.errors import DeltaConcurrentModificationException, TableAlreadyExists, TableNotFound
 from deltanb.options import set_options
 

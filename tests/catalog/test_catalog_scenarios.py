@@ -11,10 +11,10 @@ import pytest
 
 from deltanb import actions
 from deltanb.actions import Action, Protocol
-from deltanb.catalog.commits import CatalogCommits, UnregisteredCommits
-from deltanb.catalog.managed import ManagedCommitter
-from deltanb.catalog.ratification import DeltaCommit, Ratified
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.delta.commits import CatalogCommits, UnregisteredCommits
+from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.store.ratification import DeltaCommit, Ratified
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.log.commits import commit_name
 from deltanb.schema.protocol import features_of
 from deltanb.testing import MemoryStore

@@ -17,10 +17,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.catalog.foreign import ANOTHER
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.tables import sa
-from deltanb.catalog.upkeep import check, sweep
+from deltanb.catalog.store.foreign import ANOTHER
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.tables import sa
+from deltanb.catalog.store.upkeep import check, sweep
 from deltanb.options import set_options
 from tests.catalog.conftest import url_of
 
@@ -164,8 +164,8 @@ WRITES: dict[str, Callable[[dn.Catalog], Any]] = {
 
 
 def change(shop: dn.Catalog, **properties: str) -> Any:
-    from deltanb.catalog.names import TableName
-    from deltanb.catalog.warehouse.commit import Change
+    from deltanb.catalog.iceberg.commit import Change
+    from deltanb.catalog.store.names import TableName
 
     return Change(TableName.of("shop.events"), [], [{"action": "set-properties", "updates": properties}])
 
@@ -357,7 +357,7 @@ def test_a_sweep_leaves_the_files_that_their_tables_name(
 def test_the_server_says_what_they_made(behind: CatalogStore, peer: SqlCatalog, tmp_path: Path) -> None:
     import httpx
 
-    from deltanb.catalog.server import serve
+    from deltanb.catalog.rest.server import serve
 
     with dn.Catalog(url_of(behind), tmp_path / "lake") as shop, serve(behind, tmp_path / "lake") as server, \
             httpx.Client(base_url=server.url) as http:
@@ -403,7 +403,7 @@ def test_looking_for_moves_reads_no_table(behind: CatalogStore) -> None:
     """It is done before every commit: by an index that is empty but for what has moved."""
     if behind.database.engine.dialect.name != "sqlite":
         pytest.skip("PostgreSQL reads a table of a few rows without any index")
-    from deltanb.catalog.foreign import UNRECORDED
+    from deltanb.catalog.store.foreign import UNRECORDED
 
     text = str(UNRECORDED.params(in_catalog="default").compile(
         behind.database.engine, compile_kwargs={"literal_binds": True}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.iceberg.metadata import apply, new_metadata
+from deltanb.catalog.iceberg.metadata.document import apply, new_metadata
 from deltanb.errors import BadRequest, CommitFailed, InvalidTable, UnsupportedProtocol
 from tests.catalog.iceberg_tables import (
     BY_BUCKET,

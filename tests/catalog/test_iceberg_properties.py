@@ -24,8 +24,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltanb.catalog.iceberg.metadata import apply
-from deltanb.catalog.iceberg.requirements import check
+from deltanb.catalog.iceberg.metadata.document import apply
+from deltanb.catalog.iceberg.metadata.requirements import check
 from deltanb.errors import BadRequest, CommitFailed
 from tests.catalog.iceberg_tables import (
     BY_BUCKET,

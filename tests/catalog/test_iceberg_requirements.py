@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deltanb.catalog.iceberg.metadata import apply
-from deltanb.catalog.iceberg.requirements import check, commit_failed
+from deltanb.catalog.iceberg.metadata.document import apply
+from deltanb.catalog.iceberg.metadata.requirements import check, commit_failed
 from deltanb.errors import BadRequest, CommitFailed, DeltaError
 from tests.catalog.iceberg_tables import (
     BY_DAY,

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from deltanb.catalog.names import TableName
-from deltanb.catalog.ownership import NEW_TABLE, PURGED, FolderNote
-from deltanb.catalog.rows import insert_iceberg
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.tables import iceberg_tables, places
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.ownership import NEW_TABLE, PURGED, FolderNote
+from deltanb.catalog.store.rows import insert_iceberg
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.tables import iceberg_tables, places
 from deltanb.errors import TableAlreadyExists
 
 PAIRS = [("/lake/{}", "/lake/{}"), ("/lake/{}", "/lake/{}/b/c"), ("/lake/{}/b", "/lake/{}"),
@@ -91,7 +91,7 @@ def test_tables_without_ids_are_looked_at_once(
     store.database.write(make)
     assert store.tables.standing("/lake/5/in", []).other == "/lake/5"
     looked: list[str] = []
-    monkeypatch.setattr("deltanb.catalog.ownership.key_of", lambda place: looked.append(place) or place)
+    monkeypatch.setattr("deltanb.catalog.store.ownership.key_of", lambda place: looked.append(place) or place)
     assert store.tables.standing("/lake/5/in", []).other == "/lake/5"
     assert set(looked) == {"/lake/5/in"}
 

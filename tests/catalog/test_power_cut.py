@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.database import Database
+from deltanb.catalog.store.database import Database
 from deltanb.options import set_options
 from deltanb.transaction.delta_log import DeltaLog
 from tests.catalog.struck import BY_NAME, COMMANDS, FIRST, CatalogTrials, broken, opened, world

@@ -20,11 +20,11 @@ import httpx
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.catalog.ownership import NEW_TABLE, FolderNote
-from deltanb.catalog.remote.connection import Connection
-from deltanb.catalog.server import Server, serve
-from deltanb.catalog.server.tokens import Tokens
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.rest.client.connection import Connection
+from deltanb.catalog.rest.server import Server, serve
+from deltanb.catalog.rest.server.tokens import Tokens
+from deltanb.catalog.store.ownership import NEW_TABLE, FolderNote
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.log.commits import STAGED_FOLDER
 from tests.catalog.conftest import url_of
 from tests.helpers import tree

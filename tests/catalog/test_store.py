@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.ledgers import Answer
-from deltanb.catalog.names import TableName
-from deltanb.catalog.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
-from deltanb.catalog.store import CatalogStore, Replayed
-from deltanb.catalog.tables import sa
+from deltanb.catalog.store.ledgers import Answer
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
+from deltanb.catalog.store.store import CatalogStore, Replayed
+from deltanb.catalog.store.tables import sa
 from deltanb.errors import (
     DataFileNotFound,
     IdempotencyKeyReused,

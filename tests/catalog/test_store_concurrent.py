@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.engines import write_ahead
-from deltanb.catalog.ledgers import Answer
-from deltanb.catalog.names import TableName
-from deltanb.catalog.ratification import Asserted, Ratified, Refused
-from deltanb.catalog.store import CatalogStore, Replayed
-from deltanb.catalog.tables import sa
+from deltanb.catalog.store.databases import write_ahead
+from deltanb.catalog.store.ledgers import Answer
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.ratification import Asserted, Ratified, Refused
+from deltanb.catalog.store.store import CatalogStore, Replayed
+from deltanb.catalog.store.tables import sa
 from deltanb.errors import NamespaceNotEmpty, NamespaceNotFound
 from tests.catalog.conftest import Tables, step
 from tests.catalog.script import Held, Running, in_child, until_blocked

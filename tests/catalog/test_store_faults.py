@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.ledgers import Answer
-from deltanb.catalog.names import TableName
-from deltanb.catalog.ratification import Asserted, Ratified, Refused
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.tables import sa
+from deltanb.catalog.store.ledgers import Answer
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.ratification import Asserted, Ratified, Refused
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.tables import sa
 from deltanb.errors import CommitOutcomeUnknown, MaxCommitRetriesExceeded, StorageError
 from tests.catalog.conftest import Tables, step
 from tests.catalog.postgresql import end_connections

@@ -16,10 +16,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from deltanb.catalog.ledgers import Answer
-from deltanb.catalog.names import TableName
-from deltanb.catalog.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
-from deltanb.catalog.store import CatalogStore, Replayed
+from deltanb.catalog.store.ledgers import Answer
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
+from deltanb.catalog.store.store import CatalogStore, Replayed
 from deltanb.errors import IdempotencyKeyReused, TableAlreadyExists, TableNotFound
 
 NAMES = ["a", "b", "c", "d"]

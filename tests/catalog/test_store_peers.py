@@ -14,10 +14,10 @@ pytest.importorskip("pyiceberg", reason="PyIceberg is not installed: pip install
 from pyiceberg import exceptions as theirs
 from pyiceberg.catalog.sql import SqlCatalog
 
-from deltanb.catalog.names import TableName
-from deltanb.catalog.ratification import IcebergSwap, Ratified, Refused
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.tables import sa
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.ratification import IcebergSwap, Ratified, Refused
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.tables import sa
 from deltanb.errors import NamespaceAlreadyExists, NamespaceNotEmpty, NamespaceNotFound, TableAlreadyExists
 
 ROWS = pa.table({"n": [1, 2]})

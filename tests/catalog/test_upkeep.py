@@ -12,8 +12,8 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.app import cli
-from deltanb.catalog.tables import delta_tables, txn_changes
-from deltanb.catalog.upkeep import check, sweep
+from deltanb.catalog.store.tables import delta_tables, txn_changes
+from deltanb.catalog.store.upkeep import check, sweep
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from deltanb.options import options
 

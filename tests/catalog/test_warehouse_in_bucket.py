@@ -15,7 +15,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 pytest.importorskip("obstore")
 
 import deltanb as dn
-from deltanb.catalog.file_io import file_io_properties
+from deltanb.catalog.iceberg.file_io import file_io_properties
 from deltanb.errors import CommitFailed, DeltaError, InvalidArgument, StorageError
 from deltanb.store.object import ObjectStore
 from deltanb.testing.s3_server import ACCESS, Request, S3Server

@@ -14,7 +14,7 @@ pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'delt
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.catalog.server import serve
+from deltanb.catalog.rest.server import serve
 
 
 @pytest.fixture(params=["in the process", "over HTTP"])

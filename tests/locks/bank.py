@@ -17,7 +17,7 @@ from typing import Any
 
 import deltanb as dn
 from deltanb.actions import decode_path
-from deltanb.catalog.upkeep import check
+from deltanb.catalog.store.upkeep import check
 from deltanb.errors import DeltaConcurrentModificationException, LockFailure
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.options import options

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from deltanb.errors import DeadlockError, DeltaError, IllegalStateError, LockTimeoutError
-from deltanb.locks.core.lock_table import ALONE, Lock, Waiter, deadlock
+from deltanb.locks.core import deadlock
+from deltanb.locks.core.lock_table import ALONE, Lock, Waiter
 from deltanb.locks.core.manager import LockManager
 from deltanb.locks.core.modes import EXCLUSIVE, NONE, SHARED, UPGRADABLE, LockResult
 from deltanb.locks.core.stack import Locker

@@ -158,7 +158,7 @@ KINDS = (
 
 def catalog_of(folder: Path) -> dn.Catalog:
     """A catalog of very many tables, of which two are there and the others are rows."""
-    from deltanb.catalog.tables import delta_tables, iceberg_tables
+    from deltanb.catalog.store.tables import delta_tables, iceberg_tables
 
     catalog = dn.Catalog(f"sqlite:///{folder}/large.db", folder / "warehouse")
     catalog.create_namespace("shop")

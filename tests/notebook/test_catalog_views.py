@@ -13,9 +13,9 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 import deltanb as dn
 from deltanb import errors
 from deltanb.catalog import progress
-from deltanb.catalog.history import CatalogHistory
-from deltanb.catalog.managed import ManagedCommitter
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.store.history import CatalogHistory
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.errors import CommitOutcomeUnknown
 from deltanb.notebook import bundle
 from deltanb.options import set_options
@@ -235,7 +235,7 @@ def test_tables_of_both_formats_stand_in_one_grid(shop: dn.Catalog) -> None:
 
 def test_a_catalog_behind_a_server_is_seen_alike(shop: dn.Catalog, tmp_path: Path) -> None:
     """Looked at, raced, stepped and drawn; what it says is what the one in the process says."""
-    from deltanb.catalog.server import serve
+    from deltanb.catalog.rest.server import serve
 
     def order(txn: Any) -> None:
         txn.table("shop.orders").append({"id": [3], "price": [30]})

@@ -12,8 +12,8 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.catalog.managed import ManagedCommitter
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.notebook import bundle
 from deltanb.notebook.widgets.group_stepper import Panel
 from deltanb.observe.group_stepper import GroupStepper

@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
 
 import deltanb as dn
-from deltanb.catalog.server.serving import Server, serve
-from deltanb.catalog.tables import places, sa
+from deltanb.catalog.rest.server.serving import Server, serve
+from deltanb.catalog.store.tables import places, sa
 from tests.peers.maven import Unavailable, classpath, run
 
 ICEBERG = "1.11.0"

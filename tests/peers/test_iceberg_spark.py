@@ -17,7 +17,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's: pip install pyiceberg")
 
 import deltanb as dn
-from deltanb.catalog.server.serving import serve
+from deltanb.catalog.rest.server.serving import serve
 from tests.peers.maven import Unavailable, classpath, run
 
 PYSPARK = "pyspark==4.1.4"

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
 
 import deltanb as dn
-from deltanb.catalog.server.serving import serve
+from deltanb.catalog.rest.server.serving import serve
 from deltanb.log.commits import commit_name
 from tests.peers.maven import Unavailable, classpath, run
 

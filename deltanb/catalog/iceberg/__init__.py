@@ -1,1 +1,1 @@
-"""Metadata of Iceberg tables: checked and changed as plain JSON."""
+"""Iceberg tables in a warehouse: created, loaded, and changed together."""

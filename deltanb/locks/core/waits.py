@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 
+from deltanb.locks.core import deadlock
 from deltanb.locks.core.deadlock import Cycle, DeadlockItem
-from deltanb.locks.core.lock_table import AnyLock, LockTable, Waiter, deadlock
+from deltanb.locks.core.lock_table import AnyLock, LockTable, Waiter
 from deltanb.locks.core.modes import MODE_NAMES, LockResult
 from deltanb.locks.core.refusals import Refusal
 from deltanb.locks.core.stack import Keeper, Locker

@@ -97,7 +97,7 @@ def _by(entry: Any) -> list[Inline]:
 
 
 def history(history: Any) -> View:
-    """The view of a :class:`~deltanb.catalog.history.CatalogHistory`: one line a transaction."""
+    """The view of a :class:`~deltanb.catalog.store.history.CatalogHistory`: one line a transaction."""
     if not history:
         return View("Catalog history", history.catalog, ("no transactions yet",))
     rows = tuple(_row(entry, history.names) for entry in history[: options.max_rows])

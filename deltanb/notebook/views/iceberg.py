@@ -18,7 +18,7 @@ MAX_SCHEMA_WORDS = 12  # columns named on the line
 
 
 def table(table: Any) -> View:
-    """The view of an :class:`~deltanb.catalog.iceberg_table.IcebergTable`."""
+    """The view of an :class:`~deltanb.catalog.iceberg.table.IcebergTable`."""
     loaded = table.known
     metadata = loaded.metadata
     marks = (pointer(loaded.metadata_location), f"format {metadata.get('format-version', '?')}")

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("starlette", reason="the server is an extra: pip install 'deltanb[catalog]'")
 
-from deltanb.catalog.server.app import application
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.iceberg.tables import IcebergTables
+from deltanb.catalog.rest.server.app import application
+from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.options import set_options
 from tests.catalog.server.ask import Client
 from tests.helpers import tree

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog import server
-from deltanb.catalog.server.app import application
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.server.serving import service_of
-from deltanb.catalog.server.tokens import Tokens
+from deltanb.catalog.rest import server
+from deltanb.catalog.rest.server.app import application
+from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.rest.server.serving import service_of
+from deltanb.catalog.rest.server.tokens import Tokens
 from deltanb.errors import InvalidArgument
 from tests.catalog.iceberg_tables import SCHEMA, set_properties
 from tests.catalog.server.ask import Client, error

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.server.service import Service
+from deltanb.catalog.rest.server.service import Service
 from deltanb.errors import CommitOutcomeUnknown, StorageError
 from deltanb.options import options, set_options
 from tests.catalog.iceberg_tables import SCHEMA, set_properties
@@ -163,7 +163,7 @@ def test_a_key_is_new_again_when_its_time_is_over(client: Client, service: Servi
     assert client.post("/v1/namespaces", json=body, headers=headers).status_code == 200
     now = options.clock()
     with set_options(clock=lambda: now + service.settings.key_lifetime + 1000):
-        from deltanb.catalog.server.app import application
+        from deltanb.catalog.rest.server.app import application
 
         with Client(application(service)) as later:
             again = later.post("/v1/namespaces", json=body, headers=headers)
@@ -200,8 +200,8 @@ def test_an_equal_request_waits_for_the_one_before_it(
 
 
 def test_keys_belong_to_who_sends_them(service: Service) -> None:
-    from deltanb.catalog.server.app import application
-    from deltanb.catalog.server.tokens import Tokens
+    from deltanb.catalog.rest.server.app import application
+    from deltanb.catalog.rest.server.tokens import Tokens
 
     service.tokens = Tokens.of({"tokens": [
         {"name": name, "token": name, "permissions": {"*": "write"}} for name in ("ada", "bob")]})

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.server.endpoints import ENDPOINTS
-from deltanb.catalog.server.messages import Reply, Request
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.server.tokens import EVERYONE
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.iceberg.tables import IcebergTables
+from deltanb.catalog.rest.server.endpoints import ENDPOINTS
+from deltanb.catalog.rest.server.messages import Reply, Request
+from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.rest.server.tokens import EVERYONE
+from deltanb.catalog.store.store import CatalogStore
 from tests.catalog.iceberg_tables import SCHEMA, set_properties
 from tests.catalog.script import die, each_statement, in_child
 from tests.catalog.server.ask import change, new_key

@@ -15,12 +15,12 @@ pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'delt
 import httpx
 
 import deltanb as dn
-from deltanb.catalog.server import serve
-from deltanb.catalog.server.messages import Reply, Request
-from deltanb.catalog.server.more_endpoints import MORE_ENDPOINTS
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.server.tokens import EVERYONE
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.rest.server import serve
+from deltanb.catalog.rest.server.extension_endpoints import MORE_ENDPOINTS
+from deltanb.catalog.rest.server.messages import Reply, Request
+from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.rest.server.tokens import EVERYONE
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.log.commits import STAGED_FOLDER
 from tests.catalog.server.test_killed import until
 

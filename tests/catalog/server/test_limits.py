@@ -15,11 +15,11 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.app import cli
+from deltanb.catalog.iceberg.tables import IcebergTables
 from deltanb.catalog.limits import Limits
-from deltanb.catalog.server.app import application
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.rest.server.app import application
+from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.concurrency.parallel import workers
 from tests.catalog.conftest import url_of
 from tests.catalog.iceberg_tables import SCHEMA, set_properties

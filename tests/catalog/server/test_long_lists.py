@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from deltanb.catalog.server.endpoints import ENDPOINTS
-from deltanb.catalog.server.messages import Request
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.server.tokens import EVERYONE
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.tables import iceberg_tables
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.iceberg.tables import IcebergTables
+from deltanb.catalog.rest.server.endpoints import ENDPOINTS
+from deltanb.catalog.rest.server.messages import Request
+from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.rest.server.tokens import EVERYONE
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.tables import iceberg_tables
 
 COUNT = 100_000
 MOST = 4 << 20  # bytes: a page of a thousand rows takes one to two megabytes, all rows some forty

@@ -16,10 +16,10 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 import deltanb as dn
-from deltanb.catalog.server import Server, serve
-from deltanb.catalog.server.more_endpoints import MORE_ENDPOINTS
-from deltanb.catalog.server.more_openapi import whole_description
-from deltanb.catalog.server.openapi import description
+from deltanb.catalog.rest.server import Server, serve
+from deltanb.catalog.rest.server.extension_endpoints import MORE_ENDPOINTS
+from deltanb.catalog.rest.server.extension_openapi import whole_description
+from deltanb.catalog.rest.server.openapi import description
 from deltanb.errors import DeltaError
 from deltanb.options import set_options
 

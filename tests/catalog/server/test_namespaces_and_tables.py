@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.server.service import Service
+from deltanb.catalog.rest.server.service import Service
 from tests.catalog.iceberg_tables import BY_DAY, SCHEMA, add, point, set_properties, sort_by
 from tests.catalog.server.ask import COMMIT, TABLES, Client, change, commit, error, loaded, made
 
@@ -151,7 +151,7 @@ def test_snapshots_that_no_branch_or_tag_names_are_left_out_when_asked(client: C
 def test_lists_come_in_pages_or_as_a_whole(
     client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deltanb.catalog.server.pages.PAGE", 3)
+    monkeypatch.setattr("deltanb.catalog.rest.server.pages.PAGE", 3)
     names = [f"t{at}" for at in range(8)]
     for name in names:
         service.tables.store.tables.register_iceberg(f"ns.{name}", f"x/{name}/0")

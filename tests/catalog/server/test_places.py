@@ -20,14 +20,14 @@ import pytest
 pytest.importorskip("starlette", reason="the server is an extra: pip install 'deltanb[catalog]'")
 
 import deltanb as dn
-from deltanb.catalog.server.app import application
-from deltanb.catalog.server.endpoints import ENDPOINTS
-from deltanb.catalog.server.more_endpoints import MORE_ENDPOINTS
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.server.tokens import Tokens
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.upkeep import sweep
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.iceberg.tables import IcebergTables
+from deltanb.catalog.rest.server.app import application
+from deltanb.catalog.rest.server.endpoints import ENDPOINTS
+from deltanb.catalog.rest.server.extension_endpoints import MORE_ENDPOINTS
+from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.rest.server.tokens import Tokens
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.upkeep import sweep
 from deltanb.errors import TableAlreadyExists, TableNotFound
 from deltanb.options import options, set_options
 from deltanb.schema.protocol import CATALOG_TABLE_ID

@@ -20,9 +20,9 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, StringType
 
-from deltanb.catalog.server import Server, serve
-from deltanb.catalog.server.tokens import Tokens
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.rest.server import Server, serve
+from deltanb.catalog.rest.server.tokens import Tokens
+from deltanb.catalog.store.store import CatalogStore
 from tests.helpers import tree
 
 ROWS = pa.table({"id": [1, 2, 3], "part": ["a", "b", "a"]})

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.iceberg.tables import IcebergTables
+from deltanb.catalog.rest.server.service import Service
 from tests.catalog.iceberg_tables import set_properties
 from tests.catalog.server.ask import TABLES, Client, change, commit, made
 

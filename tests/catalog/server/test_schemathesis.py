@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from deltanb.catalog.server import Server, serve
-from deltanb.catalog.server.openapi import description
+from deltanb.catalog.rest.server import Server, serve
+from deltanb.catalog.rest.server.openapi import description
 from deltanb.errors import DeltaError
 from deltanb.options import set_options
 from tests.catalog.iceberg_tables import SCHEMA

@@ -20,8 +20,8 @@ import pytest
 
 import deltanb as dn
 from deltanb.app import cli
-from deltanb.catalog.server import serve
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.rest.server import serve
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.errors import InvalidArgument, StorageError
 from tests.catalog.iceberg_tables import set_properties
 from tests.catalog.script import Held, Running

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deltanb.catalog.server import serve
-from deltanb.catalog.server.serving import Server
+from deltanb.catalog.rest.server import serve
+from deltanb.catalog.rest.server.serving import Server
 
 BOUND = 60  # seconds: ends a test that hangs, and decides nothing
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -18,7 +18,7 @@ WHOLE = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr("deltanb.catalog.server.slow_headers.HEADER_SECONDS", 0.02)
+    monkeypatch.setattr("deltanb.catalog.rest.server.slow_headers.HEADER_SECONDS", 0.02)
     running = serve(f"sqlite:///{tmp_path}/c.db", warehouse=tmp_path / "lake")
     yield running
     running.stop()
@@ -46,7 +46,7 @@ def test_a_request_whose_headers_stay_out_is_answered_and_ended(server: Server, 
 def test_a_connection_on_which_nothing_is_sent_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deltanb.catalog.server.serving.KEEP_ALIVE_SECONDS", 0.02)
+    monkeypatch.setattr("deltanb.catalog.rest.server.serving.KEEP_ALIVE_SECONDS", 0.02)
     running = serve(f"sqlite:///{tmp_path}/c.db", warehouse=tmp_path / "lake")
     with connected(running) as connection:
         assert rest(connection) == b""

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from deltanb.catalog.iceberg.tables import IcebergTables
 from deltanb.catalog.limits import Limits
-from deltanb.catalog.server import serve
-from deltanb.catalog.server.app import application
-from deltanb.catalog.server.service import Service, Settings
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.rest.server import serve
+from deltanb.catalog.rest.server.app import application
+from deltanb.catalog.rest.server.service import Service, Settings
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.errors import CommitOutcomeUnknown, StorageError
 from tests.catalog.iceberg_tables import (
     OTHER_UUID,
@@ -265,7 +265,7 @@ def test_limits_can_be_set(small: Client, files: Files) -> None:
 def test_a_body_that_does_not_come_in_time_is_not_waited_for(
     small: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deltanb.catalog.server.app.BODY_SECONDS", 0.01)
+    monkeypatch.setattr("deltanb.catalog.rest.server.app.BODY_SECONDS", 0.01)
 
     async def stuck() -> Any:
         yield b"{"

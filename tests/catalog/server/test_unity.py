@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb.catalog.server.app import application
-from deltanb.catalog.server.service import Service
-from deltanb.catalog.server.tokens import Tokens
-from deltanb.catalog.store import CatalogStore
+from deltanb.catalog.rest.server.app import application
+from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.rest.server.tokens import Tokens
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client, error

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.iceberg.tables import IcebergTables
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.options import set_options
 from tests.helpers import tree
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.ledgers import Answer
+from deltanb.catalog.iceberg.commit import Change, Committed, IcebergTable, Prepared
+from deltanb.catalog.iceberg.tables import IcebergTables
 from deltanb.catalog.limits import Limits
-from deltanb.catalog.names import TableName
-from deltanb.catalog.ratification import DeltaCommit, Ratified, Refused
-from deltanb.catalog.store import CatalogStore, Replayed
-from deltanb.catalog.warehouse.commit import Change, Committed, IcebergTable, Prepared
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.store.ledgers import Answer
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.ratification import DeltaCommit, Ratified, Refused
+from deltanb.catalog.store.store import CatalogStore, Replayed
 from deltanb.errors import (
     BadRequest,
     CommitFailed,

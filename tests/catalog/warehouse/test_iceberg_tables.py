@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from deltanb.catalog.names import TableName
-from deltanb.catalog.rows import TableRow, insert_iceberg
-from deltanb.catalog.store import CatalogStore
-from deltanb.catalog.upkeep import sweep
-from deltanb.catalog.warehouse.commit import Change, Committed, IcebergTable
-from deltanb.catalog.warehouse.tables import IcebergTables
+from deltanb.catalog.iceberg.commit import Change, Committed, IcebergTable
+from deltanb.catalog.iceberg.tables import IcebergTables
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.rows import TableRow, insert_iceberg
+from deltanb.catalog.store.store import CatalogStore
+from deltanb.catalog.store.upkeep import sweep
 from deltanb.errors import (
     BadRequest,
     DeltaError,
@@ -269,7 +269,7 @@ def test_a_purge_that_is_cut_off_is_gone_on_with_by_a_sweep(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("deltanb.catalog.warehouse.tables.delete_folder", cut_off)
+        patched.setattr("deltanb.catalog.iceberg.tables.delete_folder", cut_off)
         with pytest.raises(KeyboardInterrupt):
             lake.drop("ns.t", purge=True)
     assert files() and not lake.store.tables.page("ns").items

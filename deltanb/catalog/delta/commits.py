@@ -1,0 +1,190 @@
+"""The commits of a Delta table that a catalog manages: its folder's, and behind them those ratified since.
+
+What lives here: :class:`CatalogCommits`, an implementation of :class:`~deltanb.log.commits.Commits`. The
+catalog is asked which versions there are. Of a version that it still holds its commit counts, whatever file
+has that version's name; above its latest version nothing does (PROTOCOL.md, "Catalog-managed tables").
+What it does not know: how commits come to be (``managed``), what is in them.
+
+Invariant: a version that the catalog once named never changes, and goes only one way, from the catalog's
+hands into the folder. So what was asked once answers for all versions up to its latest, and the catalog is
+asked again only for a later version, or where a staged file is gone because its version was published
+meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from deltanb.errors import InvalidTable, VersionNotFound
+from deltanb.log.commits import STAGED_FOLDER, FolderCommits, commit_name
+from deltanb.store.base import FileStatus, LogStore
+
+if TYPE_CHECKING:
+    from deltanb.catalog.store.store import Commit, Tail
+
+__all__ = ["CatalogCommits", "Tails", "UnregisteredCommits", "staged_name"]
+
+class Tails(Protocol):
+    """What is asked of a catalog: of its :class:`~deltanb.catalog.store.store.CatalogStore`, or of a server."""
+
+    def tails(self, table_ids: Iterable[str]) -> dict[str, Tail]:
+        """Tables with their commits that are not published."""
+
+    def content(self, table_id: str, version: int) -> bytes:
+        """The content of a commit that the catalog keeps itself."""
+
+
+def staged_name(file_name: str) -> str:
+    """Where a staged commit is.
+
+    >>> staged_name("00000000000000000007.4a1f.json")
+    '_delta_log/_staged_commits/00000000000000000007.4a1f.json'
+    """
+    return f"{STAGED_FOLDER}/{file_name}"
+
+
+class UnregisteredCommits(FolderCommits):
+    """The commits of a table that a catalog is about to manage: all of them are files as yet."""
+
+    is_managed = True
+
+
+class CatalogCommits:
+    """The commits of the table with an id, whose folder is ``store``.
+
+    Raises (each method):
+        TableNotFound: the catalog has no such table any more.
+        StorageError: the catalog, or the folder, cannot be asked.
+    """
+
+    is_managed = True
+
+    def __init__(self, store: LogStore, catalog: Tails, table_id: str) -> None:
+        self.folder, self.catalog, self.table_id = FolderCommits(store), catalog, table_id
+        self._known: Tail | None = None
+
+    def look(self) -> Tail:
+        """The table's latest version and the commits that are not published, as they are now."""
+        return self.take(self.catalog.tails([self.table_id])[self.table_id])
+
+    def take(self, tail: Tail) -> Tail:
+        """Remember what the catalog said, unless something later is known; returns what is known."""
+        known = self._known
+        if known is None or (tail.latest, tail.published) >= (known.latest, known.published):
+            self._known = known = tail
+        return known
+
+    def is_published(self, version: int) -> bool:
+        """Whether a version is known to be in the folder; nobody is asked."""
+        return self._known is not None and version <= self._known.published
+
+    def note_published(self, version: int) -> None:
+        """All versions up to one that is ratified are in the folder, and the catalog knows."""
+        known = self._known
+        if known is not None and version > known.published:
+            self._known = replace(
+                known, latest=max(known.latest, version), published=version,
+                commits=tuple(commit for commit in known.commits if commit.version > version))
+
+    def _reaching(self, version: int) -> Tail:
+        """What is known where that goes up to a version, and else what the catalog says now."""
+        known = self._known
+        return known if known is not None and version <= known.latest else self.look()
+
+    def newest(self) -> int:
+        """The latest version that is ratified."""
+        return self.look().latest
+
+    def published(self, version: int) -> int:
+        """As the catalog was told of it."""
+        known = self._known
+        if known is None or version > known.published:
+            known = self.look()
+        return min(version, known.published)
+
+    def names(self, listed: Iterable[str] | None = None) -> dict[int, str]:
+        """The files of the folder up to the published version, then the catalog's own."""
+        tail = self.look()
+        names = {v: name for v, name in self.folder.names(listed).items() if v <= tail.published}
+        return names | {commit.version: _name_of(commit) for commit in tail.commits}
+
+    def listed(self, first: int = 0) -> list[tuple[int, FileStatus]]:
+        """As :meth:`names`, with what is known of each."""
+        tail = self.look()
+        files = [(v, status) for v, status in self.folder.listed(first) if v <= tail.published]
+        return files + [(c.version, _status_of(c)) for c in tail.commits if c.version >= first]
+
+    def status(self, version: int) -> FileStatus | None:
+        """What is known of one; its name changes when it is published."""
+        tail = self._reaching(version)
+        if version > tail.latest:
+            return None
+        commit = _found(tail, version)
+        return self.folder.status(version) if commit is None else _status_of(commit)
+
+    def identity(self, version: int) -> object:
+        """The table's id and the version: a version that is ratified is what it is for good."""
+        return (self.table_id, version) if 0 <= version <= self._reaching(version).latest else None
+
+    def read(self, version: int) -> bytes:
+        """The lines of one commit.
+
+        Raises:
+            FileNotFoundError: it is not ratified, or was cleaned up.
+            InvalidTable: it is ratified, and its staged file is gone.
+        """
+        tail = self._reaching(version)
+        if version > tail.latest:
+            raise FileNotFoundError(commit_name(version))
+        commit = _found(tail, version)
+        if commit is None:
+            return self.folder.read(version)
+        body = self._content(commit)
+        if body is not None:
+            return body
+        if _found(self.look(), version) is None:  # it was published, and cleaned up here
+            return self.folder.read(version)
+        name, root = _name_of(commit), self.folder.store.root
+        raise InvalidTable(
+            f"{root}: the catalog has ratified version {version}, and its file {name} is gone. Restore it "
+            "from a backup; no later version can be read without it", path=root, file=name, version=version)
+
+    def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
+        """First those that are files of the folder, as it reads them, then the catalog's own."""
+        files = {v: name for v, name in names.items() if name == commit_name(v) and self._is_in_folder(v)}
+        yield from self.folder.read_many(files)
+        for version in names:
+            if version not in files:
+                try:
+                    yield self.read(version)
+                except FileNotFoundError:
+                    yield None
+
+    def _is_in_folder(self, version: int) -> bool:
+        return version <= self._reaching(version).published
+
+    def _content(self, commit: Commit) -> bytes | None:
+        """What the catalog, or the staged file, holds; None where neither does."""
+        try:
+            if commit.file_name is None:
+                return self.catalog.content(self.table_id, commit.version)
+            return self.folder.store.read(staged_name(commit.file_name))
+        except (FileNotFoundError, VersionNotFound):
+            return None
+
+
+def _found(tail: Tail, version: int) -> Commit | None:
+    """The catalog's own commit of a version; they follow the published one without a gap."""
+    at = version - tail.published - 1
+    return tail.commits[at] if 0 <= at < len(tail.commits) else None
+
+
+def _name_of(commit: Commit) -> str:
+    return commit_name(commit.version) if commit.file_name is None else staged_name(commit.file_name)
+
+
+def _status_of(commit: Commit) -> FileStatus:
+    time = commit.mtime if commit.mtime is not None else commit.ict
+    return FileStatus(_name_of(commit), commit.file_size or 0, time or 0)

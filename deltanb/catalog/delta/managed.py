@@ -1,0 +1,274 @@
+"""Where the commits of a table go that a catalog manages: staged, ratified, published.
+
+What lives here: :class:`ManagedCommitter`. A commit is written to ``_delta_log/_staged_commits``, where it
+counts for nothing; it is the table's next version once the catalog has ratified it, and is copied into the
+log's folder after that, for those who read the folder (PROTOCOL.md, "Catalog-managed tables").
+What it does not know: the commit algorithm, the database, and that several tables may be ratified together
+(``group``), which uses the same parts.
+
+==========================  ====================================================================
+where it is cut off         what is left, and who mends it
+==========================  ====================================================================
+while staging               a staged file that nobody ratifies: swept
+before the COMMIT           the same
+COMMIT without an answer    either of the two; the catalog is asked before anything else is done
+after it                    a version that is not published: the next commit, or anybody, does it
+==========================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from deltanb.catalog.delta.commits import CatalogCommits, Tails, staged_name
+from deltanb.catalog.store.ratification import Asserted, DeltaCommit, Ratified
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    DeltaError,
+    InvalidTable,
+    StorageError,
+    TableNotFound,
+    VersionNotFound,
+)
+from deltanb.log.commits import commit_name
+from deltanb.options import options
+from deltanb.store.new_files import names_for
+from deltanb.text.safe_text import get_logger
+from deltanb.transaction.committer import FolderCommitter
+
+if TYPE_CHECKING:
+    from deltanb.actions import Action
+    from deltanb.catalog.store.names import TableName
+    from deltanb.log.reader import LogReader
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.transaction.steps import Winner
+
+__all__ = ["ManagedCommitter", "Ratifier", "commit_info_of", "kept_of", "summary_of"]
+
+logger = get_logger("deltanb.catalog")
+
+
+class Ratifier(Tails, Protocol):
+    """What a committer asks of a catalog: :class:`~deltanb.catalog.store.store.CatalogStore`, or one behind a
+    server."""
+
+    def ratify(self, txn_id: str, principal: str | None, proposals: Sequence[Any],
+               assertions: Sequence[Any] = (), *, written: Iterable[str] = (),
+               summary: str | None = None) -> Any:
+        """Move all proposed tables if all assertions hold, or none."""
+
+    def outcome(self, txn_id: str) -> Ratified | None:
+        """Whether a transaction has landed."""
+
+    def set_published(self, table_id: str, version: int) -> None:
+        """Say that all versions up to one are in the folder."""
+
+
+class _Staged(NamedTuple):
+    """A staged commit: its version, its file, and what is in it."""
+
+    version: int
+    name: str
+    body: bytes
+
+
+class ManagedCommitter(FolderCommitter):
+    """Commits of one table, by the name and id under which the catalog has it."""
+
+    is_final = True
+    """``put`` says False of another's commit alone: one ratified by a call whose answer was lost is known by
+    its id. Where it was interrupted, ``read`` waits until it has landed or never will."""
+
+    def __init__(
+        self, catalog: Ratifier, name: TableName, table_id: str, log: LogReader, snapshot: Snapshot,
+        begins: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(log, snapshot, begins)
+        self.catalog, self.name, self.table_id = catalog, name, table_id
+        self._staged: _Staged | None = None  # the last one
+        self._open: tuple[str, list[DeltaCommit]] | None = None  # nobody knows whether these are ratified
+
+    def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool | OSError | DeltaError:
+        """Stage a version and have it ratified."""
+        info = commit_info_of(body)
+        try:
+            proposal = self.stage(version, body)
+        except DeltaError as error:
+            return error
+        before = self._open
+        self._open = info["txnId"], [*(before[1] if before else ()), proposal]
+        self.begins()
+        try:
+            verdict = self.catalog.ratify(
+                info["txnId"], options.user_name, [proposal],
+                summary=summary_of({str(self.name): info.get("operation")}))
+        except CommitOutcomeUnknown as error:
+            logger.warning("Ratifying version %d of %s: %s; asking what became of it", version, self.name,
+                           error)
+            return OSError(str(error))  # a DeltaError would say that nothing was committed
+        except DeltaError as error:
+            self._open = before  # this one is not ratified; one before it may be
+            self.discard(proposal)
+            return error
+        self._settled(isinstance(verdict, Ratified))
+        if isinstance(verdict, Ratified):
+            return True
+        return self.refusal(verdict.latest[self.table_id], version) or False
+
+    def read(self, version: int) -> Winner | None:
+        """The commit at a version, once no ratification of this transaction is under way any more."""
+        if self._open is not None:
+            self._settled(self.catalog.outcome(self._open[0]) is not None)
+        return super().read(version)
+
+    def _settled(self, has_landed: bool) -> None:
+        """What was staged is a version's, or nobody's."""
+        _, proposals = self._open or ("", [])
+        self._open = None
+        for proposal in () if has_landed else proposals:
+            self.discard(proposal)
+
+    def stage(self, version: int, body: bytes) -> DeltaCommit:
+        """Write a commit where it does not count; what the catalog is asked to ratify.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        store = self.log.store
+        name = next(names_for(store, lambda drawn: staged_name(f"{version:020}.{drawn}.json")))
+        file_name = name.rpartition("/")[2]
+        try:
+            # A put whose answer was lost is sent again, and meets what the first one wrote.
+            if not store.put_if_absent(name, body) and (store.is_final or store.read(name) != body):
+                raise StorageError(
+                    f"{store.root}/{name} is there already; a staged commit has a name of its own", path=name)
+        except BaseException as error:
+            self._delete(file_name)  # an error may come after the file is there
+            if isinstance(error, StorageError) or not isinstance(error, OSError):
+                raise
+            raise StorageError.of(error, "written", f"{store.root}/{name}") from error
+        time = commit_info_of(body).get("inCommitTimestamp")
+        self._staged = _Staged(version, name, body)
+        return DeltaCommit(
+            self.table_id, self.name, version, file_name=file_name, file_size=len(body),
+            mtime=options.clock(), ict=time, **kept_of(body, version))
+
+    def discard(self, proposal: DeltaCommit) -> None:
+        """Delete a staged file that was surely not ratified; what cannot be deleted now is swept later."""
+        if proposal.file_name is not None:
+            self._delete(proposal.file_name)
+
+    def _delete(self, file_name: str) -> None:
+        with suppress(OSError):
+            try:
+                self.log.store.delete(staged_name(file_name))
+            except Exception:
+                raise
+            except BaseException:  # an interrupt: the file goes all the same
+                self.log.store.delete(staged_name(file_name))
+                raise
+
+    def written(self, proposal: DeltaCommit) -> list[str]:
+        """None: what is staged and not ratified is found by its place."""
+        return []
+
+    def asserted(self, version: int) -> Asserted:
+        """That a version is the latest one."""
+        return Asserted(self.table_id, self.name, version)
+
+    def refusal(self, latest: object, version: int) -> DeltaError | None:
+        """Why no attempt at a version can succeed, where the catalog has ``latest``; None: it was lost."""
+        if latest is None:
+            return TableNotFound(
+                f"the catalog has no table {self.name} any more: it was dropped or renamed; nothing was "
+                "committed. Load it by its present name and run the operation again", path=str(self.name))
+        if isinstance(latest, int) and latest < version - 1:
+            return VersionNotFound(
+                f"the catalog has versions of {self.name} up to {latest}, and this commit follows version "
+                f"{version - 1}: the catalog was set back. Nothing was committed; look at it with "
+                "'deltanb catalog check'", version=version - 1, earliest=None, latest=latest)
+        return None
+
+    def outcome(self, version: int, txn_id: str) -> bool | None:
+        """As the catalog says; it keeps the id of every transaction."""
+        return True if self.catalog.outcome(txn_id) is not None else super().outcome(version, txn_id)
+
+    def publish(self, version: int) -> None:
+        """Copy what is ratified into the folder, up to a version and in order, and tell the catalog.
+
+        Raises:
+            InvalidTable: a file of that name has other content: somebody wrote it past the catalog.
+            StorageError: it cannot be written.
+        """
+        commits, last = self.log.commits, None
+        assert isinstance(commits, CatalogCommits)
+        mine = self._staged if self._staged is not None and self._staged.version == version else None
+        if mine is not None and commits.is_published(version):
+            return
+        if mine is not None and commits.is_published(version - 1):  # as usual: what was just ratified, alone
+            self._put_into_folder(version, mine.body, mine.name)
+            last = version
+        else:
+            for commit in self.catalog.tails([self.table_id])[self.table_id].commits:
+                if commit.version > version:
+                    break
+                self._put_into_folder(commit.version, commits.read(commit.version))
+                last = commit.version
+        if last is not None:
+            self.catalog.set_published(self.table_id, last)
+            commits.note_published(last)
+
+    def _put_into_folder(self, version: int, body: bytes, staged: str | None = None) -> None:
+        """Give a commit its name in the folder: the staged file's second one, where that can be had."""
+        store, name = self.log.store, commit_name(version)
+        link = getattr(store, "link_if_absent", None)
+        is_new = None if staged is None or link is None else link(staged, name)
+        if is_new is None:
+            is_new = store.put_if_absent(name, body)
+        if not is_new and store.read(name) != body:
+            raise InvalidTable(
+                f"{store.root}: the file {name} is not the commit that the catalog has ratified as "
+                f"version {version}; it was written past the catalog. Move it away, publish again",
+                path=store.root, file=name, version=version)
+
+
+def summary_of(operations: dict[str, Any]) -> str:
+    """What a transaction did, by table, as the catalog's history keeps it.
+
+    >>> summary_of({"sales.orders": "WRITE"})
+    '{"sales.orders": "WRITE"}'
+    """
+    return json.dumps(operations)
+
+
+def commit_info_of(body: bytes) -> dict[str, Any]:
+    """The first line: in-commit timestamps are on in every managed table, so it is the commitInfo."""
+    info = json.loads(body.partition(b"\n")[0]).get("commitInfo")
+    if not isinstance(info, dict) or "txnId" not in info:
+        raise InvalidTable("a commit of a table that a catalog manages begins with its commitInfo, and that "
+                           "has a txnId; this one does not")
+    return info
+
+
+_KEPT = re.compile(rb'^\{"(protocol|metaData)":', re.MULTILINE)
+
+
+def kept_of(body: bytes, version: int) -> dict[str, Any]:
+    """What the catalog keeps of a table beside its version, where the commit sets it anew.
+
+    The tag says when that was last so: it begins with the version and its time.
+    """
+    found = {}
+    for match in _KEPT.finditer(body):
+        line = body[match.start():body.find(b"\n", match.start()) + 1 or None]
+        key = "protocol" if match[1] == b"protocol" else "metadata"
+        found[key] = json.dumps(json.loads(line)[match[1].decode()])
+    if found:
+        found["etag"] = f"{version}.{commit_info_of(body).get('inCommitTimestamp')}"
+    return found
+
+

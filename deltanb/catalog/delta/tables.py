@@ -1,0 +1,228 @@
+"""Delta tables of a catalog: where they are, how they come under it, and their logs.
+
+What lives here: :class:`DeltaTables`: a new table's folder and first version, a table taken over, the logs of
+tables (one each, apart from those by path), and what is deleted where a refused command has written already.
+What it does not know: the database, transactions of several tables.
+
+Version 0 is written straight into the log and registered after that; a table that is taken over gets the
+feature ``catalogManaged`` by a commit of its folder, from which on nobody writes it by path (PROTOCOL.md,
+"Catalog-managed tables").
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from deltanb.catalog.delta.commits import CatalogCommits, UnregisteredCommits
+from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.store.contents import delete_folder, first_file, table_around
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.ownership import NEW_TABLE, FolderNote
+from deltanb.catalog.store.places import Warehouse
+from deltanb.catalog.store.rows import TableRow
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    DeltaError,
+    InvalidArgument,
+    MaxCommitRetriesExceeded,
+    TableAlreadyExists,
+    TableNotFound,
+    add_note,
+)
+from deltanb.options import options
+from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
+from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.ids import deciding_id, new_table_id
+
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+    from deltanb.store.base import LogStore
+
+__all__ = ["DeltaTables"]
+
+MAX_LOGS = 64
+"""Logs kept open for tables that are asked for again and again."""
+
+MAX_DROPS = 10
+"""Tries to drop a table that others commit to meanwhile."""
+
+GRACE = 86_400_000
+"""Milliseconds for which what may be unfinished is left alone: no command takes a day."""
+
+MANAGED = {FEATURE_PREFIX + CATALOG_MANAGED: "supported", "delta.enableInCommitTimestamps": "true"}
+"""What makes a table one of a catalog's."""
+
+
+class DeltaTables:
+    """The Delta tables of the catalog ``catalog``: a store, or one behind a server; ``owner`` is what people
+    hold of it."""
+
+    def __init__(self, catalog: Any, warehouse: Warehouse, owner: Any = None) -> None:
+        self.catalog, self.warehouse, self.owner = catalog, warehouse, owner
+        self._logs: OrderedDict[tuple[str, TableName], DeltaLog] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def log(self, row: TableRow) -> DeltaLog:
+        """The log of a table; the same object for the same table as long as it has its name.
+
+        Raises:
+            InvalidArgument: it is not a Delta table.
+        """
+        if row.delta is None or row.table_id is None:
+            raise InvalidArgument(
+                f"{row.name} is an Iceberg table; it has no Delta log")
+        key = row.table_id, row.name
+        with self._lock:
+            log = self._logs.get(key)
+            if log is None:
+                store = self.warehouse.store_at(row.delta.location)
+                log = self._logs[key] = DeltaLog(
+                    store, CatalogCommits(store, self.catalog, row.table_id),
+                    partial(ManagedCommitter, self.catalog, row.name, row.table_id), str(row.name))
+                log.catalog = self.owner
+            self._logs.move_to_end(key)
+            while len(self._logs) > MAX_LOGS:
+                self._logs.popitem(last=False)
+            return log
+
+    def create(self, name: TableName, data_or_schema: Any, location: str | None, **settings: Any) -> TableRow:
+        """Make a table and register it; where that is refused, nothing of it is left.
+
+        Raises:
+            TableAlreadyExists: the name is taken, or there is a table at the location.
+            InvalidSchema, InvalidArgument: columns, properties or a location that no table may have.
+        """
+        from deltanb.commands.define.create import create
+
+        store = self.warehouse.store_at(
+            self.warehouse.new_location(name, deciding_id(None)) if location is None
+            else self.warehouse.table_location(_whole(location), "location"))
+        place, table_id = store.root, new_table_id()
+        settings["properties"] = {
+            **(settings.get("properties") or {}), **MANAGED, CATALOG_TABLE_ID: table_id}
+        if next(store.list_all(""), None) is not None:
+            raise TableAlreadyExists(
+                f"{place} is not empty, so no table can be made there; catalog.register_table({str(name)!r}, "
+                "location) takes over one that is there", path=place)
+        self._refuse_around(store)
+        self.catalog.tables.note_folder(place, FolderNote(NEW_TABLE, table_id), options.clock() + GRACE)
+        is_ours = location is None  # a folder of this name is nobody else's
+        try:
+            log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, **settings)
+            is_ours = True  # it was empty, and its first version is this one
+            return self._register(name, log.snapshot, table_id)
+        except BaseException as error:
+            if isinstance(error, DeltaError) or not self._is_registered(table_id, name, error):
+                self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown), True)
+            raise
+
+    def _refuse_around(self, store: LogStore) -> None:
+        """A folder in that of a table, though no catalog has it, is not another one's."""
+        name = self.warehouse.name_of(store.root, "location")
+        around = table_around(self.warehouse.store, name)
+        if around is not None:
+            raise TableAlreadyExists(
+                f"{store.root} lies in the folder of another table, {around or self.warehouse.uri}; give a "
+                "location of its own", path=store.root)
+
+    def _is_registered(self, table_id: str, name: TableName, interrupt: BaseException) -> bool:
+        """Whether a table was made after all, or may have been: what was interrupted says so."""
+        try:
+            is_there = self.catalog.tables.is_registered(table_id)
+        except DeltaError as error:
+            add_note(interrupt, f"it is unknown whether {name} was created: {error}. Its files were kept")
+            return True
+        add_note(interrupt, f"table {name} was created despite the interruption" if is_there else
+                 f"table {name} was not created; what was written was deleted")
+        return is_there
+
+    def _take_away(self, store: LogStore, place: str, deletes: bool, is_new: bool = False) -> None:
+        """Delete what was written of a table that is none; what stays is left to a sweep."""
+        with suppress(OSError, DeltaError):
+            if deletes:
+                self.warehouse.table_location(place, "location")  # no link leads elsewhere by now
+                others = delete_folder(store, is_new=is_new)
+            else:
+                others = []
+            if first_file(store, "", [] if is_new else others) is None:
+                self.catalog.tables.forget_folder(place)
+
+    def drop(self, name: TableName, purge: bool) -> None:
+        """Take a table out of the catalog; see :meth:`Catalog.drop_table`."""
+        tables, who = self.catalog.tables, options.user_name
+        if purge:
+            self._purge(tables.drop(name, who, purged_from=options.clock()))
+            return
+        for _ in range(MAX_DROPS):
+            log = self.log(tables.load(name))
+            snapshot = log.update()
+            log.committer(snapshot).publish(snapshot.version)  # it is in the folder before nobody knows of it
+            if tables.drop(name, who, published=True) is not None:
+                return
+        raise MaxCommitRetriesExceeded(
+            f"table {name} was committed to whenever it was about to be dropped; nothing was done. Stop its "
+            "writers, and drop it again", attempts=MAX_DROPS)
+
+    def _purge(self, row: TableRow) -> None:
+        """Delete the files of a table that was dropped and noted as garbage."""
+        assert row.delta is not None
+        try:
+            self._take_away(self.warehouse.store_at(row.delta.location), row.delta.location, deletes=True)
+        except BaseException as error:
+            add_note(error, f"table {row.name} was dropped despite the interruption; what is left of its "
+                            "files is noted as garbage")
+            raise
+
+    def take_over(self, name: TableName, location: str) -> TableRow:
+        """Register a table that is there; one that no catalog managed gets what makes it managed.
+
+        Raises:
+            TableNotFound: there is no table at the location.
+            TableAlreadyExists: the name is taken, or the location is another table's, or lies in one's or
+                around it; nothing was changed.
+        """
+        from deltanb.commands.define.alter_properties import set_properties
+        from deltanb.commands.define.place import hint_of_files
+
+        store = self.warehouse.store_at(self.warehouse.table_location(_whole(location), "location"))
+        place = store.root
+        log = DeltaLog(store, UnregisteredCommits(store))
+        if not log.exists:
+            hint = "; ".join(filter(None, ["there is no Delta table", hint_of_files(store)]))
+            raise TableNotFound(f"{place} cannot be registered: {hint}", path=place)
+        self._refuse_around(store)
+        self.catalog.tables.require_free(place, log.snapshot.properties.get(CATALOG_TABLE_ID), name)
+        try:
+            if not supports(log.snapshot.protocol, CATALOG_MANAGED):
+                table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or new_table_id()
+                set_properties(log, {**MANAGED, CATALOG_TABLE_ID: table_id})
+            snapshot = log.update()
+            return self._register(name, snapshot, snapshot.properties.get(CATALOG_TABLE_ID))
+        except BaseException as error:
+            with suppress(Exception):
+                if supports(log.update().protocol, CATALOG_MANAGED):
+                    add_note(error, f"the table at {place} is opened through a catalog alone from now on; "
+                                    f"register it again, if the catalog has no table {name}")
+            raise
+
+    def _register(self, name: TableName, snapshot: Snapshot, table_id: str | None = None) -> TableRow:
+        return self.catalog.tables.register_delta(  # type: ignore[no-any-return]
+            name, snapshot.log.path, snapshot.version, table_id, options.user_name, ict=snapshot.timestamp,
+            etag=f"{snapshot.version}.{snapshot.timestamp}",
+            protocol=_json(snapshot.protocol.to_value()), metadata=_json(snapshot.metadata.to_value()))
+
+
+def _whole(location: str) -> str:
+    """A location as a person gives it: a path may be relative to the folder they are in."""
+    return location if "://" in location else os.path.abspath(location)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value)

@@ -1,0 +1,1 @@
+"""Metadata of Iceberg tables: checked and changed as plain JSON."""

@@ -1,0 +1,166 @@
+"""Metadata files of Iceberg tables: named, written once, read, and a few of them remembered.
+
+What lives here: ``metadata/<version>-<uuid>.metadata.json`` below a table's location. A file never changes
+once it is written, so what was read of it holds for good; the newest ones are kept, up to a size.
+What it does not know: which file is a table's present one, and whether a file is anybody's.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from deltanb.catalog.iceberg.metadata.draft import completed
+from deltanb.catalog.iceberg.metadata.fields import Json
+from deltanb.catalog.store.places import Warehouse
+from deltanb.errors import DeltaError, InvalidTable, MetadataFileNotFound, StorageError
+from deltanb.store.new_files import names_for
+from deltanb.text.damage import reading
+
+__all__ = ["MetadataFile", "MetadataFiles"]
+
+MAX_KEPT = 32 << 20  # bytes of files whose content is kept: some hundred tables of 500 snapshots
+MAX_FILE = 512 << 20  # bytes of an unpacked file: no table's metadata is as large
+_VERSION = re.compile(r"(\d{1,9})-[^/]*\.metadata\.json(?:\.gz)?$|v(\d{1,9})\.(?:gz\.)?metadata\.json$")
+
+
+@dataclass(frozen=True)
+class MetadataFile:
+    """A file that is to be written: its location, and what will be in it."""
+
+    location: str
+    metadata: Json = field(repr=False)
+    data: bytes = field(repr=False)
+
+
+class MetadataFiles:
+    """The metadata files in a warehouse.
+
+    >>> files = MetadataFiles(Warehouse("lake"))
+    >>> from deltanb.catalog.iceberg.metadata.document import new_metadata
+    >>> table = new_metadata({"type": "struct", "fields": []}, f"{files.warehouse.uri}/t", None, None, {}, 2,
+    ...                      "9c12d441-03fe-4693-9a96-a0705ddf69c1", now=0)
+    >>> new = files.new(table, None)
+    >>> files.write(new)
+    >>> MetadataFiles(files.warehouse).read(new.location) == table
+    True
+    """
+
+    def __init__(self, warehouse: Warehouse, max_kept: int = MAX_KEPT) -> None:
+        self.warehouse = warehouse
+        self._max_kept = max_kept
+        self._kept: OrderedDict[str, tuple[int, Json]] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def new(self, metadata: Json, before: str | None) -> MetadataFile:
+        """The file for metadata that follows what the file ``before`` says; nothing is written yet."""
+        found = _VERSION.search(before or "")
+        version = int(found[1] or found[2]) + 1 if found else 0
+        folder = f"{metadata['location']}/metadata"
+        name = next(names_for(self.warehouse.store, lambda drawn: self._name(
+            f"{folder}/{version:05}-{drawn}.metadata.json")))
+        location = f"{folder}/{name.rpartition('/')[2]}"
+        return MetadataFile(location, metadata, msgspec.json.encode(metadata))
+
+    def write(self, file: MetadataFile) -> None:
+        """Write a new file; it is whole when it can be seen.
+
+        Raises:
+            StorageError: it cannot be written, or is there already.
+        """
+        store, name = self.warehouse.store, self._name(file.location)
+        try:
+            written = store.put_if_absent(name, file.data)
+        except OSError as error:
+            raise StorageError.of(error, "written", file.location) from error
+        # A store that repeats requests can meet its own file.
+        if not written and (store.is_final or store.read(name) != file.data):
+            raise StorageError(f"{file.location} cannot be written: it is there already", path=file.location)
+        self._keep(file.location, file.metadata, len(file.data))
+
+    def read(self, location: str, *, must_be_there: bool = False) -> Json:
+        """What a file says; never to be written to.
+
+        Args:
+            must_be_there: look whether the file is still there, also where its content is remembered.
+
+        Raises:
+            BadRequest: it is outside of the warehouse.
+            MetadataFileNotFound: there is no such file.
+            InvalidTable: what is in it is no table's metadata.
+            UnsupportedProtocol: the table's format is newer than v3.
+            StorageError: it cannot be read.
+        """
+        if must_be_there and not self.is_there(location):
+            self.forget(location)
+        with self._lock:
+            if location in self._kept:
+                self._kept.move_to_end(location)
+                return self._kept[location][1]
+        try:
+            data = self.warehouse.store.read(self._name(location))
+        except FileNotFoundError as error:
+            raise MetadataFileNotFound(f"there is no metadata file {location}", file=location) from error
+        except StorageError as error:
+            if self.is_there(location):
+                raise
+            raise InvalidTable(f"{location} is no metadata file, but a folder", file=location) from error
+        metadata = _parsed(location, data)
+        self._keep(location, metadata, len(data))
+        return metadata
+
+    def is_there(self, location: str) -> bool:
+        """Whether a file is there, whatever is remembered of it."""
+        return self.warehouse.store.status(self._name(location)) is not None
+
+    def remove(self, location: str) -> bool:
+        """Remove a file that is nobody's; whether it is gone. One that stays is for a sweep to remove."""
+        self.forget(location)
+        with suppress(DeltaError):
+            self.warehouse.store.delete(self._name(location))
+            return True
+        return False
+
+    def forget(self, location: str) -> None:
+        """Keep no content of a file any more."""
+        with self._lock:
+            self._size -= self._kept.pop(location, (0,))[0]
+
+    def _keep(self, location: str, metadata: Json, size: int) -> None:
+        self.forget(location)
+        with self._lock:
+            if location not in self._kept and size <= self._max_kept:
+                self._kept[location] = (size, metadata)
+                self._size += size
+            while self._size > self._max_kept:
+                self._size -= self._kept.popitem(last=False)[1][0]
+
+    def _name(self, location: str) -> str:
+        return self.warehouse.name_of(location, "metadata-location")
+
+
+def _parsed(location: str, data: bytes) -> Json:
+    with reading("the metadata file", location):
+        found = msgspec.json.decode(_unpacked(location, data))
+        if not isinstance(found, dict) or not isinstance(found.get("location"), str):
+            raise InvalidTable(f"{location} is no metadata of an Iceberg table", file=location)
+        completed(found)
+    return found
+
+
+def _unpacked(location: str, data: bytes) -> bytes:
+    """The JSON of a file, which may be packed by gzip whatever it is called."""
+    if data[:2] != b"\x1f\x8b":
+        return data
+    unpacker = zlib.decompressobj(wbits=31)
+    text = unpacker.decompress(data, MAX_FILE)
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise InvalidTable(f"{location} is cut off, or larger than {MAX_FILE >> 20} MB", file=location)
+    return text

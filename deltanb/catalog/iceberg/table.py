@@ -1,0 +1,283 @@
+"""An Iceberg table of a catalog as people hold it, alone and within a transaction of several tables.
+
+What lives here: :class:`IcebergTable`, whose rows PyIceberg reads and writes, and
+:class:`StagedIcebergTable`, on which changes wait for the transaction's commit.
+What it does not know: Iceberg's rules (``iceberg``), how PyIceberg is spoken to (``pyiceberg_client``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltanb.catalog.iceberg import pyiceberg_client
+from deltanb.catalog.iceberg.commit import Change
+from deltanb.catalog.iceberg.commit import IcebergTable as Loaded
+from deltanb.catalog.iceberg.file_io import file_io_properties
+from deltanb.catalog.iceberg.metadata.document import apply
+from deltanb.catalog.iceberg.metadata.fields import Json
+from deltanb.catalog.iceberg.metadata.requirements import check, commit_failed
+from deltanb.catalog.store.names import TableName
+from deltanb.commands.result import CommandResult
+from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.options import options
+from deltanb.text.display import Displayable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltanb.catalog.iceberg.member import IcebergMember
+    from deltanb.catalog.iceberg.tables import IcebergTables
+
+__all__ = ["IcebergTable", "PinnedIcebergTable", "StagedIcebergTable"]
+
+
+class IcebergTable(Displayable):
+    """An Iceberg table of a catalog.
+
+    Its metadata is read here; its rows are read and written by PyIceberg, which commits through the catalog.
+
+    >>> import deltanb as dn
+    >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
+    >>> catalog.create_namespace("shop")
+    >>> table = catalog.create_table("shop.events", "id bigint, what string", format="iceberg")
+    >>> table.column_names, table.snapshot_id
+    (['id', 'what'], None)
+    """
+
+    def __init__(self, tables: IcebergTables, name: TableName) -> None:
+        self.tables, self.full_name = tables, name
+        self._known: Loaded | None = None
+
+    @property
+    def name(self) -> str:
+        """The name in the catalog, with its namespace."""
+        return str(self.full_name)
+
+    def loaded(self) -> Loaded:
+        """The table as it is now.
+
+        Raises:
+            TableNotFound: it was dropped or renamed.
+        """
+        self._known = self.tables.load(self.full_name)
+        return self._known
+
+    @property
+    def known(self) -> Loaded:
+        """The table as this handle saw it last, which is what its picture shows; loaded if it never did."""
+        return self.loaded() if self._known is None else self._known
+
+    @property
+    def metadata(self) -> Json:
+        """The table's metadata as it is now, as the JSON of its metadata file; never write to it."""
+        return self.loaded().metadata
+
+    @property
+    def location(self) -> str:
+        """The URI of its folder."""
+        return str(self.metadata["location"])
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The current snapshot; None where it has no rows yet."""
+        found = self.metadata.get("current-snapshot-id")
+        return None if found in (None, -1) else int(found)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns at the top."""
+        metadata = self.metadata
+        schema = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
+        return [field["name"] for field in schema["fields"]]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+        return dict(self.metadata.get("properties", {}))
+
+    def pyiceberg(self) -> Any:
+        """The table as PyIceberg's ``Table``, whose commits go through this catalog.
+
+        Raises:
+            MissingDependency: PyIceberg is not installed.
+        """
+        return pyiceberg_client.table(
+            self.full_name, self._read, self._commit, file_io_properties(self.tables.warehouse.store))
+
+    def _read(self) -> Loaded:
+        return self.loaded()
+
+    def _commit(self, requirements: list[Json], updates: list[Json]) -> Loaded:
+        done = self.tables.commit([Change(self.full_name, requirements, updates)], options.user_name)
+        self._known = done.tables[0]  # type: ignore[union-attr]
+        return self._known
+
+    def to_arrow(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows, all or those for which a condition is true, in PyIceberg's language for conditions.
+
+        Raises:
+            InvalidArgument: the condition cannot be parsed, or a column is not there.
+        """
+        with pyiceberg_client.errors(self.name):
+            scan = self.pyiceberg().scan(
+                **({} if where is None else {"row_filter": where}),
+                selected_fields=("*",) if columns is None else tuple(columns))
+            return scan.to_arrow()
+
+    def append(self, data: Any) -> CommandResult:
+        """Add rows: anything that a Delta table's ``append`` takes, but Spark's.
+
+        Returns:
+            The id of the snapshot, and what PyIceberg counted in it, under Iceberg's names.
+
+        Raises:
+            CommitFailed: another commit was first; nothing was changed.
+        """
+        return self._write("append", data)
+
+    def overwrite(self, data: Any) -> CommandResult:
+        """Replace all rows. PyIceberg makes two snapshots of it, which are counted together."""
+        return self._write("overwrite", data)
+
+    def delete(self, where: str) -> CommandResult:
+        """Delete the rows for which a condition is true, in PyIceberg's language for conditions.
+
+        Raises:
+            InvalidArgument: the condition cannot be parsed, or a column is not there.
+            CommitFailed: another commit was first; nothing was changed.
+        """
+        return self._run("DELETE", lambda table: table.delete(where))
+
+    def _run(self, operation: str, work: Callable[[Any], object]) -> CommandResult:
+        """Work on PyIceberg's table, and what it has committed."""
+        made: list[Json] = []
+
+        def commit(requirements: list[Json], updates: list[Json]) -> Loaded:
+            done = self._commit(requirements, updates)
+            made.extend(update["snapshot"] for update in updates if update["action"] == "add-snapshot")
+            return done
+
+        with pyiceberg_client.errors(self.name):
+            work(pyiceberg_client.table(
+                self.full_name, self._read, commit, file_io_properties(self.tables.warehouse.store)))
+        newest = int(made[-1]["snapshot-id"]) if made else None
+        return CommandResult(operation, newest, "pyiceberg", _counted(made))
+
+    def _write(self, how: str, data: Any) -> CommandResult:
+        import pyarrow as arrow
+
+        from deltanb.engines.arrow import inputs
+
+        if inputs.is_spark(data):
+            raise InvalidArgument(
+                f"{how}: rows of an Iceberg table are written by PyIceberg, which takes no Spark DataFrame; "
+                "give Arrow or pandas, or write with Spark through the catalog's server")
+        given = inputs.source(data)
+        rows = arrow.Table.from_batches(given.batches(), given.schema)
+        return self._run("WRITE", lambda table: getattr(table, how)(
+            pyiceberg_client.fitted(table, rows, self.name)))
+
+
+def _counted(snapshots: Sequence[Json]) -> dict[str, int]:
+    """What the summaries of snapshots count together, without the totals of the table.
+
+    >>> _counted([{"summary": {"operation": "append", "added-records": "2", "total-records": "9"}}])
+    {'added-records': 2}
+    """
+    found: dict[str, int] = {}
+    for snapshot in snapshots:
+        for name, value in snapshot.get("summary", {}).items():
+            if not name.startswith("total-") and str(value).isdigit():
+                found[name] = found.get(name, 0) + int(value)
+    return found
+
+
+class PinnedIcebergTable(IcebergTable):
+    """An Iceberg table at one instant, which can be read only."""
+
+    def __init__(self, tables: IcebergTables, then: Loaded) -> None:
+        super().__init__(tables, then.name)
+        self._then = then
+
+    def loaded(self) -> Loaded:
+        """The table as it was."""
+        return self._then
+
+    def _commit(self, requirements: list[Json], updates: list[Json]) -> Loaded:
+        raise IllegalStateError(
+            f"this is the table {self.name} as it was, which can be read only; write to the table itself: "
+            f"catalog.table({self.name!r})")
+
+
+class StagedIcebergTable(IcebergTable):
+    """An Iceberg table within a transaction of its catalog: what is done to it waits for the commit of all.
+
+    Every change sees those before it, and is checked when it is made; at the commit, what was required of the
+    table as it was read is required of it as it is then.
+    """
+
+    def __init__(
+        self, tables: IcebergTables, base: Loaded, check_open: Callable[[str], None]
+    ) -> None:
+        super().__init__(tables, base.name)
+        self.base, self.now = base, base
+        self.updates: list[Json] = []
+        """What was done, in order."""
+        self.requirements: list[Json] = []
+        """What was required of the table as it was read."""
+        self.is_read = False
+        self._check_open = check_open
+
+    def loaded(self) -> Loaded:
+        """The table after the last change; others' commits are not looked for."""
+        return self.now
+
+    def _read(self) -> Loaded:
+        self.is_read = True
+        return self.now
+
+    def _commit(self, requirements: list[Json], updates: list[Json]) -> Loaded:
+        self._check_open("commit")
+        failed = check(requirements, self.now.metadata)
+        if failed:
+            raise commit_failed(failed)
+        after = apply(updates, self.now.metadata, options.clock(), previous_file=self.base.metadata_location)
+        # What holds of the staged table alone was said of what an earlier change has made of it.
+        self.requirements += [each for each in requirements
+                              if each not in self.requirements and not check([each], self.base.metadata)]
+        self.updates += updates
+        self.now = Loaded(self.base.name, self.base.table_id, self.base.metadata_location, after)
+        return self.now
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing was done to it."""
+        return not self.updates
+
+    @property
+    def operations(self) -> list[str]:
+        """What was done to it so far, update by update."""
+        return [str(update.get("action", "?")) for update in self.updates]
+
+    @property
+    def reads(self) -> list[str]:
+        """What was read of it: all of it or nothing, for any change of it counts."""
+        return ["TRUE"] if self.is_read else []
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether it was read or changed."""
+        return bool(self.updates) or self.is_read
+
+    def part(self) -> IcebergMember:
+        """Its part in the commit."""
+        change = Change(self.full_name, self.requirements, self.updates) if self.updates else None
+        return self.tables.part(self.base, change)
+
+    def delete_written(self) -> None:
+        """Delete the files that PyIceberg wrote for changes that were given up."""
+        if self.updates:
+            pyiceberg_client.delete_new_files(
+                self.base, self.now, file_io_properties(self.tables.warehouse.store))
+

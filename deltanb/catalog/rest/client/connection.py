@@ -1,0 +1,268 @@
+"""Requests to a server of a catalog: three ways to ask, each with what is known where no answer comes.
+
+What lives here: :class:`Connection`: JSON there and back, errors of the server as errors of this library.
+What it does not know: what is asked.
+
+==============  ==================================================================================
+way             where there is no answer
+==============  ==================================================================================
+``ask``         changes nothing, so it is asked once more, and then is a StorageError
+``change``      is sent again with the same idempotency key, and then is a CommitOutcomeUnknown
+``once``        is a CommitOutcomeUnknown at once: the caller asks for the outcome
+==============  ==================================================================================
+
+A 4xx is certain: nothing was changed. So is a 503 in which this library's server says what failed. Any other
+5xx, a timeout, and an answer that is no JSON are no answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from deltanb import errors
+from deltanb.catalog.iceberg.metadata.fields import Check, Json
+from deltanb.errors import (
+    CommitOutcomeUnknown,
+    DeltaError,
+    InvalidArgument,
+    MissingDependency,
+    StorageError,
+)
+from deltanb.text.safe_text import shown
+
+__all__ = ["Connection", "Refusal", "new_key"]
+
+TIMEOUT = 60.0  # seconds for an answer: a server gives up a commit after 30
+TRIES = 3  # of a request with an idempotency key: what fails three times fails for a reason
+KIND_HEADER = "deltanb-error"
+_TOKEN = re.compile(r"[!-~]+")
+
+_KINDS = {kind.kind: kind for kind in vars(errors).values()
+          if isinstance(kind, type) and issubclass(kind, DeltaError)}
+
+# Of a refusal that says no kind: an answer that was kept, or another server's.
+_TYPES: dict[str, type[DeltaError]] = {
+    "NoSuchTableException": errors.TableNotFound, "NoSuchNamespaceException": errors.NamespaceNotFound,
+    "AlreadyExistsException": errors.TableAlreadyExists, "CommitFailedException": errors.CommitFailed,
+    "NamespaceNotEmptyException": errors.NamespaceNotEmpty, "NotAuthorizedException": errors.Unauthorized,
+    "ForbiddenException": errors.Forbidden, "ValidationException": errors.InvalidTable,
+    "UnsupportedOperationException": errors.UnsupportedProtocol,
+    "RequestTimeoutException": StorageError}
+
+
+class Refusal(Exception):
+    """An answer that says no: ``error`` is what it means, ``details`` the rest of what it says."""
+
+    def __init__(self, error: DeltaError, details: Json) -> None:
+        super().__init__(str(error))
+        self.error, self.details = error, details
+
+
+class _NoAnswer(Exception):
+    """Whether the server did anything is unknown; ``is_certain`` where it surely did not."""
+
+    def __init__(self, reason: object, is_certain: bool = False) -> None:
+        super().__init__(str(reason))
+        self.is_certain = is_certain
+
+
+class Connection:
+    """Connections to one server, made when they are needed.
+
+    Raises:
+        InvalidArgument: a URL that is neither ``http://…`` nor ``https://…``, or a token that none can be.
+        MissingDependency: httpx is not installed.
+    """
+
+    def __init__(self, url: str, token: str | None = None, timeout: float = TIMEOUT) -> None:
+        self._httpx = _httpx()
+        try:
+            parsed = self._httpx.URL(url)
+        except (self._httpx.InvalidURL, TypeError):
+            parsed = self._httpx.URL()
+        if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
+            raise InvalidArgument(
+                f"{shown(url)} is no URL of a server; give one such as 'http://localhost:8181'")
+        if token is not None and (not isinstance(token, str) or not _TOKEN.fullmatch(token)):
+            raise InvalidArgument("a token has letters, digits and signs of ASCII, and no spaces")
+        self.url = str(url).rstrip("/")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._timeout = timeout
+        self._client: Any = None
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> NoReturn:
+        raise errors.IllegalStateError(
+            "connections to a catalog cannot be pickled or copied; in the other process, connect "
+            "again: deltanb.connect(url)")
+
+    def __repr__(self) -> str:
+        return f"Connection({self.url!r})"
+
+    def close(self) -> None:
+        """Close all connections; a later request opens new ones."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None and self._pid == os.getpid():
+            client.close()
+
+    def ask(
+        self, path: str, value: Any, answer: Check, method: str = "POST", fresh: bool = False
+    ) -> Any:
+        """What the server says to a question; asked on a ``fresh`` connection if that is wanted.
+
+        Raises:
+            DeltaError: what it refuses.
+            StorageError: it cannot be reached, or does not answer.
+        """
+        for last in (False, True):
+            try:
+                return self._sent(method, path, value, {}, answer, fresh or last)
+            except Refusal as refusal:
+                raise refusal.error from None
+            except _NoAnswer as error:
+                if last or error.is_certain:
+                    raise self._unreachable(error) from error
+        raise AssertionError("unreachable")
+
+    def change(
+        self, path: str, value: Any, answer: Check, method: str = "POST", key: str | None = None
+    ) -> Any:
+        """What the server says to a request that it does once, however often it comes.
+
+        Raises:
+            DeltaError: what it refuses.
+            StorageError: it cannot be reached; nothing was changed.
+            CommitOutcomeUnknown: it does not say whether it has done it.
+        """
+        headers = {"Idempotency-Key": key or new_key()}
+        unknown: _NoAnswer | None = None
+        for number in range(TRIES):
+            try:
+                return self._sent(method, path, value, headers, answer, fresh=number > 0)
+            except Refusal as refusal:
+                raise refusal.error from None
+            except _NoAnswer as error:
+                if error.is_certain and unknown is None:
+                    raise self._unreachable(error) from error
+                unknown = error
+        self._unknown(unknown)
+
+    def once(self, path: str, value: Any, answer: Check) -> Any:
+        """What the server says to a request that is sent once.
+
+        Raises:
+            Refusal: nothing was changed.
+            StorageError: it cannot be reached; nothing was changed.
+            CommitOutcomeUnknown: it does not say whether it has done it.
+        """
+        try:
+            return self._sent("POST", path, value, {}, answer)
+        except _NoAnswer as error:
+            if error.is_certain:
+                raise self._unreachable(error) from error
+            self._unknown(error)
+
+    def _unknown(self, reason: object) -> NoReturn:
+        raise CommitOutcomeUnknown(
+            f"the catalog at {self.url} does not say whether it has done what it was asked to: {reason}. "
+            "Look what is there before you do it again")
+
+    def _unreachable(self, reason: object) -> StorageError:
+        return StorageError(f"the catalog at {self.url} cannot be asked: {reason}", path=self.url)
+
+    def _sent(
+        self, method: str, path: str, value: Any, headers: dict[str, str], answer: Check,
+        fresh: bool = False,
+    ) -> Any:
+        """The answer, checked.
+
+        Raises:
+            Refusal: a refusal.
+            _NoAnswer: none.
+        """
+        given: dict[str, Any] = {} if value is None else {
+            "content": _as_json(value), "headers": {"Content-Type": "application/json"}}
+        given["headers"] = {**self._headers, **given.get("headers", {}), **headers}
+        httpx = self._httpx
+        try:
+            with self._connected(fresh) as client:
+                reply = client.request(method, f"{self.url}{path}", **given)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as e:
+            raise _NoAnswer(e, is_certain=True) from e
+        except httpx.HTTPError as error:
+            raise _NoAnswer(str(error) or type(error).__name__) from error
+        if not reply.is_success:
+            raise _refusal(reply)
+        try:
+            return answer(None if reply.status_code == 204 else json.loads(reply.content), "the answer")
+        except ValueError as error:  # InvalidArgument is one
+            raise _NoAnswer(f"its answer cannot be understood: {error}") from error
+
+    @contextmanager
+    def _connected(self, fresh: bool) -> Iterator[Any]:
+        """The connections that all threads share, or one that nothing came over yet."""
+        if fresh:
+            with self._httpx.Client(timeout=self._timeout) as client:
+                yield client
+            return
+        with self._lock:
+            if self._client is None or self._pid != os.getpid():  # no two processes on one connection
+                self._client, self._pid = self._httpx.Client(timeout=self._timeout), os.getpid()
+            client = self._client
+        yield client
+
+
+def _as_json(value: Any) -> str:
+    """A request's body.
+
+    Raises:
+        InvalidArgument: something in it is no JSON; nothing is sent.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"what the catalog was to be told cannot be written as JSON: {error}") from None
+
+
+def _refusal(reply: Any) -> Exception:
+    """What an answer means that is no success: a :class:`Refusal`, or that nothing is known."""
+    status = reply.status_code
+    try:
+        details = json.loads(reply.content)["error"]
+        message = str(details["message"])
+        told = json.loads(reply.headers.get(KIND_HEADER, "{}"))
+        kind = _KINDS.get(told.pop("kind", None))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        details, message, told, kind = {}, f"it answers with the status {status}", {}, None
+    if status >= 500 and (status != 503 or kind is None):
+        return _NoAnswer(message)
+    if not 400 <= status < 500 and status != 503:
+        return _NoAnswer(message, is_certain=True)
+    kind = kind or _TYPES.get(details.get("type", ""), InvalidArgument)
+    if issubclass(kind, errors.CommitFailed):
+        told["failed_requirements"] = details.get("failed-requirements", [])
+    return Refusal(kind(message, **told), details)
+
+
+def new_key() -> str:
+    """What tells a request from all others; an id that the options hold still could not."""
+    return str(uuid.uuid4())
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError:
+        raise MissingDependency(
+            "a catalog behind a server is asked with httpx, which is not installed: "
+            "pip install 'deltanb[catalog]'", extra="catalog") from None
+    return httpx

@@ -1,0 +1,190 @@
+"""Requests and replies as the handlers of a server see them: values, without HTTP.
+
+What lives here: what a handler is given and what it gives back, and how it reads its parameters, its body
+and its permission.
+What it does not know: Starlette, sockets, any one endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from deltanb.catalog.iceberg.commit import IcebergTable
+from deltanb.catalog.iceberg.metadata.fields import Check, Json, array, refuse, text
+from deltanb.catalog.store.names import TableName, check_part, joined, parts_of
+from deltanb.errors import BadRequest, InvalidArgument
+from deltanb.text.safe_text import shown
+
+if TYPE_CHECKING:
+    from deltanb.catalog.rest.server.keyed import Keyed
+    from deltanb.catalog.rest.server.service import Service
+    from deltanb.catalog.rest.server.tokens import Principal
+
+__all__ = ["Reply", "Request", "identifier", "namespace_field", "table_field"]
+
+
+
+class NoSuchCatalog(InvalidArgument):
+    """Another catalog or warehouse than the one that is served."""
+
+
+SEPARATOR = "\x1f"  # between the parts of a namespace in a path
+DAMAGED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer: its status and its value, a table, or parts of a text that are made while they are sent."""
+
+    status: int = 200
+    value: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    table: IcebergTable | None = None
+    """In place of ``value``: what ``loadTable`` and its like answer with."""
+    parts: Iterator[bytes] | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request whose sender is known."""
+
+    service: Service
+    principal: Principal
+    method: str
+    path: str
+    params: Mapping[str, str]
+    """Of the path."""
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """By names in lower case."""
+    content: bytes = field(repr=False)
+    keyed: Keyed | None = None
+    """Of a request with an idempotency key."""
+
+    @cached_property
+    def namespace(self) -> tuple[str, ...]:
+        """The namespace that the path names.
+
+        Raises:
+            InvalidArgument: a name that none may have.
+        """
+        return _checked(self.params["namespace"].split(SEPARATOR))
+
+    @cached_property
+    def table(self) -> TableName:
+        """The table that the path names.
+
+        Raises:
+            InvalidArgument: a name that none may have.
+        """
+        return TableName.of((self.namespace, self.params["table"]))
+
+    def body(self, check: Check) -> Json:
+        """The body, read as JSON and checked.
+
+        Raises:
+            BadRequest: it is no JSON, or a field is missing, unknown or of another type.
+        """
+        try:
+            value = msgspec.json.decode(self.content)
+        except DAMAGED as error:
+            refuse("the body", f"is no JSON: {error}")
+        if not isinstance(value, dict):
+            refuse("the body", "must be an object")
+        try:
+            found: Json = check(value, "")
+        except BadRequest as error:
+            raise BadRequest(error.message.lstrip("."), field=error.field.lstrip(".")) from None
+        return found
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is ``true`` or ``false``; false where it is not given.
+
+        Raises:
+            InvalidArgument: another value.
+        """
+        value = self.query.get(name, "false").lower()
+        if value not in ("true", "false"):
+            raise InvalidArgument(f"the parameter {name} is true or false, found {shown(value)}")
+        return value == "true"
+
+    @property
+    def page(self) -> tuple[str | None, int | None]:
+        """The token and the size of the page that is asked for; no size: all that there is.
+
+        Raises:
+            InvalidArgument: a size that is no number above 0.
+        """
+        token, size = self.query.get("pageToken"), self.query.get("pageSize")
+        if size is None:
+            return token or None, None if token is None else PAGE
+        if not size.isascii() or not size.isdecimal() or len(size) > 9 or int(size) < 1:
+            raise InvalidArgument(f"the parameter pageSize is a whole number above 0, found {shown(size)}")
+        return token or None, int(size)
+
+    def allow(self, what: str, *namespaces: tuple[str, ...]) -> None:
+        """Let the request go on if its sender may do this (``read`` or ``write``) in all of the namespaces.
+
+        Raises:
+            Forbidden: the sender may not.
+        """
+        for namespace in namespaces:
+            self.principal.require(what, namespace)
+
+
+PAGE = 1000  # rows of a page where the client leaves that to the server
+
+
+def _checked(parts: list[str]) -> tuple[str, ...]:
+    found = parts_of(parts)
+    joined(found)
+    return found
+
+
+def namespace_field(value: Any, path: str) -> tuple[str, ...]:
+    """The check of a namespace in a body.
+
+    Raises:
+        BadRequest: no array of names that a namespace may have.
+    """
+    parts = array(text)(value, path)
+    try:
+        return _checked(parts)
+    except InvalidArgument as error:
+        refuse(path, f"is no namespace: {error}")
+
+
+def name_field(value: Any, path: str) -> str:
+    """The check of a table's own name in a body.
+
+    Raises:
+        BadRequest: no name that a table may have.
+    """
+    name = text(value, path)
+    try:
+        check_part(name, name)
+    except InvalidArgument as error:
+        refuse(path, f"is no name of a table: {error}")
+    return name
+
+
+def table_field(value: Any, path: str) -> TableName:
+    """The check of a table's identifier in a body.
+
+    Raises:
+        BadRequest: no object of a namespace and a name that a table may have.
+    """
+    if not isinstance(value, dict) or set(value) != {"namespace", "name"}:
+        refuse(path, "must be an object of namespace and name")
+    namespace = namespace_field(value["namespace"], f"{path}.namespace")
+    return TableName.of((namespace, name_field(value["name"], f"{path}.name")))
+
+
+def identifier(name: TableName) -> Json:
+    """A table's identifier as a body has it."""
+    return {"namespace": list(name.namespace), "name": name.name}

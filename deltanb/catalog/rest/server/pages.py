@@ -1,0 +1,57 @@
+"""Lists over HTTP: a page where a client asks for pages, else all there is, sent piece by piece.
+
+What lives here: both forms of a list, neither of which holds more than a page of rows.
+What it does not know: what is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from deltanb.catalog.rest.server.messages import PAGE, Reply, Request
+from deltanb.catalog.store.names import Page
+
+__all__ = ["listed"]
+
+T = TypeVar("T")
+
+
+def listed(
+    request: Request, field: str, page: Callable[[str | None, int], Page[T]], value: Callable[[T], Any]
+) -> Reply:
+    """The answer to a request for a list.
+
+    Args:
+        request: says by its parameters ``pageToken`` and ``pageSize`` what it wants.
+        field: the list's name in the answer.
+        page: reads the page that begins at a token.
+        value: a row as JSON says it; None leaves it out.
+    """
+    token, size = request.page
+    first = page(token, size or PAGE)
+    if size is None and first.next_token is not None:
+        return Reply(parts=_all(field, first, page, value))
+    return Reply(value={field: _values(first, value), "next-page-token": first.next_token})
+
+
+def _values(page: Page[T], value: Callable[[T], Any]) -> list[Any]:
+    return [each for each in map(value, page.items) if each is not None]
+
+
+def _all(
+    field: str, page: Page[T], more: Callable[[str | None, int], Page[T]], value: Callable[[T], Any]
+) -> Iterator[bytes]:
+    yield b'{"%s":[' % field.encode()
+    is_first = True
+    while True:
+        rows = msgspec.json.encode(_values(page, value))[1:-1]
+        if rows:
+            yield rows if is_first else b"," + rows
+            is_first = False
+        if page.next_token is None:
+            break
+        page = more(page.next_token, PAGE)
+    yield b'],"next-page-token":null}'

@@ -1,0 +1,116 @@
+"""Errors as a server answers them: a status and a body in the shape of the Iceberg REST specification.
+
+What lives here: which error is which status. A client takes 500 on a commit for "nobody knows whether it
+landed", so what is certain never is one: 4xx where asking again is no use, 503 where it is.
+What it does not know: what was asked.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from deltanb import errors
+from deltanb.catalog.iceberg.metadata.fields import Json
+from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply
+
+__all__ = ["MAY_BE_KEPT", "refusal", "refused"]
+
+MAY_BE_KEPT = frozenset({400, 404, 406, 409, 422})
+"""Refusals that the same request would meet again: they are kept for its idempotency key."""
+
+RETRY_SECONDS = "1"
+
+KIND_HEADER = "Deltanb-Error"
+TOLD = ("path", "namespace", "version", "txn_id", "field", "key")
+"""What an error carries that its client is told."""
+MAX_TOLD = 300  # characters of each: headers are short
+
+# The first class that fits counts.
+_STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
+    (errors.Expired, 419, "AuthenticationTimeoutException"),
+    (errors.Unauthorized, 401, "NotAuthorizedException"),
+    (errors.Forbidden, 403, "ForbiddenException"),
+    (errors.TableNotFound, 404, "NoSuchTableException"),
+    (errors.VersionNotFound, 404, "NotFoundException"),
+    (errors.NamespaceNotFound, 404, "NoSuchNamespaceException"),
+    (errors.TableAlreadyExists, 409, "AlreadyExistsException"),
+    (errors.NamespaceAlreadyExists, 409, "AlreadyExistsException"),
+    (errors.NamespaceNotEmpty, 409, "NamespaceNotEmptyException"),
+    (errors.CommitFailed, 409, "CommitFailedException"),
+    (errors.UnsupportedProtocol, 406, "UnsupportedOperationException"),
+    (NoSuchCatalog, 404, "NoSuchCatalogException"),
+    (errors.InvalidArgument, 400, "BadRequestException"),
+    (errors.MetadataFileNotFound, 404, "NotFoundException"),
+    (errors.InvalidTable, 400, "ValidationException"),
+    (errors.CommitOutcomeUnknown, 500, "CommitStateUnknownException"),
+    (errors.CommitTimedOut, 503, "ServiceUnavailableException"),
+    (errors.MaxCommitRetriesExceeded, 503, "ServiceUnavailableException"),
+    (errors.StorageError, 503, "ServiceUnavailableException"),
+    (errors.DataFileNotFound, 503, "ServiceUnavailableException"),
+)
+
+
+def refusal(error: Exception) -> Reply:
+    """The answer to a request that an error ended.
+
+    >>> refusal(errors.TableNotFound("there is no table ns.t", path="ns.t")).value
+    {'error': {'message': 'Table does not exist: ns.t', 'type': 'NoSuchTableException', 'code': 404}}
+    >>> refusal(KeyError("a bug")).value
+    {'error': {'message': 'the server failed; its log says how', 'type': 'InternalServerError', 'code': 500}}
+    """
+    for kind, status, name in _STATUSES:
+        if isinstance(error, kind):
+            return with_kind(refused(status, name, _message(error), **_more(error)), error)
+    return refused(500, "InternalServerError", "the server failed; its log says how")
+
+
+def with_kind(reply: Reply, error: Exception) -> Reply:
+    """A refusal that says in a header which error of this library it is, for a client that is this library.
+    """
+    told: Json = {"kind": _kind(error)}
+    for name in TOLD:
+        value: Any = getattr(error, name, None)
+        if isinstance(value, int | str) and len(str(value)) <= MAX_TOLD:
+            told[name] = value
+    return Reply(reply.status, reply.value, {**reply.headers, KIND_HEADER: json.dumps(told)})
+
+
+def _kind(error: Exception) -> str:
+    """Of the nearest class that everybody has."""
+    return next(str(kind.kind) for kind in type(error).__mro__  # type: ignore[attr-defined]
+                if vars(errors).get(kind.__name__) is kind)
+
+
+def refused(status: int, name: str, message: str, **more: object) -> Reply:
+    """The answer of a status, in the specification's shape."""
+    value: Json = {"error": {"message": message, "type": name, "code": status, **more}}
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": RETRY_SECONDS}}.get(status, {})
+    return Reply(status, value, headers)
+
+
+def _message(error: Exception) -> str:
+    """The sentence; for what is there or not, the one that clients of Iceberg look for."""
+    if isinstance(error, errors.TableNotFound):
+        names = ", ".join(map(str, getattr(error, "names", [error.path])))
+        why = getattr(error, "why", "")
+        return f"Table does not exist: {names}{f' ({why})' if why else ''}"
+    if isinstance(error, errors.TableAlreadyExists):
+        return f"Table already exists: {error.path}"
+    if isinstance(error, errors.NamespaceNotFound):
+        return f"Namespace does not exist: {error.namespace}"
+    if isinstance(error, errors.NamespaceAlreadyExists):
+        return f"Namespace already exists: {error.namespace}"
+    if isinstance(error, errors.NamespaceNotEmpty):
+        return f"Namespace {error.namespace} is not empty: {error}"
+    if isinstance(error, errors.MetadataFileNotFound):
+        return f"Failed to open input stream for file: {error.file}"
+    return str(error)
+
+
+def _more(error: Exception) -> Json:
+    if isinstance(error, errors.CommitFailed):
+        return {"failed-requirements": error.failed_requirements}
+    if isinstance(error, errors.BadRequest):
+        return {"field": error.field}
+    return {}

@@ -1,0 +1,190 @@
+"""The endpoints of tables, and that of commits to many of them.
+
+What lives here: one function an endpoint: from the request to the reply.
+What it does not know: how tables are stored and committed to (``warehouse``), and HTTP.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from deltanb.catalog.iceberg.commit import Change, Committed
+from deltanb.catalog.iceberg.metadata.fields import Json, flag, plain, record, refuse, text, texts
+from deltanb.catalog.rest.server.etags import etag_of, is_same
+from deltanb.catalog.rest.server.keyed import kept, unless_answered, writing
+from deltanb.catalog.rest.server.messages import Reply, Request, identifier, name_field, table_field
+from deltanb.catalog.rest.server.pages import listed
+from deltanb.catalog.store.registry import Registry
+from deltanb.catalog.store.rows import TableRow
+from deltanb.errors import InvalidArgument
+from deltanb.text.safe_text import get_logger, shown
+
+__all__ = ["commit_table", "commit_tables", "create_table", "drop_table", "list_tables", "load_table",
+           "register_table", "rename_table", "report_metrics", "table_exists"]
+
+_log = get_logger("deltanb.catalog.rest.server")
+
+
+def _a_list(value: Any, path: str) -> list[Any]:
+    """A list whose items are for others to look at, after its length was."""
+    if not isinstance(value, list):
+        refuse(path, "must be an array")
+    return value
+
+
+def _an_object(value: Any, path: str) -> Json:
+    if not isinstance(value, dict):
+        refuse(path, "must be an object")
+    return value
+
+
+_CREATE = record({"name": name_field, "schema": _an_object}, {
+    "location": text, "partition-spec": _an_object, "write-order": _an_object, "stage-create": flag,
+    "properties": texts})
+_REGISTER = record({"name": name_field, "metadata-location": text}, {"overwrite": flag})
+_RENAME = record({"source": table_field, "destination": table_field})
+_COMMIT = record({"requirements": _a_list, "updates": _a_list}, {"identifier": table_field})
+_CHANGE = record({"identifier": table_field, "requirements": _a_list, "updates": _a_list})
+_COMMITS = record({"table-changes": _a_list})
+
+
+def list_tables(request: Request) -> Reply:
+    """The Iceberg tables in a namespace."""
+    request.allow("read", request.namespace)
+    tables = request.service.tables.store.tables
+
+    def value(row: TableRow) -> Json:
+        return identifier(row.name)
+
+    return listed(
+        request, "identifiers",
+        lambda token, size: tables.page(request.namespace, token, size, "iceberg"), value)
+
+
+def create_table(request: Request) -> Reply:
+    """Make a table, or say what it would be."""
+    request.allow("write", request.namespace)
+    body = request.body(_CREATE)
+    made = request.service.tables.create(
+        (request.namespace, body["name"]), body["schema"], body.get("partition-spec"),
+        body.get("write-order"), body.get("location"), body.get("properties"),
+        body.get("stage-create", False), request.principal.name, kept(request, _first))
+    return Reply(table=unless_answered(made))
+
+
+def _first(done: Committed) -> Reply:
+    return Reply(table=done.tables[0])
+
+
+def register_table(request: Request) -> Reply:
+    """Make a table of a metadata file that is there and that no other table's folder has."""
+    request.allow("write", request.namespace)
+    body = request.body(_REGISTER)
+    made = request.service.tables.register(
+        (request.namespace, body["name"]), body["metadata-location"], body.get("overwrite", False),
+        request.principal.name, kept(request, _first), partial(request.allow, "write"))
+    return Reply(table=unless_answered(made))
+
+
+def load_table(request: Request) -> Reply:
+    """A table's metadata, or that it has not changed since the client loaded it."""
+    request.allow("read", request.namespace)
+    snapshots = request.query.get("snapshots") or "all"
+    if snapshots not in ("all", "refs"):
+        raise InvalidArgument(f"the parameter snapshots is all or refs, found {shown(snapshots)}")
+    tables, known = request.service.tables, request.headers.get("if-none-match")
+    if known is not None:
+        location = str(tables.row(request.table).metadata_location)
+        etag = etag_of(location, snapshots)
+        if is_same(known, etag) and tables.files.is_there(location):
+            return Reply(304, headers={"ETag": etag})
+    return Reply(table=tables.load(request.table))
+
+
+def table_exists(request: Request) -> Reply:
+    """Whether a table is there."""
+    request.allow("read", request.namespace)
+    request.service.tables.row(request.table)
+    return Reply(204)
+
+
+def drop_table(request: Request) -> Reply:
+    """Drop a table; with ``purgeRequested`` its files too."""
+    request.allow("write", request.namespace)
+    purge = request.flag("purgeRequested")
+    request.service.tables.drop(
+        request.table, purge, request.principal.name, _through(request, Reply(204)))
+    return Reply(204)
+
+
+def rename_table(request: Request) -> Reply:
+    """Give a table another name."""
+    body = request.body(_RENAME)
+    source, destination = body["source"], body["destination"]
+    request.allow("write", source.namespace, destination.namespace)
+    request.service.tables.rename(source, destination, _through(request, Reply(204)))
+    return Reply(204)
+
+
+def _through(request: Request, reply: Reply) -> Registry:
+    """The tables' rows, changed in one transaction with the answer to the request."""
+    store = request.service.tables.store
+    return store.tables.through(writing(request, lambda _: reply))
+
+
+def report_metrics(request: Request) -> Reply:
+    """Take a client's report on a scan or a commit: it is logged."""
+    request.allow("read", request.namespace)
+    report = request.body(plain)
+    kind = text(report.get("report-type"), "report-type")
+    request.service.tables.row(request.table)
+    _log.debug("%s of %s: %s", shown(kind), request.table, shown(report))
+    return Reply(204)
+
+
+def commit_table(request: Request) -> Reply:
+    """Commit to one table."""
+    request.allow("write", request.namespace)
+    body = request.body(_COMMIT)
+    if body.get("identifier", request.table) != request.table:
+        refuse("identifier", f"is {body['identifier']}, and the path names {request.table}")
+    change = Change(request.table, body["requirements"], body["updates"])
+    done = request.service.tables.commit([change], request.principal.name, kept(request, _first), "commit")
+    return _first(unless_answered(done))
+
+
+def commit_tables(request: Request) -> Reply:
+    """Commit to many tables, all or none."""
+    given = request.body(_COMMITS)["table-changes"]
+    most = request.service.tables.committer.limits.tables
+    if len(given) > most:
+        refuse("table-changes", f"has {len(given)} tables, and a commit may have {most}")
+    changes = [_change(each, f"table-changes[{at}]") for at, each in enumerate(given)]
+    for change in changes:
+        request.allow("write" if change.updates else "read", change.name.namespace)
+    done = request.service.tables.commit(
+        changes, request.principal.name, kept(request, _all), "transaction")
+    return _all(unless_answered(done))
+
+
+def _change(value: Any, path: str) -> Change:
+    change = _CHANGE(value, path)
+    return Change(change["identifier"], change["requirements"], change["updates"], path)
+
+
+def _all(done: Committed) -> Reply:
+    results = [{"identifier": identifier(table.name), "metadata-location": table.metadata_location}
+               for table in done.tables]
+    return Reply(value={"commit-id": done.txn_id, "results": results})
+
+
+def is_minimal(prefer: str | None) -> bool:
+    """Whether a ``Prefer`` header wants no body (RFC 7240).
+
+    >>> is_minimal("respond-async, return=minimal"), is_minimal("return=representation"), is_minimal(None)
+    (True, False, False)
+    """
+    return any(re.fullmatch(r'return\s*=\s*"?minimal"?', part.partition(";")[0].strip(), re.IGNORECASE)
+               for part in (prefer or "").split(","))

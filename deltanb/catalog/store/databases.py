@@ -1,0 +1,144 @@
+"""Databases a catalog can be in: how SQLite and PostgreSQL are opened.
+
+What lives here: what makes a write one transaction that waits for others and reaches the disk. SQLite:
+autocommit of the driver and ``BEGIN IMMEDIATE`` of our own, because a transaction that begins by reading
+cannot always go on to write. PostgreSQL: READ COMMITTED, for conditional updates and row locks.
+What it does not know: what is read or written.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from deltanb.catalog.store.tables import sa
+from deltanb.errors import InvalidArgument, MissingDependency
+
+BUSY_SECONDS = 30  # how long a transaction waits for another one that holds what it needs
+_BUSY = BUSY_SECONDS * 1000
+LOST_CLIENT_SECONDS = 60  # after which PostgreSQL ends a transaction whose client has vanished
+
+
+def engine_of(text: str, sync: bool) -> sa.Engine:
+    """The engine of a database, from its URL; with ``sync`` each COMMIT waits for the disk.
+
+    Raises:
+        InvalidArgument: neither ``sqlite:///FILE`` nor ``postgresql://…``.
+        MissingDependency: the driver is not installed.
+    """
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):  # the latter: a port that is no number
+        raise InvalidArgument(
+            "the catalog's address is not a URL; give sqlite:///FILE or postgresql://…") from None
+    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return _postgresql(url.set(drivername="postgresql+psycopg"), sync)
+    if url.drivername not in ("sqlite", "sqlite+pysqlite"):
+        if url.drivername in ("http", "https"):
+            raise InvalidArgument("a catalog behind a server is opened by deltanb.connect(url)")
+        raise InvalidArgument(
+            f"a catalog cannot be kept in {url.drivername}; give sqlite:///FILE or postgresql://…")
+    if url.host:
+        raise InvalidArgument("a file of SQLite is given with three slashes: sqlite:///FILE")
+    if url.database in (None, "", ":memory:") or "mode=memory" in str(url.database):
+        raise InvalidArgument("a catalog in memory would be another one for each connection; name a file")
+    return _sqlite(url, sync)
+
+
+def _sqlite(url: sa.URL, sync: bool) -> sa.Engine:
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None})
+
+    @sa.event.listens_for(engine, "connect")
+    def connected(connection: Any, _: object) -> None:
+        write_ahead(connection)
+        connection.execute(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
+
+    @sa.event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        asked = connection.get_execution_options()
+        if not asked.get("dn_writes"):
+            return
+        syncs = asked.get("dn_syncs", True)
+        if sync and connection.info.get("dn_syncs", True) != syncs:  # of the connection, whoever has it next
+            connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if syncs else 'NORMAL'}")
+            connection.info["dn_syncs"] = syncs
+        wait = asked.get("dn_wait", _BUSY)
+        if connection.info.get("dn_wait", _BUSY) != wait:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={wait}")
+            connection.info["dn_wait"] = wait
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+@contextmanager
+def waiting(connection: sa.Connection, seconds: float, reads: bool) -> Iterator[sa.Connection]:
+    """A connection of an engine that waits so long, to a tenth of a second, for others that hold what a
+    statement in the block needs.
+
+    Where that is as long as ever, nothing is asked of the database for it.
+    """
+    wait = math.ceil(seconds * 10) * 100
+    connection.execution_options(dn_wait=wait)
+    if not reads or connection.dialect.name == "sqlite" or wait == _BUSY:  # readers of SQLite never wait
+        yield connection
+        return
+    connection.exec_driver_sql(f"SET lock_timeout = {_postgresql_time(wait)}")
+    try:
+        yield connection
+    finally:
+        with suppress(sa.exc.DBAPIError):  # the connection is gone, and what was set with it
+            connection.exec_driver_sql("RESET lock_timeout")
+
+
+def _postgresql_time(wait: int) -> int:
+    """Milliseconds as PostgreSQL takes them: 0 is for ever."""
+    return max(1, wait)
+
+
+def write_ahead(connection: Any) -> None:
+    """Have a database keep a write-ahead log, waiting for others that want the same of a new file.
+
+    Two that change the mode at once each hold what the other one needs, so SQLite tells one of them "locked"
+    without waiting as it does elsewhere.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(random.uniform(0.001, 0.01))
+
+
+def _postgresql(url: sa.URL, sync: bool) -> sa.Engine:
+    settings = [
+        url.query.get("options", ""), f"-c lock_timeout={BUSY_SECONDS}s",
+        f"-c idle_in_transaction_session_timeout={LOST_CLIENT_SECONDS}s",
+        "" if sync else "-c synchronous_commit=off"]
+    try:
+        engine = sa.create_engine(
+            url, isolation_level="READ COMMITTED",
+            connect_args={"options": " ".join(map(str, settings)).strip(), "connect_timeout": BUSY_SECONDS})
+    except ImportError:
+        raise MissingDependency(
+            "a catalog in PostgreSQL needs psycopg, which is not installed: pip install 'deltanb[catalog]'",
+            extra="catalog") from None
+
+    @sa.event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        asked = connection.get_execution_options()
+        if sync and not asked.get("dn_syncs", True):
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+        wait = asked.get("dn_wait", _BUSY)
+        if asked.get("dn_writes") and wait != _BUSY:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_postgresql_time(wait)}")
+
+    return engine

@@ -1,0 +1,175 @@
+"""What other programs do to a catalog's Iceberg tables in its database, taken into its history.
+
+What lives here: :class:`ForeignMoves`. PyIceberg's SqlCatalog and Java's JdbcCatalog make, move and drop rows
+of ``iceberg_tables`` beside this library, and write nothing down elsewhere. The row counts; the history
+follows it, before anybody reads the history and before anything is added to it.
+What it does not know: what is in a metadata file but when it was made, and which ones came before it.
+
+The row says where a table is now. Its metadata file says where it was meanwhile: each of these moves is a
+transaction of the history, at the time of its commit as far as the order of the history allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from deltanb.catalog.store.database import Database, hold_sequence
+from deltanb.catalog.store.history import Event, newest_seq, newest_time, pointers_at, record_events
+from deltanb.catalog.store.ownership import folder_of_file, record_place
+from deltanb.catalog.store.rows import is_table, note_known
+from deltanb.catalog.store.tables import iceberg_tables, is_unrecorded, known_iceberg_tables, sa
+from deltanb.concurrency import parallel
+from deltanb.errors import DeltaError
+from deltanb.options import options, random_id
+
+__all__ = ["ANOTHER", "ForeignMoves"]
+
+ANOTHER = "another program"
+"""Whom history names for what nobody did through this library."""
+
+LOOKS = 3  # at a table that goes on being moved: what comes after the last one is for the next to take in
+MAX_IN = 500  # ids in one statement: databases bound the parameters of one
+
+Made = tuple[str, "int | None"]  # a metadata file, and the epoch ms at which it was made, if that is known
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A row that says something else than the history."""
+
+    table_namespace: str
+    table_name: str
+    dn_table_id: str | None
+    dn_recorded_location: str | None
+    metadata_location: str
+
+
+class ForeignMoves:
+    """What others do to the Iceberg tables of the catalog ``catalog`` in a database."""
+
+    def __init__(self, database: Database, catalog: str) -> None:
+        self._database, self._catalog = database, catalog
+        self.read_metadata: Callable[[str], Mapping[str, Any]] | None = None
+        """How a metadata file is read. Without it a table's moves are one, made when it is noticed."""
+
+    def take_in(self, with_drops: bool = False) -> None:
+        """Record what has not been recorded.
+
+        Where nobody moved anything that is one statement, which reads an empty index.
+
+        Args:
+            with_drops: tables that were dropped, too: that looks at every table.
+
+        Raises:
+            StorageError: the database cannot be read or written.
+        """
+        for _ in range(LOOKS):
+            moved, dropped = self._database.read(lambda connection: self._look(connection, with_drops))
+            if not moved and not dropped:
+                return
+            paths = dict(zip(moved, parallel.each(self._path, moved), strict=True))
+            # If nobody answers, the next look says what became of it.
+            self._database.write(
+                partial(self._record, moved=paths, dropped=dropped), lambda connection: True)
+
+    def _look(self, connection: sa.Connection, with_drops: bool) -> tuple[list[_Moved], list[str]]:
+        mine = {"in_catalog": self._catalog}
+        moved = [_Moved(*row) for row in connection.execute(UNRECORDED, mine)]
+        dropped = list(connection.execute(_DROPPED, mine).scalars()) if with_drops else []
+        return moved, dropped
+
+    def _path(self, moved: _Moved) -> list[Made]:
+        """The files that a table's metadata names as those before it, the oldest first, and then itself.
+
+        One that cannot be read says nothing: the move stays a fact.
+        """
+        place = moved.metadata_location
+        if self.read_metadata is None:
+            return [(place, None)]
+        try:
+            metadata = self.read_metadata(place)
+        except (DeltaError, OSError):
+            return [(place, None)]
+        log = [(each.get("metadata-file"), each.get("timestamp-ms")) for each in _log_of(metadata)]
+        earlier = [(file, time) for file, time in log if isinstance(file, str) and isinstance(time, int)]
+        time = metadata.get("last-updated-ms")
+        return [*earlier, (place, time if isinstance(time, int) else None)]
+
+    def _record(
+        self, connection: sa.Connection, moved: Mapping[_Moved, list[Made]], dropped: Sequence[str]
+    ) -> bool:
+        """Within a transaction: of the tables that are still as they were seen, what was not recorded."""
+        mine: dict[str, list[Made]] = {}
+        for row in sorted(moved, key=lambda row: row.dn_table_id or ""):  # as all transactions go
+            table_id = row.dn_table_id or random_id()
+            if connection.execute(_as_seen(self._catalog, row).values(
+                    dn_table_id=table_id, dn_recorded_location=row.metadata_location)).rowcount:
+                note_known(connection, self._catalog, table_id)
+                record_place(connection, folder_of_file(row.metadata_location), table_id)
+                mine[table_id] = moved[row]
+        gone = [table_id for table_id in dropped
+                if connection.execute(_FORGET, {"gone": table_id}).rowcount]
+        if not mine and not gone:
+            return True
+        hold_sequence(connection)
+        seq, last = newest_seq(connection), newest_time(connection)
+        known: dict[str, str | None] = {}
+        ids = [*mine, *gone]
+        for at in range(0, len(ids), MAX_IN):
+            known |= pointers_at(connection, seq, ids[at : at + MAX_IN])
+        events = [event for table_id, path in mine.items()
+                  for event in _events(table_id, known.get(table_id), path, last)]
+        events.sort(key=lambda event: event.time)
+        events += [Event(options.clock(), ANOTHER, "drop", {table_id: (known[table_id], None)})
+                   for table_id in gone if known.get(table_id) is not None]
+        record_events(connection, events)
+        return True
+
+
+def _log_of(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The log of a table's metadata files, which somebody else wrote."""
+    log = metadata.get("metadata-log")
+    return [each for each in log if isinstance(each, dict)] if isinstance(log, list) else []
+
+
+def _events(table_id: str, known: str | None, path: list[Made], last: int) -> Iterable[Event]:
+    """One table's moves since the file that the history has.
+
+    Where the metadata does not name that file, because it is not the table's or was taken out of its log, the
+    moves after all that the history tells of count, and those before as one.
+    """
+    files = [file for file, _ in path]
+    if known == files[-1]:  # recorded, and not noted in the row: by an earlier version of this library
+        return
+    if known in files:
+        path = path[files.index(known) + 1 :]
+    else:
+        path = [(file, time) for file, time in path[:-1] if time is not None and time > last] + path[-1:]
+    now, earliest = options.clock(), 0
+    for (before, _), (after, time) in pairwise([(known, None), *path]):
+        earliest = max(earliest, now if time is None else time)  # a table's moves stay in their order
+        yield Event(earliest, ANOTHER, "register" if before is None else "commit",
+                    {table_id: (before, after)})
+
+
+def _as_seen(catalog: str, row: _Moved) -> sa.Update:
+    return iceberg_tables.update().where(
+        _row.catalog_name == catalog, *(
+            _row[name].is_not_distinct_from(value) for name, value in vars(row).items()))
+
+
+# Made once: SQLAlchemy takes longer to make a statement than the database to run it.
+
+_row = iceberg_tables.c
+UNRECORDED = sa.select(*(_row[name] for name in _Moved.__dataclass_fields__)).where(
+    _row.catalog_name == sa.bindparam("in_catalog"), is_unrecorded, _row.metadata_location.is_not(None),
+    is_table("iceberg"))
+_id = known_iceberg_tables.c.table_id
+_IS_GONE = ~sa.exists().where(_row.dn_table_id == _id)
+_DROPPED = sa.select(_id).where(
+    known_iceberg_tables.c.catalog_name == sa.bindparam("in_catalog"), _IS_GONE).order_by(_id)
+_FORGET = known_iceberg_tables.delete().where(_id == sa.bindparam("gone"), _IS_GONE)

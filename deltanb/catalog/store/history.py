@@ -1,0 +1,216 @@
+"""What happened in a catalog: its transactions in the order in which they ended, and what each moved.
+
+What lives here: the sequence number, which rises in the order of COMMIT: who has read up to one number never
+finds a smaller one later. Which tables a transaction moved, from where to where.
+What it does not know: what a table is. ``before`` and ``after`` are a version, or the location of metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, overload
+
+from deltanb.catalog.store.database import hold_sequence
+from deltanb.catalog.store.tables import sa, txn_changes, txns
+from deltanb.options import options, random_id
+from deltanb.text.display import Displayable
+
+__all__ = ["CatalogHistory", "Entry", "Event", "entries", "newest_seq", "newest_time", "pointers_at",
+           "record", "record_events", "seq_at", "seq_of"]
+
+Change = tuple["str | None", "str | None"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One transaction of the catalog."""
+
+    seq: int
+    txn_id: str
+    time: int
+    """Epoch milliseconds at which it was written; never before that of an earlier one, whatever the clock
+    says."""
+    principal: str | None
+    summary: str | None
+    changes: Mapping[str, Change]
+    """Table id -> (before, after): None before for a new table, None after for one that was dropped."""
+
+    @property
+    def operations(self) -> dict[str, str]:
+        """What it did to each table, by the name that the table had; empty where nobody wrote that down.
+
+        >>> Entry(1, "t", 0, None, '{"shop.orders": "WRITE"}', {}).operations
+        {'shop.orders': 'WRITE'}
+        """
+        try:
+            found = json.loads(self.summary or "")
+        except ValueError:
+            return {}
+        return {name: str(what) for name, what in found.items()} if isinstance(found, dict) else {}
+
+
+class CatalogHistory(Displayable, Sequence[Entry]):
+    """Transactions of a catalog, newest first: a sequence that does not change and is shown as a table.
+
+    ``names`` has the tables that the catalog still has, by id, under the names of now; ``total`` is how many
+    transactions there are, those that a limit left out included.
+
+    >>> history = CatalogHistory([Entry(2, "b", 0, "ada", None, {}), Entry(1, "a", 0, "ada", None, {})])
+    >>> history[0].seq, len(history[1:]), history == [history[0], history[1]]
+    (2, 1, True)
+    """
+
+    def __init__(
+        self, entries: Iterable[Entry] = (), names: Mapping[str, str] | None = None, catalog: str = "",
+        total: int | None = None,
+    ) -> None:
+        self._entries = tuple(entries)
+        self.names: Mapping[str, str] = MappingProxyType(dict(names or {}))
+        self.catalog = catalog
+        """The catalog's name."""
+        self.total = len(self._entries) if total is None else total
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+    @overload
+    def __getitem__(self, at: slice) -> CatalogHistory: ...
+    def __getitem__(self, at: int | slice) -> Entry | CatalogHistory:
+        if isinstance(at, slice):
+            return CatalogHistory(self._entries[at], self.names, self.catalog, self.total)
+        try:
+            return self._entries[at]
+        except IndexError:
+            raise IndexError(f"the history of {self.catalog or 'the catalog'} has {len(self)} entries, the "
+                             f"newest first: there is no [{at}]") from None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._entries == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(entry.txn_id for entry in self._entries))
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to tables and has no place in the history yet."""
+
+    time: int
+    """Epoch milliseconds at which it is said to have happened."""
+    principal: str | None
+    summary: str | None
+    changes: Mapping[str, Change]
+
+
+def record(
+    connection: sa.Connection, txn_id: str, principal: str | None, summary: str | None,
+    changes: Mapping[str, Change],
+) -> int:
+    """Give a transaction its place and write what it moved; the last thing it does before COMMIT.
+
+    From here on others who commit wait, so that no number is seen before a smaller one; none of them fails
+    for it.
+    """
+    return _append(connection, [(txn_id, Event(options.clock(), principal, summary, changes))])
+
+
+def record_events(connection: sa.Connection, events: Sequence[Event]) -> None:
+    """Give several events their places, each as a transaction of its own; see :func:`record`.
+
+    None is recorded before the last one in the history, nor later than now.
+    """
+    if events:
+        _append(connection, [(random_id(), event) for event in events])
+
+
+def _append(connection: sa.Connection, events: Sequence[tuple[str, Event]]) -> int:
+    """The number of the last of them."""
+    hold_sequence(connection)
+    last = connection.execute(_LAST_TXN).first()
+    (seq, time), now = (0, 0) if last is None else (last.seq, last.ts), options.clock()
+    transactions, changes = [], []
+    for txn_id, event in events:
+        seq, time = seq + 1, max(time, min(event.time, now))
+        transactions.append({"txn_id": txn_id, "seq": seq, "ts": time, "principal": event.principal,
+                             "summary": event.summary})
+        changes += [{"seq": seq, "table_id": table_id, "before": before, "after": after}
+                    for table_id, (before, after) in event.changes.items()]
+    connection.execute(_TXN, transactions)
+    if changes:
+        connection.execute(_CHANGE, changes)
+    return seq
+
+
+_LAST_TXN = sa.select(txns.c.seq, txns.c.ts).order_by(txns.c.seq.desc()).limit(1)
+_LAST = sa.select(sa.func.max(txns.c.seq))
+_TXN, _CHANGE = txns.insert(), txn_changes.insert()
+
+
+def seq_of(connection: sa.Connection, txn_id: str) -> int | None:
+    """The number of a transaction, or None where it is not there."""
+    return connection.execute(sa.select(txns.c.seq).where(txns.c.txn_id == txn_id)).scalar()
+
+
+def newest_seq(connection: sa.Connection) -> int:
+    """The number of the last transaction, 0 without any."""
+    return connection.execute(_LAST).scalar() or 0
+
+
+def newest_time(connection: sa.Connection) -> int:
+    """The time of the last transaction (epoch ms), 0 without any."""
+    last = connection.execute(_LAST_TXN).first()
+    return 0 if last is None else int(last.ts)
+
+
+def seq_at(connection: sa.Connection, time: int) -> int:
+    """The number of the last transaction up to a time (epoch ms), 0 where there is none."""
+    return connection.execute(sa.select(sa.func.max(txns.c.seq)).where(txns.c.ts <= time)).scalar() or 0
+
+
+def pointers_at(connection: sa.Connection, seq: int, table_ids: Sequence[str]) -> dict[str, str | None]:
+    """Where tables stood after a transaction, as their history has it: a version or a location as text.
+
+    None is a table that was dropped by then; one that was not there yet is left out.
+    """
+    found = connection.execute(_POINTERS, {"with_ids": list(table_ids), "up_to": seq})
+    return {row.table_id: row.after for row in found}
+
+
+def _pointers() -> sa.Select[Any]:
+    change = txn_changes.c
+    last = sa.select(change.table_id, sa.func.max(change.seq).label("seq")).where(
+        change.table_id.in_(sa.bindparam("with_ids", expanding=True)), change.seq <= sa.bindparam("up_to")
+    ).group_by(change.table_id).subquery()
+    return sa.select(change.table_id, change.after).join_from(
+        txn_changes, last, sa.and_(change.table_id == last.c.table_id, change.seq == last.c.seq))
+
+
+_POINTERS = _pointers()  # made once: SQLAlchemy takes longer to make a statement than the database to run it
+
+
+def entries(connection: sa.Connection, after: int, size: int) -> list[Entry]:
+    """Up to ``size`` transactions after a number, oldest first, read in one statement."""
+    some = sa.select(txns).where(txns.c.seq > after).order_by(txns.c.seq).limit(size).subquery()
+    query = sa.select(some, txn_changes.c.table_id, txn_changes.c.before, txn_changes.c.after).select_from(
+        some.outerjoin(txn_changes, txn_changes.c.seq == some.c.seq)).order_by(
+        some.c.seq, txn_changes.c.table_id)
+    found: dict[int, Entry] = {}
+    changes: dict[int, dict[str, Change]] = {}
+    for row in connection.execute(query):
+        moved = changes.setdefault(row.seq, {})
+        if row.seq not in found:
+            found[row.seq] = Entry(
+                row.seq, row.txn_id, row.ts, row.principal, row.summary, MappingProxyType(moved))
+        if row.table_id is not None:
+            moved[row.table_id] = (row.before, row.after)
+    return list(found.values())
+
+
+def text_of(pointer: int | str | None) -> str | None:
+    """A version or a location as history keeps it."""
+    return None if pointer is None else str(pointer)

@@ -1,0 +1,252 @@
+"""Whose a folder is: the one answer, for whoever takes a folder for a table or deletes what is in one.
+
+What lives here: the folders of tables, registered or about to be, under one spelling each (links followed),
+and the rule that no two tables' folders are one or lie in each other. It is looked at in the transaction
+that takes the folder, and those come one after the other.
+What it does not know: what lies in a folder (``warehouse.contents``), and who may ask.
+
+A table has its folder from its registration until it is dropped; an Iceberg table those that it had before,
+too, since its files stay there. The files that a dropped Iceberg table leaves are its namespace's: a table
+that is made there may have their folder. A folder in which a table is being made, or whose files are being
+deleted, is noted in the ledger of garbage with the table's id: it is that table's, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from deltanb.catalog.store.database import hold_places
+from deltanb.catalog.store.ledgers import as_garbage, note, take_back_folder
+from deltanb.catalog.store.names import TableName
+from deltanb.catalog.store.tables import delta_tables, garbage, iceberg_tables, places, sa
+from deltanb.errors import TableAlreadyExists
+from deltanb.options import random_id
+from deltanb.store.base import LogStore
+from deltanb.store.open import store_for
+from deltanb.store.paths import address_of
+
+__all__ = ["EVERYONE", "NEW_TABLE", "PURGED", "STAGED", "FolderNote", "folder_note", "folder_of_file",
+           "forget", "key_of", "leave", "left_in", "note_folder", "opened", "others_at", "places_of",
+           "record_place", "require_free", "staged_id", "take"]
+
+NEW_TABLE, STAGED = "a table that is being created", "a staging table"
+PURGED = "a table that was purged"
+"""Why a folder is recorded as garbage."""
+
+EVERYONE = "everyone"
+"""Whose a note is that nobody made by a token."""
+
+
+@dataclass(frozen=True)
+class FolderNote:
+    """Why a folder is noted as garbage: what it is of, by its id, and who noted it.
+
+    >>> FolderNote.of(FolderNote(PURGED, "9c12", "ada").reason)
+    FolderNote(why='a table that was purged', table_id='9c12', who='ada')
+    >>> FolderNote.of("metadata of a commit") is None
+    True
+    """
+
+    why: str
+    table_id: str | None = None
+    who: str = EVERYONE
+
+    @property
+    def reason(self) -> str:
+        """As the ledger has it."""
+        return f"{self.why} {self.table_id} of {self.who}"
+
+    @classmethod
+    def of(cls, reason: str) -> FolderNote | None:
+        """What a reason says; None of one that is about a file."""
+        found = _REASON.fullmatch(reason)
+        return None if found is None else cls(found[1], found[2], found[3] or EVERYONE)
+
+
+_REASON = re.compile(f"({NEW_TABLE}|{STAGED}|{PURGED})(?: (\\S+) of (.+))?")
+
+
+def key_of(location: str) -> str:
+    """The one spelling of a place: of a folder of this machine, where its links lead.
+
+    >>> key_of("file:///lake/t/"), key_of("s3a://bucket/t")
+    ('/lake/t', 's3://bucket/t')
+    """
+    address = address_of(location)
+    return os.path.realpath(address) if address.startswith("/") else address
+
+
+def staged_id(catalog: str, name: TableName) -> str:
+    """By what a folder is noted that is staged for an Iceberg table: whoever makes one of the name has it.
+
+    >>> staged_id("default", TableName.of("shop.big orders"))
+    'default/shop.big%20orders'
+    """
+    return quote(f"{catalog}/{name}")
+
+
+def opened(location: str) -> LogStore:
+    """The store of a place, as its text says: nothing in it is decoded."""
+    return store_for(address_of(location))
+
+
+def folder_of_file(metadata_location: str) -> str:
+    """The folder of the Iceberg table that a metadata file is of, as far as its name tells.
+
+    >>> folder_of_file("s3://b/t/metadata/0.metadata.json"), folder_of_file("/lake/0.metadata.json")
+    ('s3://b/t', '/lake')
+    """
+    return metadata_location.rpartition("/metadata/")[0] or metadata_location.rpartition("/")[0]
+
+
+def take(connection: sa.Connection, location: str, table_id: str, also: Iterable[str] = ()) -> None:
+    """Within a transaction: a folder is a table's from now on; a note of it as garbage is taken out.
+
+    ``also`` are other ids under which the same table noted the folder.
+
+    Raises:
+        TableAlreadyExists: it is another table's, or lies in one's or around it.
+        DataFileNotFound: it was claimed to be deleted.
+    """
+    hold_places(connection)
+    require_free(connection, location, {table_id, *also})
+    record_place(connection, location, table_id)
+    take_back_folder(connection, key_of(location))
+
+
+def note_folder(connection: sa.Connection, location: str, what: FolderNote, not_before: int) -> None:
+    """Within a transaction: a table is about to be made in a folder, which may be deleted from a time on.
+
+    Raises:
+        TableAlreadyExists: as :func:`take`.
+    """
+    hold_places(connection)
+    require_free(connection, location, {what.table_id})
+    note(connection, [as_garbage(key_of(location), what.reason, not_before)])
+
+
+def require_free(connection: sa.Connection, location: str, table_ids: Iterable[str | None] = ()) -> None:
+    """Refuse a folder that is another table's than those with the ids, or that lies in one or around it.
+
+    Raises:
+        TableAlreadyExists: it is.
+    """
+    other = next(others_at(connection, location, table_ids), None)
+    if other is not None:
+        mine = key_of(location)
+        where = "it is" if other == mine else "it lies in" if mine.startswith(f"{other}/") else "in it lies"
+        raise TableAlreadyExists(
+            f"{location} cannot be a table's folder: {where} the folder of another table; give a location of "
+            "its own", path=location)
+
+
+def others_at(
+    connection: sa.Connection, location: str, table_ids: Iterable[str | None] = ()
+) -> Iterator[str]:
+    """The folders of other tables than those with the ids that are a place, lie in it or around it."""
+    mine, spared = key_of(location), set(table_ids)
+    inside = f"{mine}/"
+    _record_missing(connection)
+
+    def overlapping(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+        return column.in_([mine, *_above(mine)]) | (sa.func.substr(column, 1, len(inside)) == inside)
+
+    for place, table_id in connection.execute(sa.select(places.c.place, places.c.table_id).join(
+            iceberg_tables, iceberg_tables.c.dn_table_id == places.c.table_id).where(
+            overlapping(places.c.place)).order_by(places.c.place)):
+        if table_id not in spared:
+            yield place
+    for place, reason in connection.execute(sa.select(garbage.c.path, garbage.c.reason).where(
+            overlapping(garbage.c.path)).order_by(garbage.c.path)):
+        noted = FolderNote.of(reason)
+        if noted is None or noted.table_id in spared or (noted.table_id is None and place == mine):
+            continue  # of an earlier version of this library, which noted no ids
+        yield place
+
+
+def _above(place: str) -> Iterator[str]:
+    while place.rpartition("/")[0].strip("/"):
+        place = place.rpartition("/")[0]
+        yield place
+
+
+def _record_missing(connection: sa.Connection) -> None:
+    """Record the folders of tables that have none yet: those that another program, or an earlier version of
+    this library, has made. Those that no catalog of this library has looked at get their ids now."""
+    rows = connection.execute(_WITHOUT_PLACE).all()
+    without = [row for row in rows if row.dn_table_id is None and row.metadata_location]
+    if without:
+        connection.execute(_GIVE_ID, [{"new_id": random_id(), **{
+            f"with_{name}": getattr(row, name) for name in _ROW}} for row in without])
+        rows = connection.execute(_WITHOUT_PLACE).all()  # others may have been first to give one its id
+    located = ((row, row.location or folder_of_file(row.metadata_location or "")) for row in rows)
+    found = [{"place": key_of(location), "table_id": row.dn_table_id}
+             for row, location in located if location and row.dn_table_id is not None]
+    if found:
+        connection.execute(_RECORD, found)
+
+
+def record_place(connection: sa.Connection, location: str, table_id: str) -> None:
+    """Within a transaction: a folder is a table's, whatever else it is."""
+    place = key_of(location)
+    connection.execute(places.delete().where(places.c.place == place, places.c.left_in_catalog.is_not(None)))
+    connection.execute(_RECORD, {"place": place, "table_id": table_id})
+
+
+def leave(connection: sa.Connection, table_id: str, catalog: str, namespace: str) -> None:
+    """Within a transaction: a table is dropped, and its files stay with the namespace that it was in."""
+    connection.execute(places.update().where(places.c.table_id == table_id).values(
+        left_in_catalog=catalog, left_in_namespace=namespace))
+
+
+def left_in(connection: sa.Connection, location: str, catalog: str) -> tuple[str, ...]:
+    """The namespaces of tables of a catalog that were dropped and left their files in exactly this folder."""
+    query = sa.select(places.c.left_in_namespace).where(
+        places.c.place == key_of(location), places.c.left_in_catalog == catalog).distinct()
+    return tuple(connection.execute(query).scalars())
+
+
+def places_of(connection: sa.Connection, table_id: str) -> list[str]:
+    """The folders of a table, those that it had before too."""
+    _record_missing(connection)
+    mine = sa.select(places.c.place).where(places.c.table_id == table_id).order_by(places.c.place)
+    return list(connection.execute(mine).scalars())
+
+
+def folder_note(connection: sa.Connection, location: str) -> FolderNote | None:
+    """Why exactly this folder is noted as garbage; None if it is not, or is being deleted."""
+    query = sa.select(garbage.c.reason).where(garbage.c.path == key_of(location), sa.not_(garbage.c.swept))
+    reason = connection.execute(query).scalar()
+    return None if reason is None else FolderNote.of(reason)
+
+
+def forget(connection: sa.Connection, locations: Iterable[str], who: str) -> int:
+    """Within a transaction: take out the notes of folders that ``who`` has made, of tables that are made or
+    were purged; how many."""
+    gone = 0
+    for key in {key_of(location) for location in locations}:
+        noted = folder_note(connection, key)
+        if noted is not None and noted.why != STAGED and noted.who == who:
+            gone += connection.execute(garbage.delete().where(
+                garbage.c.path == key, garbage.c.reason.startswith(noted.why))).rowcount
+    return gone
+
+
+_ROW = ("catalog_name", "table_namespace", "table_name")
+_WITHOUT_PLACE: sa.Select[Any] = sa.select(
+    *(iceberg_tables.c[name] for name in _ROW),
+    iceberg_tables.c.dn_table_id, iceberg_tables.c.metadata_location, delta_tables.c.location
+).select_from(iceberg_tables.outerjoin(
+    delta_tables, delta_tables.c.table_id == iceberg_tables.c.dn_table_id).outerjoin(
+    places, places.c.table_id == iceberg_tables.c.dn_table_id)
+).where(places.c.table_id.is_(None))
+_GIVE_ID = iceberg_tables.update().where(
+    *(iceberg_tables.c[name] == sa.bindparam(f"with_{name}") for name in _ROW),
+    iceberg_tables.c.dn_table_id.is_(None)).values(dn_table_id=sa.bindparam("new_id"))
+# As text: SQLAlchemy compiles an insert with ON CONFLICT anew each time, and both databases read this.
+_RECORD = sa.text("INSERT INTO dn_places (place, table_id) VALUES (:place, :table_id) ON CONFLICT DO NOTHING")

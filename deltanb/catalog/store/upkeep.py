@@ -1,0 +1,327 @@
+"""What a catalog has to hold, looked at; and what crashes have left, cleared away.
+
+What lives here: :func:`check`, which looks at every invariant and changes nothing, and :func:`sweep`, which
+publishes what was left unpublished and deletes files that are nobody's.
+What it does not know: transactions that are under way. Whether a file is theirs is decided by time and by a
+claim: a file goes only when it is older than the grace period and no commit can be made of it any more.
+
+====================  ===================================================  ===============================
+finding               what it means                                        what mends it
+====================  ===================================================  ===============================
+unpublished           ratified, and not in the folder                      sweep publishes it
+staged                a staged file that is no commit's                    sweep, after the grace period
+garbage               a file that was recorded before it was written,      sweep, after the grace period
+                      and that no commit has taken back
+gap                   a version, or its file, is not there                 a backup
+foreign               a file of the folder that the catalog never          move it away
+                      ratified
+diverged              a file of the folder is not what was ratified        move it away, then sweep
+behind                what the catalog keeps of a table, or says in its    a backup of the database
+                      history, is not what its log says
+time                  in-commit timestamps do not rise                     a backup
+stray                 rows of the database that no table has any more      a backup of the database
+missing               the table's folder, or its metadata file, is gone    a backup, or drop the table
+====================  ===================================================  ===============================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from deltanb.catalog.delta.commits import CatalogCommits, UnregisteredCommits, staged_name
+from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.delta.tables import GRACE
+from deltanb.catalog.store.contents import delete_folder
+from deltanb.catalog.store.history import newest_seq
+from deltanb.catalog.store.ownership import PURGED, FolderNote, key_of, opened
+from deltanb.catalog.store.rows import TableRow
+from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits
+from deltanb.log.history import commit_times
+from deltanb.options import options
+from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, supports
+from deltanb.text.safe_text import get_logger
+from deltanb.transaction.delta_log import DeltaLog
+
+if TYPE_CHECKING:
+    from deltanb.catalog.store.store import CatalogStore, Tail
+    from deltanb.store.base import FileStatus, LogStore
+
+__all__ = ["Finding", "Swept", "check", "sweep"]
+
+logger = get_logger("deltanb.catalog")
+
+_ENABLED_AT = "delta.inCommitTimestampEnablementVersion"  # absent where they are on from the beginning
+FAR, MOST = 2**62, 100_000
+"""A time after all notes of garbage, and how many of them are looked at."""
+_STAGED = re.compile(re.escape(STAGED_FOLDER) + r"/(\d{20})\.[^/]+\.json")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be, or could be cleared away."""
+
+    kind: str
+    table: str | None
+    message: str
+    is_fault: bool
+    """Whether something is wrong; else a sweep deals with it."""
+
+    def __str__(self) -> str:
+        return f"{'FAULT' if self.is_fault else 'note'}  {self.kind}  {self.table or '-'}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep has done."""
+
+    published: dict[str, int]
+    """Table -> the version up to which it was published now."""
+    deleted: tuple[str, ...]
+    """Files and folders that were nobody's."""
+    left: tuple[str, ...]
+    """What could not be done, with the reason."""
+
+    def __str__(self) -> str:
+        lines = [f"published {name} up to version {version}" for name, version in self.published.items()]
+        lines += [f"deleted {path}" for path in self.deleted] + [f"left: {why}" for why in self.left]
+        return "\n".join(lines) or "nothing to do"
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+
+def check(store: CatalogStore) -> list[Finding]:
+    """Look at all tables of a catalog, and at what is recorded as garbage; nothing is changed.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    findings: list[Finding] = []
+    for row in store.every_table():
+        try:
+            findings += _delta(store, row) if row.delta is not None else _iceberg(row)
+        except DeltaError as error:
+            findings.append(Finding("missing", str(row.name), str(error), True))
+    findings += [Finding("stray", None, f"rows of a table {table_id}, which has no name", True)
+                 for table_id in store.stray_tables()]
+    findings += [Finding("garbage", None, f"{path} ({reason})", False)
+                 for path, reason in store.garbage.due(options.clock())]
+    return findings
+
+
+def _iceberg(row: TableRow) -> Iterator[Finding]:
+    """The metadata file is there and is one."""
+    folder, _, name = str(row.metadata_location).rpartition("/")
+    try:
+        found = json.loads(opened(folder).read(name))
+        if not isinstance(found, dict) or ("table-uuid" not in found and found.get("format-version") != 1):
+            yield Finding("missing", str(row.name), f"{row.metadata_location} is no table's metadata", True)
+    except (OSError, ValueError) as error:
+        yield Finding("missing", str(row.name), f"{row.metadata_location}: {error}", True)
+
+
+def _delta(store: CatalogStore, row: TableRow) -> Iterator[Finding]:
+    assert row.delta is not None and row.table_id is not None
+    name, folder = str(row.name), opened(row.delta.location)
+    tail = store.tails([row.table_id])[row.table_id]
+    commits = CatalogCommits(folder, store, row.table_id)
+    commits.take(tail)
+    finding = partial(Finding, table=name)
+    if not any(True for _ in folder.list_from(f"{LOG_FOLDER}/")):
+        yield finding(kind="missing", message=f"{folder.root} has no log", is_fault=True)
+        return
+    versions = [tail.published, *(commit.version for commit in tail.commits)]
+    if any(b != a + 1 for a, b in pairwise(versions)) or versions[-1] != tail.latest:
+        yield finding(kind="gap", is_fault=True, message=(
+            f"latest version {tail.latest}, published {tail.published}, and in between the catalog has "
+            f"{versions[1:]}"))
+    yield from _in_folder(folder, commits, tail, finding)
+    yield from _of_log(store, row, tail, commits, finding)
+    for status, version in _stray(folder, tail):
+        yield finding(kind="staged", is_fault=False, message=(
+            f"{status.name} of version {version} is no commit's"))
+
+
+def _in_folder(
+    folder: LogStore, commits: CatalogCommits, tail: Tail, finding: Any
+) -> Iterator[Finding]:
+    """What the folder has beside what the catalog says."""
+    files = FolderCommits(folder).names()
+    kept = sorted(version for version in files if version <= tail.published)
+    if not kept or kept[-1] != tail.published or any(b != a + 1 for a, b in pairwise(kept)):
+        yield finding(kind="gap", is_fault=True, message=(
+            f"version {tail.published} is published, and the folder has {_ranges(kept)}"))
+    for version in sorted(version for version in files if version > tail.latest):
+        yield finding(kind="foreign", is_fault=True, message=(
+            f"{files[version]} is above the latest version {tail.latest}; it was written past the catalog"))
+    for commit in tail.commits:
+        try:
+            body = commits.read(commit.version)
+        except (DeltaError, FileNotFoundError) as error:
+            yield finding(kind="gap", message=str(error), is_fault=True)
+            continue
+        if commit.version in files and folder.read(files[commit.version]) != body:
+            yield finding(kind="diverged", is_fault=True, message=(
+                f"{files[commit.version]} is not the commit that was ratified"))
+        else:
+            yield finding(kind="unpublished", is_fault=False, message=f"version {commit.version}")
+
+
+def _of_log(
+    store: CatalogStore, row: TableRow, tail: Tail, commits: CatalogCommits, finding: Any
+) -> Iterator[Finding]:
+    """The log, read through the catalog, beside what the catalog keeps of it."""
+    assert row.delta is not None and row.table_id is not None
+    snapshot = DeltaLog(opened(row.delta.location), commits).snapshot_at(tail.latest)
+    times = commit_times(snapshot.log, int(snapshot.properties.get(_ENABLED_AT, 0)), tail.latest)
+    for (one, before), (two, after) in pairwise(sorted(times.items())):
+        if after <= before:
+            yield finding(kind="time", is_fault=True, message=(
+                f"version {two} has the time {after}, and version {one} before it {before}"))
+    if not supports(snapshot.protocol, CATALOG_MANAGED):
+        yield finding(kind="behind", is_fault=True, message="its protocol has no catalogManaged: anybody who "
+                      "knows its path can write it past the catalog")
+    if row.delta.last_ict is not None and row.delta.latest == tail.latest \
+            and row.delta.last_ict != snapshot.timestamp:
+        yield finding(kind="behind", is_fault=True, message=(
+            f"the catalog keeps the time {row.delta.last_ict}, its log says {snapshot.timestamp}"))
+    seq = store.database.read(newest_seq)
+    said = store.pointers_at(seq, [row.table_id]).get(row.table_id)
+    now = store.tails([row.table_id])[row.table_id].latest
+    if said != str(now) and store.database.read(newest_seq) == seq:
+        yield finding(kind="behind", is_fault=True, message=(
+            f"the catalog's history ends at version {said}, the table is at {now}"))
+
+
+def _ranges(versions: list[int]) -> str:
+    if not versions:
+        return "no commit"
+    return f"{len(versions)} commits from {versions[0]} to {versions[-1]}"
+
+
+def _stray(folder: LogStore, tail: Tail) -> Iterator[tuple[FileStatus, int]]:
+    """Staged files that the catalog does not name, with their versions."""
+    named = {staged_name(commit.file_name) for commit in tail.commits if commit.file_name is not None}
+    for status in folder.list_from(f"{STAGED_FOLDER}/"):
+        match = _STAGED.fullmatch(status.name)
+        if match is not None and status.name not in named:
+            yield status, int(match[1])
+
+
+# -- clearing away -----------------------------------------------------------------------------------
+
+
+def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
+    """Publish what was left unpublished, and delete files that are nobody's.
+
+    Args:
+        grace: milliseconds for which a file that nobody has claimed is left alone. A staged file of a version
+            that is still to come, and a file recorded as garbage, is claimed first: from then on no commit
+            can be made of it, whoever has it in hand.
+
+    Raises:
+        StorageError: the database cannot be read or written.
+    """
+    published: dict[str, int] = {}
+    deleted: list[str] = []
+    left: list[str] = []
+    now = options.clock()
+    latest: dict[str, int] = {}  # by the start of the staged files' paths
+    for row in store.every_table():
+        if row.delta is None:
+            continue
+        try:
+            version = _publish(store, row)
+            if version is not None:
+                published[str(row.name)] = version
+            gone, newest = _sweep_staged(store, row, now - grace)
+            deleted += gone
+            latest[f"{row.delta.location}/{STAGED_FOLDER}/"] = newest
+        except (DeltaError, OSError) as error:
+            left.append(f"{row.name}: {error}")
+    store.forget_claims(partial(_is_over, latest))
+    due = dict(store.garbage.due(now))
+    for path in store.garbage.claim(due, now):
+        try:
+            deleted += _delete_garbage(store, path, due[path])
+            store.garbage.forget([path])
+        except (DeltaError, OSError) as error:
+            left.append(f"{path}: {error}")
+    return Swept(published, tuple(deleted), tuple(left))
+
+
+def _publish(store: CatalogStore, row: TableRow) -> int | None:
+    """The version up to which a table was published now; None where there was nothing to publish."""
+    assert row.delta is not None and row.table_id is not None
+    folder = opened(row.delta.location)
+    commits = CatalogCommits(folder, store, row.table_id)
+    tail = commits.look()
+    if not tail.commits:
+        return None
+    log = DeltaLog(folder, commits)
+    ManagedCommitter(store, row.name, row.table_id, log, log.snapshot_at(tail.published)).publish(tail.latest)
+    return tail.latest
+
+
+def _is_over(latest: Mapping[str, int], path: str) -> bool:
+    """Whether nobody can ratify a staged file any more: its version is taken."""
+    start, _, name = path.rpartition("/")
+    return int(name[:20]) <= latest.get(f"{start}/", -1)
+
+
+def _sweep_staged(store: CatalogStore, row: TableRow, before: int) -> tuple[list[str], int]:
+    """Delete staged files that are older than a time and no commit's; also the table's latest version."""
+    assert row.delta is not None and row.table_id is not None
+    folder = opened(row.delta.location)
+    tail = store.tails([row.table_id])[row.table_id]
+    old = [(status.name, version) for status, version in _stray(folder, tail)
+           if status.modification_time < before]
+    open_ones = {f"{folder.root}/{name}": name for name, version in old if version > tail.latest}
+    claimed = store.claim_staged(row.table_id, open_ones) if open_ones else []
+    gone = [name for name, version in old if version <= tail.latest] + [open_ones[path] for path in claimed]
+    for name in gone:
+        folder.delete(name)
+    return [f"{folder.root}/{name}" for name in gone], tail.latest
+
+
+def _delete_garbage(store: CatalogStore, path: str, reason: str) -> Iterable[str]:
+    """Delete a file, or the folder of a table that was never registered, or was purged."""
+    folder, _, name = path.rpartition("/")
+    parent, noted = opened(folder), FolderNote.of(reason)
+    if noted is None and parent.status(name) is not None:
+        parent.delete(name)
+        return [path]
+    if store.tables.standing(path, [noted.table_id if noted else None]).other is not None:
+        return []  # it is a table's after all
+    its_id = _table_id(opened(path))
+    if noted is not None and its_id not in (None, noted.table_id):
+        return []  # a table that no catalog has, made there meanwhile
+    if noted is not None and noted.why != PURGED and its_id is None and _has_metadata(store, path):
+        return []  # the same of an Iceberg table
+    if key_of(path) != path:
+        raise InvalidArgument(f"a link leads from there to {key_of(path)} by now")
+    delete_folder(opened(path))
+    return [path]
+
+
+def _has_metadata(store: CatalogStore, path: str) -> bool:
+    """Whether an Iceberg table is in a folder: one of whose files none is left of a commit that failed."""
+    found = [f"{path}/{file.name}" for file in opened(path).list_from("metadata/")
+             if ".metadata.json" in file.name]
+    noted = {key_of(each) for each, _ in store.garbage.due(FAR, MOST)} if found else set()
+    return not noted.issuperset(map(key_of, found))
+
+
+def _table_id(folder: LogStore) -> str | None:
+    """The id that a catalog gave to the table in a folder; "" if it is no catalog's, None without any."""
+    log = DeltaLog(folder, UnregisteredCommits(folder))
+    return log.snapshot.properties.get(CATALOG_TABLE_ID, "") if log.exists else None
+
+

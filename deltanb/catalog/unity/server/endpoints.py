@@ -1,0 +1,359 @@
+"""The endpoints of Unity Catalog's Delta API: tables that are managed, by catalog, schema and name.
+
+What lives here: one function an endpoint: from the request to the reply. The catalog is the one that is
+served; a schema is a namespace, its parts joined by dots.
+What it does not know: what an update does (``updates``), and HTTP.
+
+A staging table is a folder that is noted as garbage with its id and whose it is: it becomes a table, or is
+swept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from deltanb.catalog.delta.tables import GRACE
+from deltanb.catalog.iceberg.metadata.fields import (
+    Json,
+    array,
+    choice,
+    plain,
+    record,
+    refuse,
+    text,
+    texts,
+    uuid_text,
+)
+from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply, Request, name_field
+from deltanb.catalog.store.names import TableName, parts_of
+from deltanb.catalog.store.ownership import EVERYONE, STAGED, FolderNote, key_of
+from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.store.store import Tail
+from deltanb.catalog.store.tables import delta_tables, garbage, sa
+from deltanb.catalog.unity.server.commits import Content, configuration_of, disagreement, managed_table
+from deltanb.catalog.unity.server.forms import (
+    COUNT,
+    columns_of,
+    domains_of,
+    is_derived,
+    loaded_value,
+    protocol_of,
+    uniform_of,
+)
+from deltanb.catalog.unity.server.refusals import NotDelta, in_its_words
+from deltanb.catalog.unity.server.updates import Update, update_of, updated
+from deltanb.errors import (
+    InvalidArgument,
+    MaxCommitRetriesExceeded,
+    NamespaceNotFound,
+    TableAlreadyExists,
+    TableNotFound,
+)
+from deltanb.options import options
+from deltanb.schema.protocol import CATALOG_TABLE_ID
+from deltanb.text.safe_text import get_logger, shown
+from deltanb.transaction.ids import new_table_id
+
+__all__ = ["ENDPOINTS"]
+
+_log = get_logger("deltanb.catalog.rest.server")
+
+VERSION = "1.0"
+CREDENTIAL_LIFETIME = 3_600_000  # milliseconds: there is no secret in ours, clients ask again after it
+READ_AGAIN = 5  # times that a table is read which others commit to meanwhile
+PROTOCOL = {"min-reader-version": 3, "min-writer-version": 7, "reader-features": ["catalogManaged"],
+            "writer-features": ["catalogManaged", "inCommitTimestamp"]}
+"""What the first commit of a table has to ask for."""
+
+_STAGING = record({"name": name_field})
+_CREATE = record(
+    {"name": name_field, "location": text, "table-type": choice("MANAGED", "EXTERNAL"), "columns": columns_of,
+     "protocol": protocol_of, "properties": texts, "last-commit-timestamp-ms": COUNT},
+    {"comment": text, "partition-columns": array(text), "domain-metadata": domains_of, "uniform": uniform_of})
+_RENAME = record({"new-name": name_field})
+_METRICS = record({"table-id": uuid_text}, {"report": plain})
+
+
+@in_its_words
+def get_config(request: Request) -> Reply:
+    """Which endpoints there are, in the newest version that both sides know."""
+    _require_catalog(request, request.query.get("catalog"))
+    versions = request.query.get("protocol-versions", "")
+    if not re.fullmatch(r"\d+\.\d+(,\d+\.\d+)*", versions):
+        raise InvalidArgument(f"protocol-versions is a list such as 1.0,2.3, found {shown(versions)}")
+    if not any(each.startswith("1.") for each in versions.split(",")):
+        raise InvalidArgument(f"protocol-versions: this server knows {VERSION}")
+    return Reply(value={"protocol-version": VERSION, "endpoints": [
+        f"{method} /v1{path}" for method, path, call in ENDPOINTS if call is not get_config]})
+
+
+# -- the life of a table -----------------------------------------------------------------------------
+
+
+@in_its_words
+def staging_table(request: Request) -> Reply:
+    """Give an id and a folder to a table that is to be made."""
+    space = _schema(request)
+    request.allow("write", space)
+    name = TableName.of((space, request.body(_STAGING)["name"]))
+    tables = request.service.tables
+    if not tables.store.namespaces.exists(space):
+        raise NamespaceNotFound(f"there is no schema {'.'.join(space)}", namespace=".".join(space))
+    if tables.store.tables.find_many([name]):
+        raise TableAlreadyExists(f"there is a table {name} already", path=str(name))
+    table_id = new_table_id()
+    location = tables.warehouse.new_location(name, table_id)
+    tables.store.tables.note_folder(location, _staged_by(request, table_id), options.clock() + GRACE)
+    return Reply(value={
+        "table-id": table_id, "table-type": "MANAGED", "location": location,
+        "storage-credentials": [_credential(location, "READ_WRITE")], "required-protocol": PROTOCOL,
+        "suggested-protocol": {"reader-features": [], "writer-features": []},
+        "required-properties": {"delta.enableInCommitTimestamps": "true", CATALOG_TABLE_ID: table_id},
+        "suggested-properties": {}})
+
+
+def _staged_by(request: Request, table_id: str) -> FolderNote:
+    """Why the folder of a staging table is noted as garbage."""
+    return FolderNote(STAGED, table_id, request.principal.name or EVERYONE)
+
+
+def _staging_places(request: Request, table_id: str) -> list[str]:
+    query = sa.select(garbage.c.path).where(
+        garbage.c.reason == _staged_by(request, table_id).reason, sa.not_(garbage.c.swept))
+    return request.service.tables.store.database.read(
+        lambda connection: list(connection.execute(query).scalars()))
+
+
+def _is_made(request: Request, table_id: str, place: str) -> bool:
+    """Whether there is a table that a staging table of this id and place has become."""
+    query = sa.select(delta_tables.c.table_id).where(
+        delta_tables.c.table_id == table_id, delta_tables.c.location == place)
+    return request.service.tables.store.database.read(
+        lambda connection: connection.execute(query).first() is not None)
+
+
+@in_its_words
+def create_table(request: Request) -> Reply:
+    """Make a table of a staging table whose first version is written."""
+    space = _schema(request)
+    request.allow("write", space)
+    body = request.body(_CREATE)
+    name = TableName.of((space, body["name"]))
+    if body["table-type"] != "MANAGED" or "uniform" in body:
+        raise InvalidArgument("table-type: tables here are MANAGED, and not converted to Iceberg")
+    store, place = request.service.tables.store, _staging_place(request, body)
+    table_id = body["properties"][CATALOG_TABLE_ID]
+    snapshot = managed_table(request.service.tables.warehouse.store_at(place), 0, table_id)
+    protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
+    domains = {name: configuration_of(each.configuration)
+               for name, each in snapshot.domain_metadata.items()}
+    disagreement(_as_updates(body), Content({}, protocol, metadata, domains, {}))
+    time = snapshot.timestamp
+    store.tables.register_delta(
+        name, place, 0, table_id, request.principal.name, ict=time, etag=f"0.{time}",
+        protocol=json.dumps(protocol), metadata=json.dumps(metadata))
+    return _answer(request, name)
+
+
+def _staging_place(request: Request, body: Json) -> str:
+    """The folder of the sender's staging table that a request means, as a store of it is rooted.
+
+    Raises:
+        TableAlreadyExists: it is a table by now.
+        InvalidArgument: there is none.
+    """
+    warehouse = request.service.tables.warehouse
+    location = warehouse.table_location(body["location"], "location")
+    table_id = body["properties"].get(CATALOG_TABLE_ID)
+    if table_id is None:
+        raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is missing; it is the staging table's id")
+    place = warehouse.store_at(location).root
+    if key_of(location) not in _staging_places(request, table_id):
+        if _is_made(request, table_id, place):
+            raise TableAlreadyExists(
+                f"the staging table {shown(table_id)} is a table already", path=location)
+        raise InvalidArgument(f"location: there is no staging table {shown(table_id)} of yours at it")
+    return place
+
+
+def _as_updates(body: Json) -> dict[str, Json]:
+    """What a request says of a new table, as updates of it; of the properties, those that its log has."""
+    found: dict[str, Json] = {
+        "set-columns": {"columns": body["columns"]}, "set-protocol": {"protocol": body["protocol"]},
+        "set-partition-columns": {"partition-columns": body.get("partition-columns", [])},
+        "set-properties": {"updates": {
+            name: each for name, each in body["properties"].items() if not is_derived(name)}}}
+    if "domain-metadata" in body:
+        found["set-domain-metadata"] = {"updates": body["domain-metadata"]}
+    return found
+
+
+@in_its_words
+def load_table(request: Request) -> Reply:
+    """A table, with its commits that are not published."""
+    name = _table(request)
+    request.allow("read", name.namespace)
+    return _answer(request, name)
+
+
+@in_its_words
+def update_table(request: Request) -> Reply:
+    """Propose a commit, say what is published, change what the catalog keeps."""
+    name = _table(request)
+    request.allow("write", name.namespace)
+    update: Update = request.body(update_of)  # type: ignore[assignment]
+    row, tail = _loaded(request, name)
+    assert row.delta is not None
+    tables = request.service.tables
+    files = tables.warehouse.store_at(row.delta.location)
+    updated(tables.store, files, row, tail, update, request.principal.name)
+    return _answer(request, name)
+
+
+@in_its_words
+def delete_table(request: Request) -> Reply:
+    """Take a table out of the catalog; a day later its files are swept."""
+    name = _table(request)
+    request.allow("write", name.namespace)
+    _row(request, name)
+    request.service.tables.store.tables.drop(
+        name, request.principal.name, purged_from=options.clock() + GRACE,
+        purged_by=request.principal.name)
+    return Reply(204)
+
+
+@in_its_words
+def table_exists(request: Request) -> Reply:
+    """Whether there is a table."""
+    name = _table(request)
+    request.allow("read", name.namespace)
+    _row(request, name)
+    return Reply(204)
+
+
+@in_its_words
+def rename_table(request: Request) -> Reply:
+    """Give a table another name in its schema."""
+    name = _table(request)
+    request.allow("write", name.namespace)
+    new = TableName.of((name.namespace, request.body(_RENAME)["new-name"]))
+    _row(request, name)
+    request.service.tables.store.tables.rename(name, new)
+    return Reply(204)
+
+
+@in_its_words
+def table_credentials(request: Request) -> Reply:
+    """That the sender may read or write a table's files: there is no secret to it."""
+    name = _table(request)
+    operation = request.query.get("operation")
+    if operation not in ("READ", "READ_WRITE"):
+        refuse("operation", f"is READ or READ_WRITE, found {shown(operation)}")
+    request.allow("read" if operation == "READ" else "write", name.namespace)
+    row = _row(request, name)
+    return Reply(value={"storage-credentials": [_credential(_location(row), operation)]})
+
+
+@in_its_words
+def staging_credentials(request: Request) -> Reply:
+    """The same of a staging table, by its id."""
+    table_id = uuid_text(request.params["table_id"], "table_id")
+    places = _staging_places(request, table_id)
+    if not places:
+        raise TableNotFound(f"there is no staging table {table_id} of yours", path=table_id)
+    return Reply(value={
+        "storage-credentials": [_credential(uri_of(place), "READ_WRITE") for place in places]})
+
+
+@in_its_words
+def report_metrics(request: Request) -> Reply:
+    """Take a client's report on a commit: it is logged."""
+    name = _table(request)
+    request.allow("read", name.namespace)
+    body = request.body(_METRICS)
+    row = _row(request, name)
+    if body["table-id"] != row.table_id:
+        raise InvalidArgument(f"table-id: {name} has the id {row.table_id}")
+    _log.debug("metrics of %s: %s", name, shown(body.get("report")))
+    return Reply(204)
+
+
+# -- what is asked of a request ----------------------------------------------------------------------
+
+
+def _require_catalog(request: Request, catalog: str | None) -> None:
+    own = request.service.tables.store.name
+    if catalog != own:
+        raise NoSuchCatalog(f"there is no catalog {shown(catalog)} here, but {own}")
+
+
+def _schema(request: Request) -> tuple[str, ...]:
+    _require_catalog(request, request.params["catalog"])
+    return parts_of(request.params["schema"])
+
+
+def _table(request: Request) -> TableName:
+    return TableName.of((_schema(request), request.params["table"]))
+
+
+def _row(request: Request, name: TableName) -> TableRow:
+    row = request.service.tables.store.tables.load(name)
+    if row.delta is None:
+        raise NotDelta(f"{name} is an Iceberg table; ask the Iceberg REST catalog for it")
+    return row
+
+
+def _loaded(request: Request, name: TableName) -> tuple[TableRow, Tail]:
+    """A table and its commits as they were at one instant."""
+    store = request.service.tables.store
+    row = _row(request, name)
+    for _ in range(READ_AGAIN):
+        tail = store.tails([str(row.table_id)])[str(row.table_id)]
+        before, row = row, _row(request, name)
+        assert row.delta is not None
+        if before == row and (row.delta.latest, row.delta.published) == (tail.latest, tail.published):
+            return row, tail
+    raise MaxCommitRetriesExceeded(f"{name} changes again and again; try again")
+
+
+def _answer(request: Request, name: TableName) -> Reply:
+    row, tail = _loaded(request, name)
+    if any(commit.file_name is None for commit in tail.commits):
+        raise NotDelta(f"{name} has commits that the catalog keeps itself; publish them first")
+    return Reply(value=loaded_value(row, tail, _location(row)))
+
+
+def _location(row: TableRow) -> str:
+    assert row.delta is not None
+    return uri_of(row.delta.location)
+
+
+def uri_of(place: str) -> str:
+    """A place as a URI."""
+    return place if "://" in place or place.startswith("file:") else f"file://{place}"
+
+
+def _credential(location: str, operation: str) -> Json:
+    return {"prefix": location, "operation": operation, "config": {},
+            "expiration-time-ms": options.clock() + CREDENTIAL_LIFETIME}
+
+
+_SCHEMA = "/catalogs/{catalog}/schemas/{schema}"
+_TABLES = f"{_SCHEMA}/tables"
+_TABLE = f"{_TABLES}/{{table}}"
+
+ENDPOINTS = (
+    ("GET", "/config", get_config),
+    ("POST", f"{_SCHEMA}/staging-tables", staging_table),
+    ("POST", _TABLES, create_table),
+    ("HEAD", _TABLE, table_exists),
+    ("GET", _TABLE, load_table),
+    ("POST", _TABLE, update_table),
+    ("DELETE", _TABLE, delete_table),
+    ("POST", f"{_TABLE}/rename", rename_table),
+    ("GET", f"{_TABLE}/credentials", table_credentials),
+    ("POST", f"{_TABLE}/metrics", report_metrics),
+    ("GET", "/staging-tables/{table_id}/credentials", staging_credentials),
+)
+"""Method, path and function of each; HEAD before GET, which would answer it."""

@@ -1,0 +1,194 @@
+"""Delta's values in Unity Catalog's JSON: columns, protocols, domains, commits.
+
+What lives here: the checks of what is sent, each giving Delta's own form, and a table as it is answered. The
+names of fields are written with hyphens there, also those within types.
+What it does not know: requests, and what is done with the values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from deltanb.catalog.iceberg.metadata.fields import Json, array, flag, plain, record, refuse, text, whole
+from deltanb.catalog.rest.client.forms import is_staged_name
+from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.store.store import Commit, Tail
+from deltanb.schema.protocol import FEATURE_PREFIX
+from deltanb.text.safe_text import shown
+
+__all__ = ["bare", "columns_of", "columns_value", "commit_of", "domains_of", "is_derived",
+           "last_change", "loaded_value", "protocol_of", "uniform_of"]
+
+MAX_DEPTH = 100  # of nested types
+COUNT = whole(64, least=0)
+_POSITIVE = whole(64, least=1)
+
+# (Delta's name, the name here)
+_PARTS = {"array": (("elementType", "element-type"), ("containsNull", "contains-null")),
+          "map": (("keyType", "key-type"), ("valueType", "value-type"),
+                  ("valueContainsNull", "value-contains-null"))}
+
+
+# -- columns -----------------------------------------------------------------------------------------
+
+
+def columns_value(kind: Any) -> Any:
+    """A type of Delta's schema JSON as it is written here.
+
+    >>> columns_value({"type": "array", "elementType": "long", "containsNull": True})
+    {'type': 'array', 'element-type': 'long', 'contains-null': True}
+    """
+    if not isinstance(kind, dict):
+        return kind
+    if kind["type"] == "struct":
+        fields = [{**each, "type": columns_value(each["type"])} for each in kind["fields"]]
+        return {"type": "struct", "fields": fields}
+    return {"type": kind["type"], **{
+        here: columns_value(kind[there]) for there, here in _PARTS[kind["type"]]}}
+
+
+_FIELD = record({"name": text, "type": lambda value, path: value, "nullable": flag, "metadata": plain})
+
+
+def columns_of(value: Any, path: str) -> Json:
+    """The check of columns, as Delta's schema JSON."""
+    found = _type(value, path, 0)
+    if not isinstance(found, dict) or found["type"] != "struct":
+        refuse(f"{path}.type", "must be struct")
+    return found
+
+
+def _type(value: Any, path: str, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        refuse(path, f"is nested deeper than {MAX_DEPTH} types")
+    if isinstance(value, str):
+        return text(value, path)
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind == "struct":
+        fields = record({"type": text, "fields": array(_FIELD)})(value, path)["fields"]
+        return {"type": "struct", "fields": [
+            {**each, "type": _type(each["type"], f"{path}.fields[{at}].type", depth + 1)}
+            for at, each in enumerate(fields)]}
+    if kind not in ("array", "map"):
+        refuse(f"{path}.type", "must be the name of a type, or struct, array or map")
+    parts = _PARTS[kind]
+    found = record({"type": text, **{here: (flag if "Null" in there else plain) for there, here in parts}})(
+        value, path)
+    return {"type": kind, **{
+        there: found[here] if "Null" in there else _type(found[here], f"{path}.{here}", depth + 1)
+        for there, here in parts}}
+
+
+def bare(kind: Any) -> Any:
+    """A type of Delta's without what its fields say beside name, type and nullability, to be compared."""
+    if isinstance(kind, str):
+        return kind.replace(" ", "")
+    if isinstance(kind, list):
+        return [bare(each) for each in kind]
+    if isinstance(kind, dict):
+        return {name: bare(each) for name, each in kind.items() if name != "metadata"}
+    return kind
+
+
+# -- protocols, domains, commits ---------------------------------------------------------------------
+
+
+_PROTOCOL = record({"min-reader-version": whole(32, least=1), "min-writer-version": whole(32, least=1)},
+                   {"reader-features": array(text), "writer-features": array(text)})
+
+
+def protocol_of(value: Any, path: str) -> Json:
+    """The check of a protocol, as the log's action."""
+    found = _PROTOCOL(value, path)
+    names = {"min-reader-version": "minReaderVersion", "min-writer-version": "minWriterVersion",
+             "reader-features": "readerFeatures", "writer-features": "writerFeatures"}
+    return {names[name]: each for name, each in found.items()}
+
+
+domains_of = record({}, {
+    "delta.clustering": record({"clusteringColumns": array(array(text))}),
+    "delta.rowTracking": record({"rowIdHighWaterMark": whole(64)})})
+"""The check of domain metadata: what is set of each domain."""
+
+uniform_of = record({"iceberg": record({}, {
+    "metadata-location": text, "converted-delta-version": COUNT, "converted-delta-timestamp": COUNT,
+    "base-converted-delta-version": COUNT})})
+"""The check of what is said of a table's conversion to Iceberg."""
+
+_COMMIT = record({"version": _POSITIVE, "timestamp": _POSITIVE, "file-name": text, "file-size": _POSITIVE,
+                  "file-modification-timestamp": _POSITIVE})
+
+
+def commit_of(value: Any, path: str) -> Commit:
+    """The check of a commit that is proposed."""
+    found = _COMMIT(value, path)
+    if not is_staged_name(found["file-name"], found["version"]):
+        refuse(f"{path}.file-name", f"is no name of a staged file of version {found['version']}: "
+                                    f"{shown(found['file-name'])}")
+    return Commit(found["version"], found["file-name"], found["file-size"],
+                  found["file-modification-timestamp"], found["timestamp"], "")
+
+
+# -- a table -----------------------------------------------------------------------------------------
+
+
+def loaded_value(row: TableRow, tail: Tail, location: str) -> Json:
+    """A Delta table with its commits that are not published, newest first."""
+    state = row.delta
+    assert state is not None
+    metadata, protocol = json.loads(state.metadata or "{}"), json.loads(state.protocol or "{}")
+    version, time = last_change(state.etag, metadata)
+    return {
+        "metadata": {
+            "etag": state.etag or f"{version}.{time}", "table-type": "MANAGED", "table-uuid": row.table_id,
+            "location": location, "created-time": metadata.get("createdTime") or 0,
+            "updated-time": state.last_ict or time,
+            "columns": columns_value(json.loads(metadata["schemaString"])),
+            "partition-columns": metadata.get("partitionColumns") or [],
+            "properties": {
+                **(metadata.get("configuration") or {}), **_derived(protocol),
+                "delta.lastUpdateVersion": str(version), "delta.lastCommitTimestamp": str(time)},
+            "last-commit-version": version, "last-commit-timestamp-ms": time},
+        "commits": [_commit_value(commit) for commit in reversed(tail.commits)],
+        "latest-table-version": tail.latest}
+
+
+def _commit_value(commit: Commit) -> Json:
+    return {"version": commit.version, "timestamp": commit.ict, "file-name": commit.file_name,
+            "file-size": commit.file_size, "file-modification-timestamp": commit.mtime}
+
+
+def _derived(protocol: Mapping[str, Any]) -> dict[str, str]:
+    """What properties say of the protocol."""
+    features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+    return {"delta.minReaderVersion": str(protocol.get("minReaderVersion")),
+            "delta.minWriterVersion": str(protocol.get("minWriterVersion")),
+            **{FEATURE_PREFIX + name: "supported" for name in sorted(features)}}
+
+
+DERIVED = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.clusteringColumns",
+           "delta.rowTracking.rowIdHighWaterMark", "delta.lastUpdateVersion", "delta.lastCommitTimestamp")
+
+
+def is_derived(name: str) -> bool:
+    """Whether a property is one that nobody sets: it is said of the protocol, or of the catalog.
+
+    >>> is_derived("delta.feature.rowTracking"), is_derived("delta.appendOnly")
+    (True, False)
+    """
+    return name in DERIVED or name.startswith(FEATURE_PREFIX)
+
+
+def last_change(etag: str | None, metadata: Mapping[str, Any]) -> tuple[int, int]:
+    """The version and time of the last change of metadata, which the tag begins with.
+
+    >>> last_change("7.1700000000000", {}), last_change(None, {"createdTime": 5})
+    ((7, 1700000000000), (0, 5))
+    """
+    version, _, rest = (etag or "").partition(".")
+    time = rest.partition(".")[0]
+    if version.isdecimal() and time.isdecimal():
+        return int(version), int(time)
+    return 0, int(metadata.get("createdTime") or 0)

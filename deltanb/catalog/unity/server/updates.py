@@ -1,0 +1,267 @@
+"""Updates of a Delta table in Unity Catalog's shape: checked, and done.
+
+What lives here: the shape of a request, its requirements, and the three things it can do: propose a commit,
+say what is published, change what only the catalog keeps.
+What it does not know: HTTP, and how a commit is ratified in the database (``store``).
+
+What has a place in the table's log changes by a commit alone: the catalog keeps what the commit says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deltanb.catalog.delta.commits import staged_name
+from deltanb.catalog.delta.managed import summary_of
+from deltanb.catalog.iceberg.metadata.fields import Check, Json, array, record, refuse, text, texts, uuid_text
+from deltanb.catalog.store.ratification import DeltaCommit, Refused
+from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.store.store import CatalogStore, Commit, Tail
+from deltanb.catalog.store.tables import delta_tables
+from deltanb.catalog.unity.server.commits import disagreement, require_managed, staged
+from deltanb.catalog.unity.server.forms import (
+    COUNT,
+    columns_of,
+    commit_of,
+    domains_of,
+    is_derived,
+    last_change,
+    protocol_of,
+    uniform_of,
+)
+from deltanb.catalog.unity.server.refusals import RequirementConflict, TooManyUnpublished, VersionConflict
+from deltanb.errors import InvalidArgument, TableNotFound
+from deltanb.log.commits import commit_name
+from deltanb.options import random_id
+from deltanb.schema.protocol import CATALOG_TABLE_ID
+from deltanb.store.base import LogStore
+
+__all__ = ["Update", "update_of", "updated"]
+
+MAX_UNPUBLISHED = 10
+"""Commits of a table that may be unpublished: readers fetch each of them one by one."""
+
+ADD, PUBLISHED = "add-commit", "set-latest-backfilled-version"
+OF_THE_CATALOG = ("set-table-comment", "set-properties", "remove-properties")
+"""What may be changed without a commit: the comment, and properties that are none of Delta's."""
+
+_FIELDS: Mapping[str, Mapping[str, Check]] = {
+    ADD: {"commit": commit_of},
+    PUBLISHED: {"latest-published-version": COUNT},
+    "set-properties": {"updates": texts},
+    "remove-properties": {"removals": array(text)},
+    "set-columns": {"columns": columns_of},
+    "set-table-comment": {"comment": text},
+    "set-protocol": {"protocol": protocol_of},
+    "set-domain-metadata": {"updates": domains_of},
+    "remove-domain-metadata": {"domains": array(text)},
+    "set-partition-columns": {"partition-columns": array(text)},
+    "update-metadata-snapshot-version": {"last-commit-version": COUNT, "last-commit-timestamp-ms": COUNT}}
+
+_UPDATES: Mapping[str, Check] = {
+    action: record({"action": text, **fields}, {"uniform": uniform_of} if action == ADD else {})
+    for action, fields in _FIELDS.items()}
+
+_REQUIREMENTS: Mapping[str, Check] = {
+    "assert-table-uuid": record({"type": text, "uuid": uuid_text}),
+    "assert-etag": record({"type": text, "etag": text})}
+
+
+@dataclass(frozen=True)
+class Update:
+    """A request to change a table: what it takes the table to be, and its updates by action."""
+
+    uuid: str
+    etag: str | None
+    actions: Mapping[str, Json]
+
+
+def _one_of(kinds: Mapping[str, Check], tag: str) -> Check:
+    """The check of an array of objects that their field ``tag`` tells apart, each kind at most once."""
+
+    def check(value: Any, path: str) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        for at, each in enumerate(array(lambda each, _: each)(value, path)):
+            here = f"{path}[{at}]"
+            kind = each.get(tag) if isinstance(each, dict) else None
+            if not isinstance(kind, str) or kind not in kinds:
+                refuse(f"{here}.{tag}", f"must be one of {', '.join(kinds)}")
+            if kind in found:
+                refuse(f"{here}.{tag}", f"is {kind} again; each comes at most once")
+            found[kind] = kinds[kind](each, here)
+        return found
+
+    return check
+
+
+_REQUEST = record({"requirements": _one_of(_REQUIREMENTS, "type"), "updates": _one_of(_UPDATES, "action")})
+
+
+def update_of(value: Any, path: str) -> Update:
+    """The check of a request to change a table.
+
+    Raises:
+        BadRequest: it is malformed, an action comes twice, or two contradict each other.
+    """
+    found = _REQUEST(value, path)
+    requirements, actions = found["requirements"], found["updates"]
+    if "assert-table-uuid" not in requirements:
+        refuse(f"{path}.requirements", "lacks assert-table-uuid")
+    if not actions:
+        refuse(f"{path}.updates", "is empty")
+    both = set(_given(actions, "set-properties", "updates")) & set(
+        _given(actions, "remove-properties", "removals"))
+    both |= set(_given(actions, "set-domain-metadata", "updates")) & set(
+        _given(actions, "remove-domain-metadata", "domains"))
+    if both:
+        refuse(f"{path}.updates", f"both set and remove {', '.join(sorted(both))}")
+    for name in (*_given(actions, "set-properties", "updates"),
+                 *_given(actions, "remove-properties", "removals")):
+        if is_derived(name):
+            refuse(f"{path}.updates", f"name the property {name}, which the catalog derives")
+    etag = requirements.get("assert-etag", {}).get("etag")
+    return Update(requirements["assert-table-uuid"]["uuid"], etag, actions)
+
+
+def _given(actions: Mapping[str, Json], action: str, field: str) -> Any:
+    return actions.get(action, {}).get(field, ())
+
+
+def updated(
+    store: CatalogStore, files: LogStore, row: TableRow, tail: Tail, update: Update, principal: str | None
+) -> None:
+    """Do what a request asks for of a table as it is, whose folder is ``files``.
+
+    Raises:
+        RequirementConflict: it is not what the request requires.
+        VersionConflict: its next version is another one.
+        TooManyUnpublished: commits have to be published first.
+        InvalidArgument: what cannot be done.
+    """
+    add = update.actions.get(ADD)
+    if add is not None and update.uuid == row.table_id and _is_replayed(files, tail, add["commit"]):
+        return
+    _require(row, update)
+    if "update-metadata-snapshot-version" in update.actions:
+        raise InvalidArgument("update-metadata-snapshot-version is for tables that no catalog manages")
+    published = update.actions.get(PUBLISHED)
+    if published is not None:
+        tail = _published(store, row, files, tail, published["latest-published-version"])
+    if add is not None:
+        _commit(store, row, files, tail, update, principal)
+    elif set(update.actions) - {PUBLISHED}:
+        _rewrite(store, row, update)
+
+
+def _require(row: TableRow, update: Update) -> None:
+    assert row.delta is not None
+    if update.uuid != row.table_id:
+        raise RequirementConflict(
+            f"assert-table-uuid: {row.name} has the id {row.table_id}, not {update.uuid}",
+            failed_requirements=[])
+    now = row.delta.etag or ".".join(map(str, last_change(None, json.loads(row.delta.metadata or "{}"))))
+    if update.etag is not None and update.etag != now:
+        raise RequirementConflict(
+            f"assert-etag: {row.name} has the etag {now}, not {update.etag}; load it again",
+            failed_requirements=[])
+
+
+def _is_replayed(files: LogStore, tail: Tail, commit: Commit) -> bool:
+    """Whether a proposed commit is ratified already; one that is published is known by its content."""
+    if commit.version > tail.latest:
+        return False
+    for each in tail.commits:
+        if each.version == commit.version:
+            return each.file_name == commit.file_name
+    try:
+        return files.read(staged_name(str(commit.file_name))) == files.read(commit_name(commit.version))
+    except FileNotFoundError:
+        return False
+
+
+def _published(store: CatalogStore, row: TableRow, files: LogStore, tail: Tail, version: int) -> Tail:
+    """Say up to where the folder has all versions, which is looked at first: the catalog forgets them."""
+    if version > tail.latest:
+        raise InvalidArgument(f"{PUBLISHED}: {version} is not ratified, the latest version is {tail.latest}")
+    for commit in tail.commits:
+        if commit.version <= version and files.status(commit_name(commit.version)) is None:
+            raise InvalidArgument(f"{PUBLISHED}: version {commit.version} is not in the table's _delta_log")
+    if version > tail.published:
+        store.set_published(str(row.table_id), version)
+    left = tuple(commit for commit in tail.commits if commit.version > version)
+    return Tail(tail.latest, max(version, tail.published), left)
+
+
+def _commit(
+    store: CatalogStore, row: TableRow, files: LogStore, tail: Tail, update: Update, principal: str | None
+) -> None:
+    """Have the next version ratified."""
+    assert row.delta is not None
+    add = update.actions[ADD]
+    commit: Commit = add["commit"]
+    if "uniform" in add:
+        raise InvalidArgument("add-commit: uniform: tables here are not converted to Iceberg")
+    if commit.version != tail.latest + 1:
+        raise _conflict(row, commit, tail.latest)
+    if len(tail.commits) >= MAX_UNPUBLISHED:
+        raise TooManyUnpublished(
+            f"{row.name} has {len(tail.commits)} commits that are not published, and may have "
+            f"{MAX_UNPUBLISHED}; publish them, and say so by {PUBLISHED}")
+    after = staged(files, commit, row.delta)
+    before = json.loads(row.delta.metadata or "{}").get("configuration") or {}
+    require_managed(after.protocol, after.metadata, before.get(CATALOG_TABLE_ID))
+    disagreement(update.actions, after)
+    txn_id = after.info["txnId"]
+    verdict = store.ratify(txn_id, principal, [DeltaCommit(
+        str(row.table_id), row.name, commit.version, commit.file_name, commit.file_size, commit.mtime,
+        commit.ict, **after.kept)], summary=summary_of({str(row.name): after.info.get("operation")}))
+    if isinstance(verdict, Refused):
+        latest = verdict.latest[str(row.table_id)]
+        if latest is None:
+            raise TableNotFound(f"there is no table {row.name} in the catalog any more", path=str(row.name))
+        raise _conflict(row, commit, latest)
+    # A transaction that is ratified once is so for good: another file of it may have been first.
+    if not _is_replayed(files, store.tails([str(row.table_id)])[str(row.table_id)], commit):
+        raise _conflict(row, commit, commit.version)
+
+
+def _conflict(row: TableRow, commit: Commit, latest: object) -> VersionConflict:
+    return VersionConflict(
+        f"{row.name}: version {commit.version} cannot be committed, the latest one is {latest}; load the "
+        "table again", failed_requirements=[])
+
+
+def _rewrite(store: CatalogStore, row: TableRow, update: Update) -> None:
+    """Change what only the catalog keeps of a table."""
+    assert row.delta is not None
+    for action in update.actions:
+        if action not in (*OF_THE_CATALOG, PUBLISHED):
+            raise InvalidArgument(
+                f"{action}: it has a place in the table's log, and comes with an add-commit")
+    setting = dict(_given(update.actions, "set-properties", "updates"))
+    removing = list(_given(update.actions, "remove-properties", "removals"))
+    for name in (*setting, *removing):
+        if name.startswith("delta.") or name == CATALOG_TABLE_ID:
+            raise InvalidArgument(f"set-properties: {name} has a place in the table's log, and comes with an "
+                                  "add-commit")
+    metadata = json.loads(row.delta.metadata or "{}")
+    version, time = last_change(row.delta.etag, metadata)
+    properties = {**(metadata.get("configuration") or {}), **setting}
+    metadata["configuration"] = {name: each for name, each in properties.items() if name not in removing}
+    if "set-table-comment" in update.actions:
+        metadata["description"] = update.actions["set-table-comment"]["comment"]
+    _swap(store, row, replace(
+        row.delta, metadata=json.dumps(metadata), etag=f"{version}.{time}.{random_id()[:8]}"))
+
+
+def _swap(store: CatalogStore, row: TableRow, after: Any) -> None:
+    columns = delta_tables.c
+    same = columns.table_id == row.table_id, columns.metadata.is_not_distinct_from(
+        row.delta.metadata), columns.etag.is_not_distinct_from(row.delta.etag)  # type: ignore[union-attr]
+    statement = delta_tables.update().where(*same).values(metadata=after.metadata, etag=after.etag)
+    if not store.database.write(lambda connection: connection.execute(statement).rowcount):
+        raise RequirementConflict(
+            f"{row.name} was changed meanwhile; load it again", failed_requirements=[])

@@ -1,1 +1,0 @@
-"""Iceberg tables in a warehouse: created, loaded, and changed together."""
