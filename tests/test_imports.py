@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+from docs.house import arrows, floor_of, modules_of
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES_AND_NOTEBOOKS = {"pyspark", "pandas", "altair", "ipywidgets", "IPython"}
@@ -19,16 +20,6 @@ HEAVY = ENGINES_AND_NOTEBOOKS | {
 }
 MAX_MODULES = 60  # beyond those of a bare interpreter: typing, re and their kin are about 30
 MAX_START_UP_RATIO = 4.0  # against a bare interpreter: a tenth of a second where that takes 25 ms
-
-
-def modules_of(*packages: str) -> list[str]:
-    """Names of all modules under the given packages, from their files."""
-    names = []
-    for package in packages:
-        for file in sorted(ROOT.joinpath(*package.split(".")).rglob("*.py")):
-            parts = file.relative_to(ROOT).with_suffix("").parts
-            names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    return names
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -57,86 +48,23 @@ def test_an_append_loads_nothing_that_finds_rows() -> None:
 
 
 def test_locks_are_had_without_arrow() -> None:
-    names = [name for name in modules_of("deltanb.locks") if name != "deltanb.locks.tables.log"]
+    names = modules_of("deltanb.locks.core")
     assert len(names) > 15, names
     assert not HEAVY & loaded_after("import deltanb, " + ", ".join(names))
 
 
-ROOMS = (
-    ("_version", "completion", "safe_text", "errors", "options", "display", "formatting", "progress",
-     "memory", "parallel", "precedence", "background", "compute", "damage", "spellings", "action",
-     "simulated_time", "actions"),
-    ("store",),
-    ("schema",),
-    ("sql",),
-    ("log",),
-    ("transaction",),
-    ("locks",),
-    ("engine",),
-    ("data", "spark"),
-    ("commands",),
-    ("reading", "streamed", "table", "table_transaction", "entry", "lockable", "uncommitted", "locked_rows",
-     "locked_table",
-     "spark.source", "spark.source_read", "spark.source_stream",
-     "spark.source_tasks", "spark.source_write"),
-    ("catalog",),
-    ("observe", "query"),
-    ("notebook",),
-    ("lab", "cli", "examples", "s3_server", "testing", ""),
-)
-"""From the ground floor to the top: a module imports from its own row and from those before it."""
-
 UP = {
     ("actions", "schema.types"): "Metadata.schema parses the schema's JSON",
     ("options", "schema.properties"): "the option default_table_properties is checked when it is set",
-    ("table", "observe.availability"): "DeltaTable.versions()",
-    ("table", "observe.time_travel"): "DeltaTable.time_travel()",
-    ("table", "observe.timeline"): "DeltaTable.timeline()",
+    ("table.table", "observe.availability"): "DeltaTable.versions()",
+    ("table.table", "observe.time_travel"): "DeltaTable.time_travel()",
+    ("table.table", "observe.timeline"): "DeltaTable.timeline()",
 }
 """Every import that runs up, of whatever kind, and why it stays."""
 
 MAX_UP = 5
 MAX_CIRCLE = 3  # files that import each other, when they are loaded or inside functions
 MAX_CIRCLE_OF_TYPES = 12  # where imports for annotations count, too
-
-
-def room_of(module: str) -> int:
-    """The row of a module in the table of rooms."""
-    rows = {name: row for row, names in enumerate(ROOMS) for name in names}
-    return rows[module] if module in rows else rows[module.split(".")[0]]
-
-
-def imports_of(path: Path) -> Iterator[tuple[str, bool]]:
-    """Modules of the package that a module imports anywhere, and whether for annotations alone."""
-
-    def found(node: ast.AST, is_type: bool) -> Iterator[tuple[str, bool]]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-                yield from found(child, True)
-            elif isinstance(child, ast.Import):
-                yield from ((a.name, is_type) for a in child.names if a.name.startswith("deltanb"))
-            elif isinstance(child, ast.ImportFrom) and (child.module or "").startswith("deltanb"):
-                for alias in child.names:
-                    inner = f"{child.module}.{alias.name}"
-                    base = ROOT.joinpath(*inner.split("."))
-                    is_module = base.with_suffix(".py").exists() or base.is_dir()
-                    yield (inner if is_module else str(child.module)), is_type
-            else:
-                yield from found(child, is_type)
-
-    yield from found(ast.parse(path.read_text("utf-8")), False)
-
-
-def arrows() -> dict[tuple[str, str], bool]:
-    """(importing module, imported one), without the package's name -> whether for annotations alone."""
-    all_of_them: dict[tuple[str, str], bool] = {}
-    for module in modules_of("deltanb"):
-        base = ROOT.joinpath(*module.split("."))
-        for target, is_type in imports_of(base / "__init__.py" if base.is_dir() else base.with_suffix(".py")):
-            pair = tuple(name.removeprefix("deltanb").removeprefix(".") for name in (module, target))
-            if pair[0] != pair[1]:
-                all_of_them[pair] = all_of_them.get(pair, True) and is_type  # type: ignore[index]
-    return all_of_them
 
 
 def circles(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
@@ -171,7 +99,7 @@ def circles(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
 
 
 def test_imports_run_down_but_for_the_listed_ones() -> None:
-    found = {pair for pair in arrows() if room_of(pair[1]) > room_of(pair[0])}
+    found = {pair for pair in arrows() if floor_of(pair[1]) > floor_of(pair[0])}
     assert found == set(UP)
     assert len(UP) <= MAX_UP
 
@@ -180,7 +108,7 @@ def test_iceberg_metadata_is_plain_json_on_the_ground_floor() -> None:
     found = {pair for pair in arrows() if pair[0].startswith("catalog.iceberg.")}
     assert len(found) > 10, found
     beyond = {target for _, target in found if not target.startswith("catalog.iceberg.")}
-    assert beyond and {room_of(target) for target in beyond} == {0}
+    assert beyond and {floor_of(target) for target in beyond} == {0}
     loaded = loaded_after("import " + ", ".join(modules_of("deltanb.catalog.iceberg")))
     assert not (HEAVY | {"sqlalchemy", "pyiceberg"}) & loaded
 

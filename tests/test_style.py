@@ -63,17 +63,6 @@ def test_core_modules_say_what_they_do_not_know(name: str) -> None:
     assert ("lives here" in rule_block and "not know" in rule_block) or "rule 1" in rule_block
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_the_architecture_names_every_module(name: str) -> None:
-    if name.endswith("__init__.py"):
-        return
-    guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    _, *sections = re.split(r"^`(deltanb/.*?)`", guide, flags=re.MULTILINE)
-    listed = dict(zip(sections[::2], sections[1::2], strict=True))
-    folder, _, module = name.rpartition("/")
-    assert f"| `{module}` |" in listed[f"{folder}/"]
-
-
 def modules_named_as_elsewhere(text: str) -> Iterator[str]:
     """Names of modules in parentheses in what a module says that it does not know."""
     missing = re.search(r"does not know:(.*?)(\n\n|$)", text, re.DOTALL)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltanb.table.reading import ReadableTable
+from deltanb.text.display import above
 
 if TYPE_CHECKING:
     from deltanb.engines.spark.streaming import TableStream
@@ -84,8 +85,7 @@ class StreamedTable(ReadableTable):
                 that reads it: a :class:`~deltanb.engines.spark.streaming.TableStream` raises it as it is, of
                 Spark's own queries :func:`deltanb.sources.spark.source.told` makes it of their exception.
         """
-        from deltanb.sources.spark.stream import read_stream
-        return read_stream(
+        return above("read_stream")(
             self.log, spark, {
                 "startingVersion": starting_version, "startingTimestamp": starting_timestamp,
                 "maxFilesPerTrigger": max_files_per_trigger, "maxBytesPerTrigger": max_bytes_per_trigger,

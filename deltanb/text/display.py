@@ -29,6 +29,7 @@ ABOVE = {
     "GroupStepper": "deltanb.observe.group_stepper",
     "IcebergTable": "deltanb.catalog.iceberg.table",
     "lock_events": "deltanb.observe.lock_events",
+    "read_stream": "deltanb.sources.spark.stream",
     "LockedTables": "deltanb.locks.tables.table",
     "replay": "deltanb.observe.what_if",
     "StreamState": "deltanb.observe.stream_state",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["CatalogCommits", "Tails", "UnregisteredCommits", "staged_name"]
 
 class Tails(Protocol):
-    """What is asked of a catalog: of its :class:`~deltanb.catalog.store.store.CatalogStore`, or of a server."""
+    """What is asked of a catalog: of a :class:`~deltanb.catalog.store.store.CatalogStore` or a server."""
 
     def tails(self, table_ids: Iterable[str]) -> dict[str, Tail]:
         """Tables with their commits that are not published."""
