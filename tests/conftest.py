@@ -100,7 +100,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
     """One quiet local Spark session for all tests of a worker; with ``--connect`` that of a server."""
     pytest.importorskip("pyspark")
     import deltanb
-    from tests.spark.connect import connect_session
+    from tests.engines.spark.connect import connect_session
 
     session = connect_session() if request.config.getoption("--connect") else deltanb.spark()
     yield session

@@ -105,11 +105,11 @@ def test_imports_run_down_but_for_the_listed_ones() -> None:
 
 
 def test_iceberg_metadata_is_plain_json_on_the_ground_floor() -> None:
-    found = {pair for pair in arrows() if pair[0].startswith("catalog.iceberg.")}
+    found = {pair for pair in arrows() if pair[0].startswith("catalog.iceberg.metadata.")}
     assert len(found) > 10, found
-    beyond = {target for _, target in found if not target.startswith("catalog.iceberg.")}
+    beyond = {target for _, target in found if not target.startswith("catalog.iceberg.metadata.")}
     assert beyond and {floor_of(target) for target in beyond} == {0}
-    loaded = loaded_after("import " + ", ".join(modules_of("deltanb.catalog.iceberg")))
+    loaded = loaded_after("import " + ", ".join(modules_of("deltanb.catalog.iceberg.metadata")))
     assert not (HEAVY | {"sqlalchemy", "pyiceberg"}) & loaded
 
 

@@ -1,7 +1,7 @@
 """What a catalog is called with: refused by the argument's name where it is of another type.
 
 What lives here: the checks of arguments that are mappings, lists of names, and places of tables.
-What it does not know: which names and places a catalog takes (``names``, ``warehouse/places``).
+What it does not know: which names and places a catalog takes (``names``, ``catalog/store/places``).
 """
 
 from __future__ import annotations

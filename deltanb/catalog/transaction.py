@@ -2,7 +2,7 @@
 
 What lives here: :class:`CatalogTransaction`: the tables as they were at one instant, the statements on them,
 and their one commit.
-What it does not know: what a statement does (``table_transaction``), the algorithm (``transaction/group``),
+What it does not know: what a statement does (``table/staged``), the algorithm (``transaction/group``),
 who answers its steps (``group``).
 """
 

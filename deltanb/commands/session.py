@@ -1,7 +1,7 @@
 """The Spark session that a command is done through, and what its settings say to the command.
 
-What lives here: :func:`through_session`. What it does not know: what each setting means (``spark/``), and who
-chooses the engine.
+What lives here: :func:`through_session`. What it does not know: what each setting means (``engines/spark/``),
+and who chooses the engine.
 """
 
 from __future__ import annotations

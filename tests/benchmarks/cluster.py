@@ -37,7 +37,7 @@ def figures(quick: bool = False, rounds: int = 1, only: str = "") -> Iterator[Fi
 
 def grown(title: str, vectors: bool, sizes: tuple[int, int]) -> Iterator[Figure]:
     """The larger table's driver against the smaller one's."""
-    from tests.spark.cluster import Cluster, scratch
+    from tests.engines.spark.cluster import Cluster, scratch
 
     folder = scratch()
     try:

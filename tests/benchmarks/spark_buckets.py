@@ -142,8 +142,8 @@ def works(bucket: Bucket) -> dict[str, Work]:
 def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Figure]:
     """The figures, one after another as they are measured."""
     import deltanb as dn
+    from tests.engines.spark.s3a import arguments
     from tests.peers.delta_spark import Unavailable
-    from tests.spark.s3a import arguments
 
     rows = QUICK_ROWS if quick else ROWS
     if not any(only in title for title in works(Bucket(None, "", {}, rows))):

@@ -18,7 +18,7 @@ from deltanb.actions import AddFile, CommitInfo, RemoveFile, decode_path
 from deltanb.log.commits import commit_name
 from deltanb.log.verification import verify
 from deltanb.transaction.delta_log import DeltaLog
-from tests.data.test_variants import decoded, names
+from tests.engines.arrow.test_variants import decoded, names
 from tests.peers.delta_spark import DeltaSpark, table
 from tests.peers.writer import LockedStore
 from tests.shared_tables import path_of

@@ -1,7 +1,7 @@
 """The Iceberg schema of columns that are given as Delta's or Arrow's (format/spec.md, "Primitive Types").
 
 What lives here: :func:`schema_of` and :func:`identity_spec`.
-What it does not know: the checks and ids of Iceberg's schemas (``iceberg/schemas``).
+What it does not know: the checks and ids of Iceberg's schemas (``iceberg/metadata/schemas``).
 """
 
 from __future__ import annotations

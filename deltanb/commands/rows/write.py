@@ -3,7 +3,7 @@
 What lives here: :func:`append` and :func:`overwrite`: schema evolution, partial overwrites by a
 condition or by partition, idempotent writes, the operation's record; and :func:`write_batch`, which is
 either of them for one micro-batch of a stream.
-What it does not know: how rows become files (``data/``, ``spark/``), how a commit goes.
+What it does not know: how rows become files (``engines/arrow/``, ``engines/spark/``), how a commit goes.
 
 A write that is refused, or loses to another commit, leaves no file behind.
 """

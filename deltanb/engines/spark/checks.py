@@ -3,7 +3,7 @@
 What lives here: the query that turns a frame into the table's columns and stops at the first row
 that does not fit (:func:`checked`), and the way back from Spark's error to ours
 (:func:`translated`). What it does not know: files. Which types fit, and which constraints there
-are, is decided in ``data/``.
+are, is decided in ``engines/arrow/``.
 
 A violating row calls ``raise_error`` with a text that says, in JSON, what it broke. The call sits
 in a filter that Spark takes for nondeterministic, so the optimizer leaves it where it stands,

@@ -1,8 +1,8 @@
 """A Spark DataFrame as data files of a table, written by Spark's own Parquet writer.
 
 What lives here: the query that checks and shapes the rows, and what becomes of the files. The rows pass
-the same enforcement and constraints as rows written in the process (``data/``), and the files get the same
-statistics, taken from their footers.
+the same enforcement and constraints as rows written in the process (``engines/arrow/``), and the files get
+the same statistics, taken from their footers.
 What it does not know: transactions. A file is part of the table once a commit names it. Where Spark writes,
 and how files come from there to their places, is known to ``folders``.
 """

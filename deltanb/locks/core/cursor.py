@@ -1,7 +1,8 @@
 """A cursor over a table under locks: it goes from row to row in the order of a key, and locks each.
 
 What lives here: :class:`TableCursor`, and what it asks of the rows (:class:`Rows`).
-What it does not know: where rows are read from, what becomes of those that are stored (``locked_rows``).
+What it does not know: where rows are read from, what becomes of those that are stored
+(``locks/tables/rows``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What lives here: :class:`LockedLog`, a log on which statements are staged and lock; and which parts of a table
 a scan, or a file, belongs to (:func:`parts_read`, :func:`part_of`).
 What it does not know: who gets a lock (``core``, ``granules``), what a statement does, rows and their keys
-(``cursor``), how the tables of a transaction are committed (``locked_table``).
+(``cursor``), how the tables of a transaction are committed (``locks/tables/table``).
 
 What is locked is what the conflict rules would look at: the partitions that the conditions over partition
 columns leave, or the whole table where there are none, or too many. So two transactions of this process that

@@ -3,7 +3,7 @@
 What lives here: :class:`LockedTable`, a table's methods under the locks of a transaction;
 :class:`LockedTables`, all tables of a transaction; and what they have to commit or undo (:class:`Work`).
 What it does not know: what is locked for a statement (``locks/tables/log``), how rows are stored by key
-(``locked_rows``), how a commit goes.
+(``locks/tables/rows``), how a commit goes.
 
 Tables by their paths have no common log, so one of them alone can be in a transaction; tables of one catalog
 are committed as a group.

@@ -1,7 +1,7 @@
 """The data source ``deltanb``: Delta tables by ``spark.read.format("deltanb")`` and ``df.write``.
 
 What lives here: :class:`DeltaDataSource`, which Spark asks for readers and writers, and :func:`register`.
-What it does not know: how rows are read and written (``source_read``, ``source_write``).
+What it does not know: how rows are read and written (``sources/spark/read``, ``sources/spark/write``).
 
 Spark makes and asks the source in Python processes of its own beside the driver, and pickles readers and
 writers for its executors, which have deltanb installed, too. Errors of this library reach the caller as the

@@ -1,7 +1,8 @@
 """What a catalog is asked and answers, as JSON: written by one side, checked by the other.
 
 What lives here: for each value its JSON (``…_value``) and the check that reads it (a function of value and
-path, as in ``iceberg/fields``): a field that is missing, unknown or of another type is refused by its name.
+path, as in ``iceberg/metadata/fields``): a field that is missing, unknown or of another type is refused by
+its name.
 What it does not know: HTTP, and what is done with the values.
 """
 

@@ -1,7 +1,7 @@
 """The endpoints of tables, and that of commits to many of them.
 
 What lives here: one function an endpoint: from the request to the reply.
-What it does not know: how tables are stored and committed to (``warehouse``), and HTTP.
+What it does not know: how tables are stored and committed to (``catalog/iceberg``), and HTTP.
 """
 
 from __future__ import annotations
