@@ -89,7 +89,7 @@ class LockedTable(StagedTable):
         """The statements of the transaction as it is now."""
         return self._tables.part(self._below).staged
 
-    log = staged  # type: ignore[assignment]
+    log = staged
     end = ""
     committed = None
 
