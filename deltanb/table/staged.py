@@ -77,7 +77,11 @@ class StagedTable(DeltaTable):
                 deleted.
         """
         self.end = "has failed"
-        txn, actions, operation = self.staged.together()
+        try:
+            txn, actions, operation = self.staged.together()
+        except BaseException:
+            self.delete_written()
+            raise
 
         def work() -> int:
             actions.extend(self.feed(txn))

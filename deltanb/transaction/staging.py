@@ -194,6 +194,13 @@ class StagedTransaction(OptimisticTransaction):
             verify_feed_kept(current.metadata, self.log.base.metadata, self.table)
         return current
 
+    @property
+    def has_surely_not_landed(self) -> bool:
+        """Whether the files it wrote are nobody's: those of a statement that is staged go with it."""
+        assert isinstance(self.log, StagedLog)
+        done = self.committed
+        return done is None or all(each.transaction is not done.transaction for each in self.log.statements)
+
     def note_outcome(self, error: BaseException) -> None:
         """Nothing: what is staged is no version yet, and is undone with its transaction."""
 

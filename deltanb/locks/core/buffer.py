@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import add_note
-from deltanb.locks.core.commit import Changes, CommitCallback, publish, size_of, undo
+from deltanb.locks.core.commit import Changes, CommitCallback, have_landed, publish, size_of, undo
 from deltanb.locks.core.modes import DurabilityMode
 from deltanb.options import own_settings, set_options
 from deltanb.text.formatting import count
@@ -64,7 +64,9 @@ class Pending:
     """Of the block in which it was committed, which has ended when it is flushed."""
     is_begun: bool = False
     error: BaseException | None = None
-    """Why it failed, once it was begun."""
+    """Why it failed, once it was begun; or what interrupted it."""
+    has_landed: bool = False
+    """Whether its changes are permanent all the same."""
 
     def __post_init__(self) -> None:
         self.size = size_of(self.changes)
@@ -74,7 +76,7 @@ class Pending:
         self._call_back("pending", self.txn, self.txn_id)
 
     def finish(self) -> BaseException | None:
-        """Publish it, or undo it; returns why it failed. Only once: an interrupt can have come behind it."""
+        """Publish it, or undo it; returns what it has raised. Once: an interrupt can have come behind it."""
         if self.is_begun:
             return self.error
         try:
@@ -83,13 +85,15 @@ class Pending:
                 publish(self.changes, DurabilityMode.NO_SYNC)
         except BaseException as error:
             self.error = error
-            undo(self.changes)
+            self.has_landed = have_landed(self.changes)
+            if not self.has_landed:
+                undo(self.changes)
             add_note(error, f"in the commit of transaction {self.txn_id}, which NO_FLUSH had put off")
         return self.error
 
     def notify_finished(self, error: BaseException | None) -> None:
         """Tell the callback how it ended, once the locks are gone."""
-        self._call_back("finished", self.txn, self.txn_id, error)
+        self._call_back("finished", self.txn, self.txn_id, None if self.has_landed else error)
 
     def _call_back(self, name: str, *args: Any) -> None:
         if self.callback is None:

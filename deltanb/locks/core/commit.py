@@ -30,6 +30,7 @@ class Participant(Protocol):
     ``txn.changed(self, change)``, with whatever it needs to undo it. One that has a method
     ``describe(changes) -> list[str]`` is asked for its changes in words where a transaction is shown. One
     that has ``size(changes) -> int`` says how many bytes they hold, in files or in memory, while they wait.
+    One that cannot undo its commit has ``has_landed``: whether it is permanent, whatever interrupted it.
     """
 
     def undo(self, change: Any) -> None:
@@ -67,6 +68,11 @@ def publish(changes: Changes, durability: DurabilityMode) -> None:
     ordered = sorted(of_each.values(), key=lambda each: getattr(each[0], "commits_last", False))
     for participant, theirs in ordered:
         participant.commit(theirs, durability)
+
+
+def have_landed(changes: Changes) -> bool:
+    """Whether changes are permanent, although a commit of them was interrupted: who says so commits last."""
+    return any(getattr(participant, "has_landed", False) for participant, _ in changes)
 
 
 def undo(changes: Changes, height: int = 0) -> BaseException | None:

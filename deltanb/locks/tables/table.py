@@ -370,6 +370,11 @@ class Work:
         self.has_unsynced = False
         """Whether files were written while the durability mode asked for no sync."""
 
+    @property
+    def has_landed(self) -> bool:
+        """Whether it is committed, whatever came of the call that did so."""
+        return any(part.committed is not None for part in self.parts.values())
+
     def part(self, index_id: int, below: DeltaLog) -> Part:
         """A table's part in it.
 

@@ -18,9 +18,13 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.locks import CommitCallback, LockManager, Transaction
 from deltanb.locks.core import buffer
+from deltanb.locks.tables import table as locked_table
+from deltanb.locks.tables.log import LockedTransaction
 from deltanb.options import options, set_options
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
+from deltanb.transaction.staging import StagedLog
+from deltanb.transaction.transaction import OptimisticTransaction
 
 
 @pytest.fixture(autouse=True)
@@ -131,10 +135,10 @@ def test_who_waits_long_is_flushed_though_nothing_comes(monkeypatch: pytest.Monk
     readings = iter([0, 0, 0, 0, 0])  # as it is made, locked, put off, and looked at
     manager = LockManager(clock=lambda: next(readings, 10**9))
     put_off(manager, Log(), 1, told)
+    thread = manager.pending._thread
     assert told.is_finished.wait(30) and told.error is None
-    for thread in threading.enumerate():
-        if thread.name == "deltanb-put-off":
-            thread.join(30)
+    if thread is not None:
+        thread.join(30)
     assert manager.num_pending == manager.num_locks_held == 0 and manager.pending._thread is None
 
 
@@ -227,6 +231,64 @@ def test_an_interrupt_as_a_commit_is_put_off_loses_and_doubles_nothing(
     txn.exit()
     manager.flush()
     assert log.done == ([1] if is_put_off else [("undone", 1)]) and manager.num_locks_held == 0
+
+
+def interrupt_in(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, is_done: bool = False) -> None:
+    """Let Ctrl-C come as a method is called for the first time, or has just done its work."""
+    real, interrupts = getattr(kind, name), [KeyboardInterrupt()]
+
+    def interrupted(*args: Any, **settings: Any) -> Any:
+        if not is_done and interrupts:
+            raise interrupts.pop()
+        result = real(*args, **settings)
+        if interrupts:
+            raise interrupts.pop()
+        return result
+
+    monkeypatch.setattr(kind, name, interrupted)
+
+
+@WORK
+@pytest.mark.parametrize("mode", ["NO_FLUSH", "NO_SYNC"])
+@pytest.mark.parametrize("kind, name, is_done", [
+    (locked_table.Part, "flush", True), (StagedLog, "together", False), (StagedLog, "together", True),
+    (OptimisticTransaction, "prepare", False), (locked_table.Part, "landed", True),
+], ids=lambda each: getattr(each, "__name__", str(each)))
+def test_an_interrupt_of_a_tables_commit_leaves_no_file_and_is_no_lie(
+    kind: type, name: str, is_done: bool, mode: str, work: Callable[[Any, DeltaTable], Any],
+    manager: LockManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told that a commit has failed may do the work once more."""
+    table = dn.create(tmp_path / "t", {"id": [1, 2], "n": [1, 2]})
+    txn, told = manager.new_transaction(), Told()
+    txn.attach(told)
+    txn.durability_mode = mode  # type: ignore[assignment]
+    work(txn, table)
+    if mode == "NO_FLUSH":
+        txn.commit()
+    interrupt_in(monkeypatch, kind, name, is_done)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        manager.flush() if mode == "NO_FLUSH" else txn.commit()
+    has_landed = name == "landed"
+    assert numbers(tmp_path / "t") == {1: 0 if has_landed else 1, 2: 2} and not unnamed(tmp_path / "t")
+    assert mode != "NO_FLUSH" or (told.is_finished.is_set() and
+                                  (told.error is None if has_landed else told.error is caught.value))
+    assert manager.num_pending == manager.num_locks_held == 0
+
+
+@WORK
+def test_an_interrupt_between_a_statement_and_its_record_leaves_no_file(
+    work: Callable[[Any, DeltaTable], Any], manager: LockManager, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1, 2], "n": [1, 2]})
+    txn = manager.new_transaction()
+    interrupt_in(monkeypatch, LockedTransaction, "_note", is_done=True)
+    with pytest.raises(KeyboardInterrupt):
+        work(txn, table)
+        txn.commit()
+    txn.exit()
+    assert table.version == 0 and not unnamed(tmp_path / "t") and manager.num_locks_held == 0
 
 
 @WORK
