@@ -84,14 +84,14 @@ class Checkpoint:
         note = self._note(number)
         return None if note is None else hashlib.sha256(note).hexdigest()[:DIGITS]
 
-    def reads(self, number: int, table_id: str) -> bool:
+    def reads(self, number: int, table_id: str, session: SparkSession | None = None) -> bool:
         """Whether a batch has rows of a stream from the table with this id: its offsets name the table, as
-        Delta's own do."""
-        return table_id.encode() in (self._note(number) or b"")
+        Delta's own do. Without a session those are seen in a local folder alone."""
+        return table_id.encode() in (self._note(number, session) or b"")
 
-    def _note(self, number: int) -> bytes | None:
+    def _note(self, number: int, session: SparkSession | None = None) -> bytes | None:
         if self.folder is None:
-            return None
+            return None if session is None else (self._text(f"offsets/{number}", session) or "").encode()
         try:
             with open(os.path.join(self.folder, "offsets", str(number)), "rb") as file:
                 return file.read()
@@ -104,10 +104,7 @@ class Checkpoint:
 
     def _metadata(self, session: SparkSession | None) -> str | None:
         if self.folder is None or (session is not None and is_remote(session)):
-            reader = _reader(session)
-            rows = self._asked(
-                lambda: reader.text(f"{self.location}/metadata", wholetext=True).collect())
-            return rows[0][0] if rows else None
+            return self._text("metadata", session)
         try:
             with open(os.path.join(self.folder, "metadata"), encoding="utf-8") as file:
                 return file.read()
@@ -115,6 +112,12 @@ class Checkpoint:
             return None
         except OSError as error:
             raise StorageError.of(error, "read", f"{self.folder}/metadata") from error
+
+    def _text(self, name: str, session: SparkSession | None) -> str | None:
+        """What Spark reads of a file; None where there is none."""
+        reader = _reader(session)
+        rows = self._asked(lambda: reader.text(f"{self.location}/{name}", wholetext=True).collect())
+        return rows[0][0] if rows else None
 
     def _newest(self, session: SparkSession | None, kind: str) -> int:
         if self.folder is None or (session is not None and is_remote(session)):

@@ -79,8 +79,11 @@ class Sink:
             raise
 
     def _write(self, frame: DataFrame, number: int) -> None:
-        query = self._query(frame.sparkSession)
-        version = self.write(frame, query, number, self.reads_table)
+        session = frame.sparkSession
+        query = self._query(session)
+        reads_table = self.reads_table or self.checkpoint.reads(
+            number, self.log.snapshot.metadata.id, None if self.checkpoint.folder else session)
+        version = self.write(frame, query, number, reads_table)
         if version is None and number != self.replayed:
             raise CheckpointMismatch(
                 f"table {self.log.path} has batch {number} of query {query} already, and this stream has not "
@@ -221,7 +224,8 @@ def reads(frame: DataFrame, log: DeltaLog) -> bool:
     """Whether a stream is computed from rows of its table, too: joined with them, for example.
 
     A batch no longer knows, and a stream tells of its files only in its plan. Of ``format("deltanb")`` that
-    does not say which table is read, which may be this one.
+    does not say which table is read, which may be this one. Of a stream from its table, the batch's offsets
+    say it.
     """
     plan = _plan(frame)
     if re.search(r"^\(\d+\) BatchScan deltanb$", plan, re.MULTILINE):

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 import deltanb as dn
 from deltanb.actions import SetTransaction
+from deltanb.engines.spark.stream_checkpoint import Checkpoint
 from deltanb.errors import (
     AppendOnlyTable,
     CheckpointMismatch,
@@ -29,6 +30,7 @@ from deltanb.errors import (
     MultipleSourceRowsMatched,
     SchemaMismatch,
 )
+from deltanb.sources.spark.source import register
 from tests.helpers import last_commit, tree
 
 pytestmark = pytest.mark.spark
@@ -163,6 +165,24 @@ def test_a_batch_that_reads_the_table_reads_all_of_it(
     run(table, fresh, tmp_path / "c")
     assert ids(table) == [1, 1, 9]
     assert not table.commit(table.version).is_blind_append
+
+
+@pytest.mark.parametrize("place", ["here", "elsewhere"])
+@pytest.mark.parametrize("is_self", [True, False])
+def test_a_batch_of_a_stream_from_its_table_has_read_the_table(
+    is_self: bool, place: str, spark: Any, table: dn.DeltaTable, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Delta's own sink says, by the offsets, wherever the checkpoint is."""
+    register(spark)
+    other = dn.create(tmp_path / "other", {"id": [1], "text": ["o"]})
+    table.append({"id": [1], "text": ["a"]})
+    rows = spark.readStream.format("deltanb").load((table if is_self else other).path)
+    if place == "elsewhere":  # what a process that does not see the folder asks Spark for
+        monkeypatch.setattr(Checkpoint, "folder", property(lambda self: None, lambda self, _: None),
+                            raising=False)
+    run(table, rows, tmp_path / "c")
+    assert ids(table) == [1, 1] and table.commit(2).is_blind_append is not is_self
 
 
 def test_a_batch_that_reads_other_tables_does_not_meet_appends(
