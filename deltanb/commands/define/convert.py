@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from deltanb.actions import AddFile, Metadata, encode_path
 from deltanb.commands.define import evolution
+from deltanb.commands.define.place import has_iceberg
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import statistics
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
@@ -73,6 +74,11 @@ def convert(
         raise InvalidArgument(
             f"there is no file to convert in {log.path}; give the folder that holds the Parquet files, or "
             "create a table with deltanb.create(path, data)", path=log.path)
+    if has_iceberg(log.store):
+        raise InvalidArgument(
+            f"{log.path} holds an Iceberg table, and files that it has removed would come back with the "
+            "others; copy its rows: deltanb.create(another_path, catalog.table(name).to_arrow())",
+            path=log.path)
     _check_listing(log.store, [status.name for status in statuses], columns)
     values = [_values(status.name, columns, log.path) for status in statuses]
     at_once = at_a_time(log.store, MAX_READERS)

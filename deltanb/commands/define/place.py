@@ -19,7 +19,7 @@ from deltanb.log.skipping.partitions import is_data_path
 from deltanb.store.base import LogStore
 from deltanb.store.local import is_temporary
 
-__all__ = ["begun", "check_place", "hint_of_files", "no_table"]
+__all__ = ["begun", "check_place", "has_iceberg", "hint_of_files", "no_table"]
 
 MAX_NAMED = 3  # files in an error
 MAX_LOOKED_AT = 1000  # files among which Parquet is looked for, to name the way out
@@ -45,9 +45,17 @@ def check_place(store: LogStore, partition_by: Collection[str] = ()) -> None:
 
 
 def hint_of_files(store: LogStore) -> str:
-    """What makes a table of the Parquet files at a place; empty where none are seen."""
+    """What opens the Iceberg table at a place, or makes a table of its Parquet files; empty where neither is
+    seen."""
+    if has_iceberg(store):
+        return "catalog.table(name) of its catalog opens the Iceberg table there"
     has_parquet = any(name.endswith((".parquet", ".parq")) for name in islice(_files(store), MAX_LOOKED_AT))
     return f"deltanb.convert({store.root!r}) makes a table of the Parquet files there" if has_parquet else ""
+
+
+def has_iceberg(store: LogStore) -> bool:
+    """Whether there is an Iceberg table at a place, whose Parquet files are not its rows alone."""
+    return any(name.endswith(".metadata.json") for name in store.list_names("metadata/"))
 
 
 def no_table(store: LogStore) -> TableNotFound:

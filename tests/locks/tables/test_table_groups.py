@@ -192,6 +192,25 @@ def test_an_iceberg_table_is_refused(catalog: dn.Catalog, manager: LockManager) 
     assert coins(catalog.table("bank.one")) == [100, 100]
 
 
+def test_the_folder_of_an_iceberg_table_is_no_files_to_convert(
+    catalog: dn.Catalog, manager: LockManager, tmp_path: Path
+) -> None:
+    """Whose removed files would be rows of the new table; its metadata is not to be moved away for that."""
+    pytest.importorskip("pyiceberg", reason="Iceberg tables are read by PyIceberg")
+    table = catalog.create_table("bank.ice", {"id": [1]}, format="iceberg")
+    folder = table.location.removeprefix("file://")
+    before = set(Path(folder).rglob("*"))
+    for opened in (manager.new_transaction().table, dn.open):
+        with pytest.raises(errors.TableNotFound, match=r"catalog\.table\(name\) .* opens the Iceberg table"):
+            opened(folder)
+    with pytest.raises(errors.InvalidArgument, match=r"catalog\.table\(name\) .* opens the Iceberg table"):
+        dn.create(folder, {"id": [1]})
+    with pytest.raises(errors.InvalidArgument, match=r"holds an Iceberg table.*table\(name\)\.to_arrow"):
+        dn.convert(folder)
+    assert set(Path(folder).rglob("*")) == before
+    assert dn.create(tmp_path / "copy", catalog.table("bank.ice").to_arrow()).count() == 1
+
+
 @pytest.mark.parametrize("is_first_there", [False, True])
 def test_tables_by_path_are_together_once_they_are_registered_as_is_said(
     is_first_there: bool, catalog: dn.Catalog, manager: LockManager, tmp_path: Path
