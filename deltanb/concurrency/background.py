@@ -11,6 +11,7 @@ Commits go first: the work waits for them where it calls :func:`deltanb.concurre
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import sys
 import threading
@@ -167,7 +168,7 @@ def settle(concerns: Callable[[Any], bool]) -> None:
     _line.settle(concerns)
 
 
-def flush(timeout: float | None = None) -> bool:
+def flush(timeout: float | dt.timedelta | None = None) -> bool:
     """Wait until what this process does in the background is done: the checkpoints of its commits.
 
     A commit returns before the checkpoint that is due behind it is written. Whoever copies the folder of a
@@ -175,7 +176,7 @@ def flush(timeout: float | None = None) -> bool:
     ``set_options(checkpoints="inline")`` has commits wait.
 
     Args:
-        timeout: seconds to wait at most, from 0; None waits as long as it takes.
+        timeout: seconds to wait at most, or a ``timedelta``, from 0; None waits as long as it takes.
 
     Returns:
         Whether all of it is done.
@@ -189,9 +190,12 @@ def flush(timeout: float | None = None) -> bool:
     >>> dn.flush()
     True
     """
+    if isinstance(timeout, dt.timedelta):
+        timeout = timeout.total_seconds()
     if timeout is not None and (
             not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0):
-        raise InvalidArgument(f"flush takes a timeout in seconds, from 0, or None; found {timeout!r:.80}")
+        raise InvalidArgument(
+            f"flush takes a timeout in seconds or a timedelta, from 0, or None; found {timeout!r:.80}")
     return _line.flush(timeout)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -146,14 +147,14 @@ def test_without_room_for_a_thread_work_is_done_by_whoever_asks(monkeypatch: Any
     assert used == [threading.current_thread()] and line.flush(0)
 
 
-@pytest.mark.parametrize("timeout", [-1, "1", True, float("nan")])
+@pytest.mark.parametrize("timeout", [-1, "1", True, float("nan"), timedelta(-1)])
 def test_a_timeout_is_a_number_of_seconds(timeout: Any) -> None:
     with pytest.raises(errors.InvalidArgument, match="timeout"):
         dn.flush(timeout)
 
 
 def test_a_timeout_may_be_endless() -> None:
-    assert dn.flush(float("inf")) and dn.flush(0)
+    assert dn.flush(float("inf")) and dn.flush(0) and dn.flush(timedelta.max) and dn.flush(timedelta(0))
 
 
 # -- the line of the process -------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class LockManager(Displayable):
         if detect not in DETECTION:
             raise InvalidArgument(f"detect takes one of {', '.join(DETECTION)}, found {shown(detect)}")
         self.upgrade_rule = word(UpgradeRule, upgrade_rule, "upgrade_rule")
-        self.lock_timeout = seconds(lock_timeout, "lock_timeout")
+        self.lock_timeout = lock_timeout
         self.detect = detect
         self._clock = clock or (lambda: options.timer())
         self._deadlines = clock or time.monotonic_ns
@@ -130,6 +130,15 @@ class LockManager(Displayable):
         _managers.add(self)
 
     # -- what people ask -----------------------------------------------------------------------
+
+    @property
+    def lock_timeout(self) -> float:
+        """Seconds that transactions to come wait for a lock; set as the argument, it reads -1 for ever."""
+        return self._lock_timeout
+
+    @lock_timeout.setter
+    def lock_timeout(self, timeout: Timeout) -> None:
+        self._lock_timeout = seconds(timeout, "lock_timeout")
 
     def new_transaction(self) -> Transaction:
         """A transaction; it holds nothing yet."""

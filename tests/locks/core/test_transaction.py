@@ -653,14 +653,19 @@ def test_the_timeout_of_a_scope_reads_as_seconds(value: Any, reads: float) -> No
     manager = LockManager(lock_timeout=value)
     txn = manager.new_transaction()
     assert manager.lock_timeout == txn.lock_timeout == reads
+    manager.lock_timeout = 9
+    assert (manager.new_transaction().lock_timeout, txn.lock_timeout) == (9, reads)
+    manager.lock_timeout = value
+    assert manager.lock_timeout == manager.new_transaction().lock_timeout == reads
     txn.lock_timeout = 7
     txn.enter()
     txn.lock_timeout = value
     assert txn.lock_timeout == reads
     txn.exit()
     assert txn.lock_timeout == 7
-    with pytest.raises(InvalidArgument, match="lock_timeout takes seconds or a timedelta"):
-        txn.lock_timeout = "1s"  # type: ignore[assignment]
+    for refused in (manager, txn):
+        with pytest.raises(InvalidArgument, match="lock_timeout takes seconds or a timedelta"):
+            refused.lock_timeout = "1s"  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("index_id", [1, -1], ids=["key", "place of a table"])
