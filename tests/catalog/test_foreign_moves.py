@@ -351,6 +351,19 @@ def test_a_sweep_leaves_the_files_that_their_tables_name(
     assert behind.garbage.due(2**60) == []
 
 
+def test_their_metadata_may_lie_elsewhere(local: dn.Catalog, peer: SqlCatalog, tmp_path: Path) -> None:
+    """Both folders are the table's: it is committed to, and purged."""
+    lake = f"file://{tmp_path}/lake"
+    peer.create_table("shop.apart", rows().schema, f"{lake}/apart", properties={
+        "write.metadata.path": f"{lake}/of_apart/metadata"})
+    append(peer, 1, table="shop.apart")
+    with local.transaction() as txn:
+        txn.table("shop.apart").append(rows(2))
+    assert ids(local.table("shop.apart")) == [1, 2]
+    local.drop_table("shop.apart", purge=True)
+    assert not [file for place in ("apart", "of_apart") for file in (tmp_path / "lake" / place).rglob("*.*")]
+
+
 # -- over HTTP --------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from deltanb.catalog.limits import Limits
 from deltanb.catalog.store.contents import first_file
 from deltanb.catalog.store.ledgers import Answer
 from deltanb.catalog.store.names import TableName
-from deltanb.catalog.store.ownership import staged_id
+from deltanb.catalog.store.ownership import folder_of_file, staged_id
 from deltanb.catalog.store.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
 from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.store.store import CatalogStore, Replayed
@@ -279,8 +279,11 @@ class Committer:
         if after is base:
             return Member(change, row, IcebergTable(change.name, table_id, location, after), None)
         places: tuple[str, ...] = ()
-        if base is None or after["location"] != base["location"]:
-            place = self.own_place(after["location"], updates, change.name, row, written)
+        # A file that was written over may name any folder: where the table's own lies says which is its own.
+        is_moved = base is None or after["location"] != base["location"]
+        if is_moved or after["location"] != folder_of_file(str(location)):
+            field = updates if is_moved else f"location of {change.name}"
+            place = self.own_place(after["location"], field, change.name, row, written)
             after, places = {**after, "location": place}, (place,)
         file = self.files.new(after, location)
         return Member(change, row, IcebergTable(change.name, table_id, file.location, after), file, places)

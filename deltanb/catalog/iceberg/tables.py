@@ -277,7 +277,8 @@ class IcebergTables:
         Raises:
             TableNotFound: no Iceberg table of that name.
             InvalidArgument: it is to be purged, and files of another table lie below its location, its own
-                below another's, or there is a link on the way to it; nothing was changed.
+                below another's, there is a link on the way to it, or its metadata names a folder that the
+                catalog does not know as its own; nothing was changed.
             StorageError: not all files could be deleted; the table is dropped.
         """
         row = self.row(name)
@@ -293,9 +294,13 @@ class IcebergTables:
     def _purged_places(self, row: TableRow) -> list[str]:
         """The folders that a purge empties, which no other table may share."""
         location = self._read(row).metadata["location"]
-        found = {key_of(location): location}
-        for place in self.store.tables.standing(location, [row.table_id]).mine:
-            found.setdefault(place, place)
+        mine = self.store.tables.standing(location, [row.table_id]).mine
+        found = dict(zip(mine, mine, strict=True))
+        if key_of(location) not in found:  # its file was written over, or lies elsewhere
+            raise InvalidArgument(
+                f"{row.name} cannot be purged: its metadata names {location}, which the catalog does not know "
+                "as its folder; drop it without purging", path=location)
+        found[key_of(location)] = location
         for place in found.values():
             self.warehouse.table_location(place, "location")
             around = table_around(self.warehouse.store, self.warehouse.name_of(place, "location"))

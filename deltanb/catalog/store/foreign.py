@@ -19,7 +19,7 @@ from typing import Any
 
 from deltanb.catalog.store.database import Database, hold_sequence
 from deltanb.catalog.store.history import Event, newest_seq, newest_time, pointers_at, record_events
-from deltanb.catalog.store.ownership import folder_of_file, record_place
+from deltanb.catalog.store.ownership import folder_of_file, others_at, record_place
 from deltanb.catalog.store.rows import is_table, note_known
 from deltanb.catalog.store.tables import iceberg_tables, is_unrecorded, known_iceberg_tables, sa
 from deltanb.concurrency import parallel
@@ -48,6 +48,16 @@ class _Moved:
     metadata_location: str
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What the metadata of a table that moved says."""
+
+    path: list[Made]
+    """The files before it, the oldest first, and then itself."""
+    location: Any = None
+    """Whatever it gives as the table's folder."""
+
+
 class ForeignMoves:
     """What others do to the Iceberg tables of the catalog ``catalog`` in a database."""
 
@@ -71,10 +81,10 @@ class ForeignMoves:
             moved, dropped = self._database.read(lambda connection: self._look(connection, with_drops))
             if not moved and not dropped:
                 return
-            paths = dict(zip(moved, parallel.each(self._path, moved), strict=True))
+            facts = dict(zip(moved, parallel.each(self._facts, moved), strict=True))
             # If nobody answers, the next look says what became of it.
             self._database.write(
-                partial(self._record, moved=paths, dropped=dropped), lambda connection: True)
+                partial(self._record, moved=facts, dropped=dropped), lambda connection: True)
 
     def _look(self, connection: sa.Connection, with_drops: bool) -> tuple[list[_Moved], list[str]]:
         mine = {"in_catalog": self._catalog}
@@ -82,25 +92,22 @@ class ForeignMoves:
         dropped = list(connection.execute(_DROPPED, mine).scalars()) if with_drops else []
         return moved, dropped
 
-    def _path(self, moved: _Moved) -> list[Made]:
-        """The files that a table's metadata names as those before it, the oldest first, and then itself.
-
-        One that cannot be read says nothing: the move stays a fact.
-        """
+    def _facts(self, moved: _Moved) -> _Facts:
+        """What a table's metadata says; where it cannot be read, the move stays a fact."""
         place = moved.metadata_location
         if self.read_metadata is None:
-            return [(place, None)]
+            return _Facts([(place, None)])
         try:
             metadata = self.read_metadata(place)
         except (DeltaError, OSError):
-            return [(place, None)]
+            return _Facts([(place, None)])
         log = [(each.get("metadata-file"), each.get("timestamp-ms")) for each in _log_of(metadata)]
         earlier = [(file, time) for file, time in log if isinstance(file, str) and isinstance(time, int)]
         time = metadata.get("last-updated-ms")
-        return [*earlier, (place, time if isinstance(time, int) else None)]
+        return _Facts([*earlier, (place, time if isinstance(time, int) else None)], metadata.get("location"))
 
     def _record(
-        self, connection: sa.Connection, moved: Mapping[_Moved, list[Made]], dropped: Sequence[str]
+        self, connection: sa.Connection, moved: Mapping[_Moved, _Facts], dropped: Sequence[str]
     ) -> bool:
         """Within a transaction: of the tables that are still as they were seen, what was not recorded."""
         mine: dict[str, list[Made]] = {}
@@ -110,7 +117,8 @@ class ForeignMoves:
                     dn_table_id=table_id, dn_recorded_location=row.metadata_location)).rowcount:
                 note_known(connection, self._catalog, table_id)
                 record_place(connection, folder_of_file(row.metadata_location), table_id)
-                mine[table_id] = moved[row]
+                _record_location(connection, moved[row].location, table_id)
+                mine[table_id] = moved[row].path
         gone = [table_id for table_id in dropped
                 if connection.execute(_FORGET, {"gone": table_id}).rowcount]
         if not mine and not gone:
@@ -128,6 +136,13 @@ class ForeignMoves:
                    for table_id in gone if known.get(table_id) is not None]
         record_events(connection, events)
         return True
+
+
+def _record_location(connection: sa.Connection, location: Any, table_id: str) -> None:
+    """Have a table the folder that its metadata names, which may lie elsewhere, if no other table has it."""
+    if isinstance(location, str) and location and location.isprintable() and next(
+            others_at(connection, location, [table_id]), None) is None:
+        record_place(connection, location, table_id)
 
 
 def _log_of(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:

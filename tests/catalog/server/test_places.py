@@ -344,17 +344,37 @@ def test_a_new_table_without_a_location_gets_the_warehouses(world: World) -> Non
     assert answer.json()["metadata"]["location"] == f"file://{world.lake}/mine/t-9c12d441"
 
 
+def registered(world: World, place: Path, **more: Any) -> int:
+    """What the server answers to who registers a dropped Delta table for ``mine``."""
+    log = sorted((place / "_delta_log").glob("*.json"))[0].read_text()
+    metadata = next(json.loads(line)["metaData"] for line in log.splitlines() if "metaData" in line)
+    body = {"table": {"namespace": ["mine"], "name": "t"}, "version": 0, "location": str(place),
+            "table-id": metadata["configuration"][CATALOG_TABLE_ID], **more}
+    return world.client.post("/deltanb/v1/tables/register", headers=ME, json=body).status_code
+
+
+@pytest.mark.parametrize("name", ["plain", "nobody", "theirs/left", "theirs/delta"])
+def test_a_metadata_file_that_was_written_over_makes_no_folder_a_tables(world: World, name: str) -> None:
+    """Neither for a purge nor for the next commit, which would put the table's own files there."""
+    before, file = world.others(), Path(world.own.removeprefix("file://"))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "location": f"file://{world.lake}/{name}"}))
+    service = Service(IcebergTables(world.catalog.store, world.lake), TOKENS)  # one that remembers no file
+    with Client(application(service)) as client:
+        assert client.delete(
+            "/v1/namespaces/mine/tables/own?purgeRequested=true", headers=ME).status_code == 400
+        assert client.post("/v1/namespaces/mine/tables/own", headers=ME, json={"requirements": [], "updates": [
+            {"action": "set-properties", "updates": {"a": "b"}}]}).status_code == 400
+    assert world.others() == before
+
+
 def test_a_version_or_a_file_that_is_not_there_is_refused(world: World) -> None:
     """Also a folder in place of a metadata file."""
-    world.catalog.drop_table("theirs.delta")
-    log = sorted((world.lake / "theirs" / "delta" / "_delta_log").glob("*.json"))[0].read_text()
-    metadata = next(json.loads(line)["metaData"] for line in log.splitlines() if "metaData" in line)
-    table_id = metadata["configuration"][CATALOG_TABLE_ID]
+    place = world.lake / "mine" / "delta"
+    world.catalog.create_table("mine.delta", {"id": [1]}, location=place)
+    world.catalog.drop_table("mine.delta")
 
     def asked(**more: Any) -> int:
-        body = {"table": {"namespace": ["mine"], "name": "t"}, "version": 0, "table-id": table_id,
-                "location": str(world.lake / "theirs" / "delta"), **more}
-        return world.client.post("/deltanb/v1/tables/register", headers=ME, json=body).status_code
+        return registered(world, place, **more)
 
     assert asked(version=1) == asked(version=9) == asked(**{"table-id": "x"}) == 400
     assert asked(location=str(world.lake / "nothing")) == 400
