@@ -30,8 +30,8 @@ from deltanb.store.base import LogStore
 from deltanb.store.open import store_for
 from deltanb.store.paths import address_of
 
-__all__ = ["EVERYONE", "NEW_TABLE", "PURGED", "STAGED", "FolderNote", "folder_note", "folder_of_file",
-           "forget", "key_of", "leave", "left_in", "note_folder", "opened", "others_at", "places_of",
+__all__ = ["EVERYONE", "NEW_TABLE", "PURGED", "STAGED", "FolderNote", "every_place", "folder_note",
+           "folder_of_file", "forget", "key_of", "leave", "left_in", "note_folder", "opened", "others_at", "places_of",
            "record_place", "require_free", "staged_id", "take"]
 
 NEW_TABLE, STAGED = "a table that is being created", "a staging table"
@@ -216,6 +216,13 @@ def places_of(connection: sa.Connection, table_id: str) -> list[str]:
     _record_missing(connection)
     mine = sa.select(places.c.place).where(places.c.table_id == table_id).order_by(places.c.place)
     return list(connection.execute(mine).scalars())
+
+
+def every_place(connection: sa.Connection) -> list[tuple[str, str]]:
+    """The folders of all tables, with the tables' ids."""
+    _record_missing(connection)
+    query = sa.select(places.c.place, places.c.table_id).where(places.c.left_in_catalog.is_(None))
+    return [(place, table_id) for place, table_id in connection.execute(query)]
 
 
 def folder_note(connection: sa.Connection, location: str) -> FolderNote | None:

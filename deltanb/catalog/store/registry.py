@@ -22,6 +22,7 @@ from deltanb.catalog.store.ownership import (
     EVERYONE,
     PURGED,
     FolderNote,
+    every_place,
     folder_note,
     folder_of_file,
     key_of,
@@ -173,6 +174,17 @@ class Registry:
                             tuple(map(parts_of, left_in(connection, location, self._catalog))))
 
         return self._database.write(work, lambda connection: work(connection), is_durable=False)
+
+    def places(self) -> dict[str, set[str]]:
+        """The folders of all tables of the database, by the tables' ids.
+
+        Raises:
+            StorageError: the database cannot be asked.
+        """
+        found: dict[str, set[str]] = {}
+        for place, table_id in self._database.write(every_place, every_place, is_durable=False):
+            found.setdefault(table_id, set()).add(place)
+        return found
 
     def require_free(self, location: str, table_id: str | None = None, name: TableName | None = None) -> None:
         """Refuse a folder that is another table's than the one with an id, and a name that is taken.

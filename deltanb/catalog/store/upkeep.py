@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -234,10 +234,12 @@ def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
     left: list[str] = []
     now = options.clock()
     latest: dict[str, int] = {}  # by the start of the staged files' paths
+    places = store.tables.places()
     for row in store.every_table():
         if row.delta is None:
             continue
         try:
+            _require_no_link(row, places.get(str(row.table_id), ()))
             version = _publish(store, row)
             if version is not None:
                 published[str(row.name)] = version
@@ -255,6 +257,17 @@ def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
         except (DeltaError, OSError) as error:
             left.append(f"{path}: {error}")
     return Swept(published, tuple(deleted), tuple(left))
+
+
+def _require_no_link(row: TableRow, places: Collection[str]) -> None:
+    """Leave a table alone whose folder, or that of its staged files, leads elsewhere: into another's log.
+
+    ``places`` are its folders as they were when it was registered.
+    """
+    assert row.delta is not None
+    staged = key_of(f"{row.delta.location}/{STAGED_FOLDER}")
+    if staged.removesuffix(f"/{STAGED_FOLDER}") not in places:
+        raise InvalidArgument(f"a link leads from its folder to {staged} by now")
 
 
 def _publish(store: CatalogStore, row: TableRow) -> int | None:

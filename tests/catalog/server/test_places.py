@@ -367,6 +367,22 @@ def test_a_metadata_file_that_was_written_over_makes_no_folder_a_tables(world: W
     assert world.others() == before
 
 
+@pytest.mark.parametrize("linked", ["_delta_log/_staged_commits", "_delta_log", ""])
+def test_a_sweep_follows_no_link_in_a_tables_folder(world: World, linked: str) -> None:
+    """Who has a folder puts a link in the place of one in it: what is staged there is another's."""
+    place, theirs = world.lake / "mine" / "delta", world.lake / "theirs" / "delta"
+    world.catalog.create_table("mine.delta", {"id": [1]}, location=place)
+    staged = theirs / "_delta_log" / "_staged_commits"
+    staged.mkdir(exist_ok=True)
+    (staged / f"{1:020}.9c12d441-03fe-4693-9a96-a0705ddf69c1.json").write_bytes(b"{}")
+    shutil.rmtree(place / linked, ignore_errors=True)
+    (place / linked).symlink_to(theirs / linked)
+    with later():
+        world.catalog.store.tables.drop("theirs.delta")  # a sweep of its own would remove it, too
+        swept = sweep(world.catalog.store, grace=0)
+    assert list(staged.iterdir()) and "a link leads" in str(swept)
+
+
 def test_a_version_or_a_file_that_is_not_there_is_refused(world: World) -> None:
     """Also a folder in place of a metadata file."""
     place = world.lake / "mine" / "delta"
