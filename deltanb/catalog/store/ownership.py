@@ -123,10 +123,15 @@ def note_folder(connection: sa.Connection, location: str, what: FolderNote, not_
     """Within a transaction: a table is about to be made in a folder, which may be deleted from a time on.
 
     Raises:
-        TableAlreadyExists: as :func:`take`.
+        TableAlreadyExists: as :func:`take`, or somebody else noted it for a table of the same id.
     """
     hold_places(connection)
     require_free(connection, location, {what.table_id})
+    before = folder_note(connection, location)
+    if what.why == NEW_TABLE and before is not None and before.who != what.who:
+        raise TableAlreadyExists(
+            f"{location} was noted by {before.who}, not by {what.who}: give a location of your own",
+            path=location)
     note(connection, [as_garbage(key_of(location), what.reason, not_before)])
 
 

@@ -383,6 +383,15 @@ def test_a_sweep_follows_no_link_in_a_tables_folder(world: World, linked: str) -
     assert list(staged.iterdir()) and "a link leads" in str(swept)
 
 
+def test_a_note_is_of_who_made_it(world: World) -> None:
+    """Also where somebody else knows the id of the table that it is of."""
+    found = world.ask(f"{UNITY}/theirs/staging-tables", {"name": "next"}, OTHER)
+    noted = world.catalog.store.garbage.due(2**62)
+    assert world.client.post("/deltanb/v1/places/record", headers=ME, json={
+        "locations": [found["location"]], "table-id": found["table-id"]}).status_code == 409
+    assert world.catalog.store.garbage.due(2**62) == noted
+
+
 def test_a_version_or_a_file_that_is_not_there_is_refused(world: World) -> None:
     """Also a folder in place of a metadata file."""
     place = world.lake / "mine" / "delta"
