@@ -6,8 +6,8 @@ that takes the folder, and those come one after the other.
 What it does not know: what lies in a folder (``warehouse.contents``), and who may ask.
 
 A table has its folder from its registration until it is dropped; an Iceberg table those that it had before,
-too, since its files stay there. The files that a dropped Iceberg table leaves are its namespace's: a table
-that is made there may have their folder. A folder in which a table is being made, or whose files are being
+too, since its files stay there. The files that a dropped table leaves are its namespace's: a table that is made
+of them, or an Iceberg table that is made beside them, may have their folder. A folder in which a table is being made, or whose files are being
 deleted, is noted in the ledger of garbage with the table's id: it is that table's, and nobody else's.
 """
 
@@ -163,7 +163,7 @@ def others_at(
 
     for place, table_id in connection.execute(sa.select(places.c.place, places.c.table_id).join(
             iceberg_tables, iceberg_tables.c.dn_table_id == places.c.table_id).where(
-            overlapping(places.c.place)).order_by(places.c.place)):
+            places.c.left_in_catalog.is_(None), overlapping(places.c.place)).order_by(places.c.place)):
         if table_id not in spared:
             yield place
     for place, reason in connection.execute(sa.select(garbage.c.path, garbage.c.reason).where(
@@ -219,7 +219,8 @@ def left_in(connection: sa.Connection, location: str, catalog: str) -> tuple[str
 def places_of(connection: sa.Connection, table_id: str) -> list[str]:
     """The folders of a table, those that it had before too."""
     _record_missing(connection)
-    mine = sa.select(places.c.place).where(places.c.table_id == table_id).order_by(places.c.place)
+    mine = sa.select(places.c.place).where(
+        places.c.table_id == table_id, places.c.left_in_catalog.is_(None)).order_by(places.c.place)
     return list(connection.execute(mine).scalars())
 
 
@@ -255,7 +256,7 @@ _WITHOUT_PLACE: sa.Select[Any] = sa.select(
     iceberg_tables.c.dn_table_id, iceberg_tables.c.metadata_location, delta_tables.c.location
 ).select_from(iceberg_tables.outerjoin(
     delta_tables, delta_tables.c.table_id == iceberg_tables.c.dn_table_id).outerjoin(
-    places, places.c.table_id == iceberg_tables.c.dn_table_id)
+    places, sa.and_(places.c.table_id == iceberg_tables.c.dn_table_id, places.c.left_in_catalog.is_(None)))
 ).where(places.c.table_id.is_(None))
 _GIVE_ID = iceberg_tables.update().where(
     *(iceberg_tables.c[name] == sa.bindparam(f"with_{name}") for name in _ROW),

@@ -363,8 +363,8 @@ class Registry:
                 ``purged_places``.
             purged_by: whose token said so.
             table_id: only if it is the table with this id.
-            purged_places: the folders of an Iceberg table that is purged; the files of one that is not are
-                its namespace's from now on.
+            purged_places: the folders of an Iceberg table that is purged. The files of a table that is not
+                are its namespace's from now on.
 
         Raises:
             TableNotFound: no table of that name, or another one than that of the id.
@@ -383,15 +383,15 @@ class Registry:
                 select_rows().where(iceberg_tables.c.dn_table_id == found.table_id)).one())
             if published and row.delta is not None and row.delta.latest != row.delta.published:
                 raise Undo(None)
-            folders = purged_places if row.delta is None else [row.delta.location]
+            leave(connection, str(row.table_id), self._catalog, joined(row.name.namespace))
             if purged_from is not None:
                 what = FolderNote(PURGED, row.table_id, purged_by or EVERYONE)
-                note(connection, [as_garbage(key_of(each), what.reason, purged_from) for each in folders])
+                gone = [key_of(each) for each in (
+                    purged_places if row.delta is None else [row.delta.location])]
+                note(connection, [as_garbage(each, what.reason, purged_from) for each in gone])
+                connection.execute(places.delete().where(
+                    places.c.table_id == row.table_id, places.c.place.in_(gone)))
             connection.execute(iceberg_tables.delete().where(iceberg_tables.c.dn_table_id == row.table_id))
-            if row.delta is None and purged_from is None:
-                leave(connection, str(row.table_id), self._catalog, joined(row.name.namespace))
-            else:
-                connection.execute(places.delete().where(places.c.table_id == row.table_id))
             for table in (delta_commits, delta_tables, known_iceberg_tables):
                 connection.execute(table.delete().where(table.c.table_id == row.table_id))
             return row

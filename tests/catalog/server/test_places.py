@@ -353,6 +353,31 @@ def registered(world: World, place: Path, **more: Any) -> int:
     return world.client.post("/deltanb/v1/tables/register", headers=ME, json=body).status_code
 
 
+def test_what_a_dropped_delta_table_left_is_its_namespaces(world: World) -> None:
+    place = world.lake / "mine" / "delta"
+    world.catalog.create_table("mine.delta", {"id": [1]}, location=place)
+    for name in ("theirs.delta", "mine.delta"):
+        world.catalog.drop_table(name)
+    before = world.others()
+    for more in ({}, {"table-id": "another"}):
+        assert registered(world, world.lake / "theirs" / "delta", **more) in (400, 403)
+    assert registered(world, place) == 200
+    world.catalog.drop_table("mine.t", purge=True)
+    assert world.others() == before and not list(place.rglob("*.json"))
+
+
+def test_a_delta_table_that_was_moved_while_it_was_dropped_is_where_it_is(world: World) -> None:
+    """It has its id still, and nothing at the place that it had before."""
+    place, new = world.lake / "mine" / "delta", world.lake / "mine" / "new"
+    world.catalog.create_table("mine.delta", {"id": [1]}, location=place)
+    world.catalog.drop_table("mine.delta")
+    place.rename(new)
+    assert registered(world, new) == 200
+    world.catalog.create_table("mine.next", {"id": [1]}, location=place)
+    rows = world.catalog.store.tables.load_many(["mine.t", "mine.next"]).values()
+    assert [row.delta.location for row in rows if row.delta] == [str(new), str(place)]
+
+
 @pytest.mark.parametrize("name", ["plain", "nobody", "theirs/left", "theirs/delta"])
 def test_a_metadata_file_that_was_written_over_makes_no_folder_a_tables(world: World, name: str) -> None:
     """Neither for a purge nor for the next commit, which would put the table's own files there."""

@@ -128,9 +128,12 @@ def register(request: Request) -> Reply:
     request.allow("write", body["table"].namespace)
     tables = request.service.tables
     location = tables.warehouse.table_location(body["location"], "location")
-    noted = tables.store.tables.standing(location).noted
+    standing = tables.store.tables.standing(location)
+    noted = standing.noted
     if noted is not None and request.principal.name not in (None, noted.who):
         raise Forbidden(f"{location} was noted by {noted.who}, not by {request.principal.name}")
+    if noted is None:  # else it was empty, and what lies there is the new table's
+        request.allow("write", *standing.left_in)
     store = tables.warehouse.store_at(location)
     _require_vacant_around(request, location)
     found = managed_table(store, body["version"], body.get("table-id"))
