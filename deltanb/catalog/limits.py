@@ -73,12 +73,14 @@ class Limits:
                     f"deltanb.Catalog(..., limits=deltanb.Limits({name}={found}))")
 
     @contextmanager
-    def began(self) -> Iterator[Deadline]:
-        """A commit that begins now: what waits for the database within the block waits no longer than that.
+    def began(self, at: int | None = None) -> Iterator[Deadline]:
+        """A commit that begins now, or began ``at`` a time of the timer: what waits for the database within
+        the block waits no longer than that.
 
         One within another one has no more time than that one has left.
         """
-        around, mine = _current.get(), Deadline(options.timer() + int(self.seconds * _SECOND), self.seconds)
+        start = options.timer() if at is None else at
+        around, mine = _current.get(), Deadline(start + int(self.seconds * _SECOND), self.seconds)
         mine = mine if around is None or mine.at < around.at else around
         token = _current.set(mine)
         try:

@@ -6,9 +6,10 @@ that takes the folder, and those come one after the other.
 What it does not know: what lies in a folder (``warehouse.contents``), and who may ask.
 
 A table has its folder from its registration until it is dropped; an Iceberg table those that it had before,
-too, since its files stay there. The files that a dropped table leaves are its namespace's: a table that is made
-of them, or an Iceberg table that is made beside them, may have their folder. A folder in which a table is being made, or whose files are being
-deleted, is noted in the ledger of garbage with the table's id: it is that table's, and nobody else's.
+too, since its files stay there. The files that a dropped table leaves are its namespace's: a table that is
+made of them, or an Iceberg table that is made beside them, may have their folder. A folder in which a table
+is being made, or whose files are being deleted, is noted in the ledger of garbage with the table's id: it is
+that table's, and nobody else's.
 """
 
 from __future__ import annotations

@@ -114,16 +114,16 @@ class _Door:
             request = Request(
                 self._service, sender, http.method, http.scope["path"], http.path_params,
                 dict(http.query_params), dict(http.headers), content)
-            response = await self._in_thread(self._answered, http, endpoint, request)
+            response = await self._in_thread(self._answered, http, endpoint, request, options.timer())
             self._logged(endpoint.name, http, response, principal, began)
             return response
         response = self._response(http, reply)
         self._logged(endpoint.name, http, response, principal, began)
         return response
 
-    def _answered(self, http: HttpRequest, endpoint: Endpoint, request: Request) -> Response:
-        """The work on a request, that of writing its answer as JSON included."""
-        return self._response(http, self._service.respond(endpoint, request))
+    def _answered(self, http: HttpRequest, endpoint: Endpoint, request: Request, came: int) -> Response:
+        """The work on a request, that of writing its answer as JSON included; others may come before it."""
+        return self._response(http, self._service.respond(endpoint, request, came))
 
     async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
         context = self._context.copy()

@@ -87,11 +87,12 @@ class Service:
             return False
         return True
 
-    def respond(self, endpoint: Endpoint, request: Request) -> Reply:
-        """The reply to a request, whatever happens; one that changes something has a commit's time."""
-        if not endpoint.changes:
+    def respond(self, endpoint: Endpoint, request: Request, came: int | None = None) -> Reply:
+        """The reply to a request, whatever happens; one that may change something has a commit's time, from
+        the moment of the timer at which it ``came``."""
+        if endpoint.method in ("GET", "HEAD"):
             return self._responded(endpoint, request)
-        with self.tables.committer.limits.began():
+        with self.tables.committer.limits.began(came):
             return self._responded(endpoint, request)
 
     def _responded(self, endpoint: Endpoint, request: Request) -> Reply:

@@ -17,6 +17,7 @@ from typing import Any
 from deltanb.catalog.delta.commits import staged_name
 from deltanb.catalog.delta.managed import summary_of
 from deltanb.catalog.iceberg.metadata.fields import Check, Json, array, record, refuse, text, texts, uuid_text
+from deltanb.catalog.limits import unlimited
 from deltanb.catalog.store.ratification import DeltaCommit, Refused
 from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.store.store import CatalogStore, Commit, Tail
@@ -224,7 +225,9 @@ def _commit(
             raise TableNotFound(f"there is no table {row.name} in the catalog any more", path=str(row.name))
         raise _conflict(row, commit, latest)
     # A transaction that is ratified once is so for good: another file of it may have been first.
-    if not _is_replayed(files, store.tails([str(row.table_id)])[str(row.table_id)], commit):
+    with unlimited():
+        tail = store.tails([str(row.table_id)])[str(row.table_id)]
+    if not _is_replayed(files, tail, commit):
         raise _conflict(row, commit, commit.version)
 
 
