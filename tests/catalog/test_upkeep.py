@@ -167,6 +167,14 @@ def test_a_table_whose_creation_was_cut_off_goes(
     assert kinds(catalog) == []
 
 
+def test_a_note_of_a_file_that_was_never_written_is_taken_out(catalog: dn.Catalog) -> None:
+    """In a table's folder, and in that of one that was never made."""
+    notes = [f"{catalog.warehouse.uri}/{name}/metadata/x.json" for name in ("made", "never_made")]
+    catalog.create_table("shop.made", "id bigint", format="iceberg", location=f"{catalog.warehouse.uri}/made")
+    catalog.store.garbage.record(notes, "metadata of a commit", 0)
+    assert str(sweep(catalog.store, grace=0)) == "nothing to do" and catalog.store.garbage.due(2**60) == []
+
+
 def test_a_table_that_was_registered_after_all_stays(catalog: dn.Catalog) -> None:
     place = catalog.table("shop.orders").path
     catalog.store.garbage.record([place], "a table that is being created", 0)

@@ -298,8 +298,8 @@ class IcebergTables:
         found = dict(zip(mine, mine, strict=True))
         if key_of(location) not in found:  # its file was written over, or lies elsewhere
             raise InvalidArgument(
-                f"{row.name} cannot be purged: its metadata names {location}, which the catalog does not know "
-                "as its folder; drop it without purging", path=location)
+                f"{row.name} cannot be purged: its metadata names {location}, which the catalog does not "
+                "know as its folder; drop it without purging", path=location)
         found[key_of(location)] = location
         for place in found.values():
             self.warehouse.table_location(place, "location")

@@ -32,8 +32,8 @@ from deltanb.store.open import store_for
 from deltanb.store.paths import address_of
 
 __all__ = ["EVERYONE", "NEW_TABLE", "PURGED", "STAGED", "FolderNote", "every_place", "folder_note",
-           "folder_of_file", "forget", "key_of", "leave", "left_in", "note_folder", "opened", "others_at", "places_of",
-           "record_place", "require_free", "staged_id", "take"]
+           "folder_of_file", "forget", "key_of", "leave", "left_in", "note_folder", "opened", "others_at",
+           "places_of", "record_place", "require_free", "staged_id", "take"]
 
 NEW_TABLE, STAGED = "a table that is being created", "a staging table"
 PURGED = "a table that was purged"

@@ -383,11 +383,11 @@ class Registry:
                 select_rows().where(iceberg_tables.c.dn_table_id == found.table_id)).one())
             if published and row.delta is not None and row.delta.latest != row.delta.published:
                 raise Undo(None)
+            mine = places_of(connection, str(row.table_id))  # a link that is there by now is not followed
             leave(connection, str(row.table_id), self._catalog, joined(row.name.namespace))
             if purged_from is not None:
                 what = FolderNote(PURGED, row.table_id, purged_by or EVERYONE)
-                gone = [key_of(each) for each in (
-                    purged_places if row.delta is None else [row.delta.location])]
+                gone = list(map(key_of, purged_places)) if row.delta is None else mine
                 note(connection, [as_garbage(each, what.reason, purged_from) for each in gone])
                 connection.execute(places.delete().where(
                     places.c.table_id == row.table_id, places.c.place.in_(gone)))

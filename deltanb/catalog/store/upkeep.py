@@ -308,18 +308,20 @@ def _delete_garbage(store: CatalogStore, path: str, reason: str) -> Iterable[str
     """Delete a file, or the folder of a table that was never registered, or was purged."""
     folder, _, name = path.rpartition("/")
     parent, noted = opened(folder), FolderNote.of(reason)
-    if noted is None and parent.status(name) is not None:
+    if noted is None:
+        if parent.status(name) is None:  # it was never written
+            return []
         parent.delete(name)
         return [path]
-    if store.tables.standing(path, [noted.table_id if noted else None]).other is not None:
-        return []  # it is a table's after all
-    its_id = _table_id(opened(path))
-    if noted is not None and its_id not in (None, noted.table_id):
-        return []  # a table that no catalog has, made there meanwhile
-    if noted is not None and noted.why != PURGED and its_id is None and _has_metadata(store, path):
-        return []  # the same of an Iceberg table
     if key_of(path) != path:
         raise InvalidArgument(f"a link leads from there to {key_of(path)} by now")
+    if store.tables.standing(path, [noted.table_id]).other is not None:
+        return []  # it is a table's after all
+    its_id = _table_id(opened(path))
+    if its_id not in (None, noted.table_id):
+        return []  # a table that no catalog has, made there meanwhile
+    if noted.why != PURGED and its_id is None and _has_metadata(store, path):
+        return []  # the same of an Iceberg table
     delete_folder(opened(path))
     return [path]
 

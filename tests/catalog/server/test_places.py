@@ -387,8 +387,9 @@ def test_a_metadata_file_that_was_written_over_makes_no_folder_a_tables(world: W
     with Client(application(service)) as client:
         assert client.delete(
             "/v1/namespaces/mine/tables/own?purgeRequested=true", headers=ME).status_code == 400
-        assert client.post("/v1/namespaces/mine/tables/own", headers=ME, json={"requirements": [], "updates": [
-            {"action": "set-properties", "updates": {"a": "b"}}]}).status_code == 400
+        updates = [{"action": "set-properties", "updates": {"a": "b"}}]
+        assert client.post("/v1/namespaces/mine/tables/own", headers=ME, json={
+            "requirements": [], "updates": updates}).status_code == 400
     assert world.others() == before
 
 
@@ -406,6 +407,28 @@ def test_a_sweep_follows_no_link_in_a_tables_folder(world: World, linked: str) -
         world.catalog.store.tables.drop("theirs.delta")  # a sweep of its own would remove it, too
         swept = sweep(world.catalog.store, grace=0)
     assert list(staged.iterdir()) and "a link leads" in str(swept)
+
+
+@pytest.mark.parametrize("target", ["lake/plain", "lake/theirs/left", "lake/theirs/delta", "outside/plain"])
+def test_a_purge_follows_no_link_in_the_place_of_a_folder(world: World, target: str) -> None:
+    """Neither at once nor by a sweep, whoever asks."""
+    (world.outside / "plain").mkdir()
+    (world.outside / "plain" / "a.parquet").write_bytes(b"1")
+    before = world.others()
+    for name in "abc":
+        place = world.lake / "mine" / name
+        world.catalog.create_table(f"mine.{name}", {"id": [1]}, location=place)
+        shutil.rmtree(place)
+        place.symlink_to(world.outside.parent / target)
+    world.catalog.drop_table("mine.a", purge=True)
+    assert world.client.post("/deltanb/v1/tables/drop", headers=ME, json={
+        "table": {"namespace": ["mine"], "name": "b"}, "purge": True}).status_code == 200
+    assert world.client.delete(f"{UNITY}/mine/tables/c", headers=ME).status_code == 204
+    with later():
+        swept = sweep(world.catalog.store, grace=0)
+    assert str(swept).count("a link leads") == 3
+    gone = before.keys() - world.others().keys()
+    assert {name for name in gone if not name.startswith(tuple(world.staged))} == set()
 
 
 def test_a_note_is_of_who_made_it(world: World) -> None:
